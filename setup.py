@@ -1,0 +1,5 @@
+"""Setuptools entry point; all settings live in pyproject.toml."""
+
+from setuptools import setup
+
+setup()

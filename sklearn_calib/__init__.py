@@ -1,0 +1,45 @@
+"""Probabilities you can trust: train calibrated, calibrate afterwards, measure.
+
+Rooms and names load when first used: `import sklearn_calib` and
+`import sklearn_calib.metrics` import no torch. Importing the package registers its
+scorer strings with scikit-learn, such as `scoring="neg_ece"`.
+"""
+
+from sklearn_calib._core.lazy import lazy_names
+from sklearn_calib.metrics._registration import register_scorers
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CalibratedClassifier": "sklearn_calib.estimators",
+    "NeuralClassifier": "sklearn_calib.estimators",
+    "TemperatureScaling": "sklearn_calib.calibrators",
+    **{
+        room: f"sklearn_calib.{room}"
+        for room in (
+            "calibrators",
+            "callbacks",
+            "displays",
+            "estimators",
+            "losses",
+            "metrics",
+        )
+    },
+}
+
+__all__ = [
+    "CalibratedClassifier",
+    "NeuralClassifier",
+    "TemperatureScaling",
+    "__version__",
+    "calibrators",
+    "callbacks",
+    "displays",
+    "estimators",
+    "losses",
+    "metrics",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+register_scorers()

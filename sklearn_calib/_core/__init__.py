@@ -1,0 +1,1 @@
+"""Pure numpy and SciPy functions without state, imported by every room."""

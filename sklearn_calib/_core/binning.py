@@ -1,0 +1,180 @@
+"""The one place where probabilities are cut into bins.
+
+Bins are closed on the right, the first also on the left: 0 is in the first bin and 1 in
+the last. Equal values are always in the same bin, so that the order of the samples
+does not matter.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_calib._core.validation import proba_blocks, row_blocks
+
+
+class BinSums(NamedTuple):
+    """Sums over the samples of each bin, weighted if the samples are."""
+
+    edges: np.ndarray  # (n_bins + 1,), from 0 to 1
+    weight: np.ndarray  # (n_bins,), the number of samples if there are no weights
+    confidence: np.ndarray  # (n_bins,)
+    hit: np.ndarray  # (n_bins,)
+
+
+def interior_edges(values, *, n_bins, strategy, sample_weight=None):
+    """Return the `n_bins - 1` edges between bins, in the dtype of the values.
+
+    "uniform" bins have the same width. "quantile" bins have the same weight as far as
+    ties allow: the edges are values, the smallest ones with at least 1/n_bins,
+    2/n_bins, ... of the weight at or below them. Edges may be equal, and the bins
+    between them empty.
+    """
+    steps = np.arange(1, n_bins)
+    if strategy == "uniform":
+        return (steps / n_bins).astype(values.dtype)
+    if sample_weight is None:
+        ranks = -(-steps * len(values) // n_bins) - 1
+        return np.partition(values, ranks)[ranks]
+    order = np.argsort(values)
+    mass = np.cumsum(sample_weight[order])
+    # The slack keeps the rounding of the cumulated weights from moving an edge.
+    targets = mass[-1] * steps / n_bins * (1 - 1e-12)
+    return values[order[np.searchsorted(mass, targets)]]
+
+
+def bin_index(values, edges):
+    """Return the bin of each value, given the edges between bins."""
+    if len(edges) > 100:
+        return np.searchsorted(edges, values)
+    # For a few edges, comparing everything with each is five times as fast.
+    index = np.zeros(values.shape, dtype=np.uint8)
+    for edge in edges:
+        index += values > edge
+    return index.astype(np.intp)
+
+
+def bin_sums(confidence, hit, *, n_bins=15, strategy="uniform", sample_weight=None):
+    """Return the `BinSums` of confidences (n_samples,) and hits (n_samples,)."""
+    edges = interior_edges(
+        confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
+    )
+    sums = np.zeros((3, n_bins))
+    for rows in row_blocks(len(confidence), 1):
+        summands = None, confidence[rows], hit[rows]
+        if sample_weight is not None:
+            weight = sample_weight[rows]
+            summands = weight, weight * confidence[rows], weight * hit[rows]
+        index = bin_index(confidence[rows], edges)
+        sums += [np.bincount(index, summand, n_bins) for summand in summands]
+    return BinSums(np.concatenate(([0.0], edges, [1.0])), *sums)
+
+
+def binned_calibration_error(
+    confidence, hit, *, n_bins=15, strategy="uniform", norm="l1", sample_weight=None
+):
+    """Return the calibration error of confidences (n_samples,) and hits (n_samples,).
+
+    With the confidence of the predicted class, and whether it is right, that is the
+    expected calibration error of the top label. Nothing is checked here.
+    """
+    sums = bin_sums(
+        confidence,
+        hit,
+        n_bins=n_bins,
+        strategy=strategy,
+        sample_weight=sample_weight,
+    )
+    return float(gap_norm(sums.weight, sums.confidence - sums.hit, norm))
+
+
+def gap_norm(weight, gap, norm):
+    """Return the norm of the gaps between confidence and accuracy over the last axis.
+
+    `gap` is the sum over a bin's samples of confidence minus hit, `weight` the sum of
+    their weights. "l1" is the mean absolute gap of the samples, "l2" the root of their
+    mean squared gap, "max" the largest gap of a bin. Empty bins do not count.
+    """
+    total = weight.sum(axis=-1)
+    if norm == "l1":
+        return np.abs(gap).sum(axis=-1) / total
+    gap_per_weight = gap / np.where(weight > 0, weight, 1.0)
+    if norm == "l2":
+        return np.sqrt((gap * gap_per_weight).sum(axis=-1) / total)
+    return np.abs(gap_per_weight).max(axis=-1)
+
+
+def class_gap_norm(weight, gap, norm, average="mean"):
+    """Return the norm of gaps (..., n_classes, n_bins), averaged over the classes.
+
+    Squares are averaged before the root is taken, and "max" is that of all classes.
+    """
+    errors = gap_norm(weight, gap, norm)
+    if norm == "max":
+        return errors.max(axis=-1)
+    combine = np.mean if average == "mean" else np.sum
+    if norm == "l1":
+        return combine(errors, axis=-1)
+    return np.sqrt(combine(errors**2, axis=-1))
+
+
+def class_bin_sums(proba, codes, *, n_bins=15, strategy="uniform", sample_weight=None):
+    """Return the weight and the gap of each class and bin, (n_classes, n_bins) both.
+
+    The gap of a class is its probability minus whether it is the true one, summed. The
+    values of `proba` are checked in the same pass.
+    """
+    sums = _uniform_class_sums if strategy == "uniform" else _quantile_class_sums
+    return sums(proba, codes, n_bins, sample_weight)
+
+
+def _uniform_class_sums(proba, codes, n_bins, sample_weight):
+    """Bin the probabilities above the first edge, and get the first bin by difference.
+
+    A row has fewer than n_bins probabilities above 1 / n_bins, however many classes.
+    """
+    n_classes = proba.shape[1]
+    edges = interior_edges(proba, n_bins=n_bins, strategy="uniform")
+    weights = np.ones(len(proba)) if sample_weight is None else sample_weight
+    weight, gap = np.zeros((2, n_classes, n_bins))
+    p_true = np.empty(len(proba), dtype=proba.dtype)
+    for rows, block in proba_blocks(proba):
+        p_true[rows] = block[np.arange(len(block)), codes[rows]]
+        gap[:, 0] += weights[rows] @ block
+        row, column, value = _values_above(block, edges[0] if n_bins > 1 else 1)
+        cell = column * n_bins + bin_index(value, edges)
+        np.add.at(weight.ravel(), cell, weights[rows][row])
+        np.add.at(gap.ravel(), cell, weights[rows][row] * value)
+    gap[:, 0] -= gap[:, 1:].sum(axis=1)
+    first = weights.sum() - weight[:, 1:].sum(axis=1)
+    # What the rounding of fractional weights leaves of an empty bin is no sample.
+    weight[:, 0] = np.where(first > 1e-9 * weights.sum(), first, 0)
+    hit_cell = codes * n_bins + bin_index(p_true, edges)
+    return weight, gap - np.bincount(hit_cell, weights, gap.size).reshape(gap.shape)
+
+
+def _values_above(block, bound):
+    """Return rows, columns and values of the elements above a bound."""
+    above = np.flatnonzero((block > bound).ravel(order="K"))
+    value = block.ravel(order="K")[above]
+    if block.flags.c_contiguous:
+        return *np.divmod(above, block.shape[1]), value
+    column, row = np.divmod(above, block.shape[0])
+    return row, column, value
+
+
+def _quantile_class_sums(proba, codes, n_bins, sample_weight):
+    """Bin one class after the other."""
+    for _ in proba_blocks(proba):
+        pass
+    sums = [
+        bin_sums(
+            np.ascontiguousarray(column),
+            codes == code,
+            n_bins=n_bins,
+            strategy="quantile",
+            sample_weight=sample_weight,
+        )
+        for code, column in enumerate(proba.T)
+    ]
+    weight = np.array([one.weight for one in sums])
+    return weight, np.array([one.confidence - one.hit for one in sums])

@@ -1,0 +1,25 @@
+"""Names that load their module when they are first used (PEP 562)."""
+
+from importlib import import_module
+
+
+def lazy_names(package, homes):
+    """Return the `__getattr__` and `__dir__` of a package with lazy public names.
+
+    Parameters
+    ----------
+    package : str
+        The package's `__name__`.
+
+    homes : dict of str to str
+        For each public name the module that defines it. A name whose home is itself
+        a module of the package, such as a room, maps to that module's own name.
+    """
+
+    def __getattr__(name):
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = import_module(homes[name])
+        return home if homes[name] == f"{package}.{name}" else getattr(home, name)
+
+    return __getattr__, lambda: sorted(homes)

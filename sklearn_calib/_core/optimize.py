@@ -1,0 +1,156 @@
+"""The fit of a temperature: Newton's method in blocks that stay in cache."""
+
+import math
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._core.validation import row_blocks
+
+# Short rows are added up faster along the other axis, which costs a copy of the block.
+FEW_COLUMNS = 64
+
+# The largest change of log(1 / T) in one step.
+MAX_STEP = 3.0
+
+
+def fit_temperature(logits, codes, sample_weight=None):
+    """Return the T > 0 with the smallest mean NLL of softmax(logits / T).
+
+    Let the gap of a logit be its distance to the row's largest. The NLL is smallest
+    where the mean gap expected under softmax(logits / T) equals the mean gap of the
+    true classes. As T goes from infinity to 0, the expected one falls from the plain
+    mean of all gaps to 0.
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n_samples, n_classes)
+        float32 or float64, finite. Exponentials are taken in this dtype, sums over
+        the samples in float64.
+
+    codes : ndarray of shape (n_samples,)
+        The column of the true class.
+
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Non-negative weights. A weight of 2 counts as two samples.
+
+    Returns
+    -------
+    temperature : float
+        Finite and positive. Multiplying the logits multiplies it.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the optimum is 0 (no true class has a gap), infinite (their mean gap is not
+        below the mean of all) or any (there are no gaps).
+
+    Notes
+    -----
+    Where the optimum is 0 or infinite, T is such that the expected gap is 1 / (n + 1)
+    or n / (n + 1) of the plain mean, n being the number of samples or the sum of their
+    weights: a bound that gives way as the data grow.
+    """
+    weight = np.ones(len(logits)) if sample_weight is None else sample_weight
+    n_samples = weight.sum()
+    top, mean_gap = _row_tops(logits, weight)
+    true_gap = weight @ (top - logits[np.arange(len(logits)), codes]) / n_samples
+    if mean_gap == 0:
+        _warn("any, as the logits of each row are all the same", 1.0)
+        return 1.0
+    start = _guess_inverse(logits, mean_gap)
+    if 0 < true_gap < mean_gap:
+        return 1 / _find_inverse(logits, top, weight, true_gap, start)
+    is_perfect = true_gap <= 0
+    target = mean_gap * (1 if is_perfect else n_samples) / (n_samples + 1)
+    temperature = 1 / _find_inverse(logits, top, weight, target, start)
+    if is_perfect:
+        _warn("0, as every true class has the largest logit of its row", temperature)
+    else:
+        _warn(
+            "infinite, as true classes have no larger logits than others", temperature
+        )
+    return temperature
+
+
+def _warn(optimum, temperature):
+    """Say that the temperature is a bound, and what to look at."""
+    warnings.warn(
+        f"The temperature with the smallest log loss is {optimum}; it was set to "
+        f"{temperature:.3g}. Calibrate on more samples, on others than the training's, "
+        "and with the columns in the order of the classes.",
+        ConvergenceWarning,
+    )
+
+
+def _row_tops(logits, weight):
+    """Return the largest logit of each row, and the mean distance to it."""
+    top = np.empty(len(logits), dtype=logits.dtype)
+    gap_sum = 0.0
+    share = np.full(logits.shape[1], 1 / logits.shape[1], dtype=logits.dtype)
+    for rows in row_blocks(*logits.shape):
+        columns = np.asarray(logits[rows].T, order=_order(logits))
+        top[rows] = columns.max(axis=0)
+        gap_sum += weight[rows] @ (share @ (top[rows] - columns))
+    return top, float(gap_sum / weight.sum())
+
+
+def _guess_inverse(logits, mean_gap):
+    """Return the 1 / T to start from, by the spread of at most a thousand rows.
+
+    The expected gap begins at `mean_gap` and falls by the variance, times 1 / T.
+    """
+    sample = logits[:: len(logits) // 1000 + 1] / mean_gap
+    return 1 / (mean_gap * float(sample.var(axis=1).mean() or 1))
+
+
+def _find_inverse(logits, top, weight, target, inverse):
+    """Return the 1 / T at which the expected gap is `target`.
+
+    The logarithm of the gap is nearly straight in log(1 / T), so that Newton's method
+    needs three to five steps. Where one leaves the bracket, it is bisected instead.
+    """
+    # A Newton step leaves about the square of its own size as error.
+    tolerance = 1e-6 if logits.dtype == np.float64 else 1e-4
+    low, high = 0.0, math.inf
+    for _ in range(100):
+        gap, variance = _expected_gap(logits, top, weight, inverse)
+        # Where exponentials underflow, T is far too small.
+        excess = math.log(gap / (target * inverse)) if gap > 0 else -math.inf
+        if min(gap, variance) > 0:
+            step = excess * gap / variance
+        else:
+            step = math.copysign(MAX_STEP, excess)
+        if excess > 0:
+            low = inverse
+        else:
+            high = inverse
+        candidate = inverse * math.exp(min(max(step, -MAX_STEP), MAX_STEP))
+        if abs(step) < tolerance:
+            return candidate
+        inside = low < candidate < high
+        inverse = candidate if inside else math.sqrt(low * high)
+    return inverse
+
+
+def _expected_gap(logits, top, weight, inverse):
+    """Return the mean gap and its variance under softmax(logits / T), in units of T."""
+    gap_sum = variance_sum = 0.0
+    ones = np.ones(logits.shape[1], dtype=logits.dtype)
+    for rows in row_blocks(*logits.shape):
+        scaled = np.subtract(logits[rows].T, top[rows], order=_order(logits))
+        scaled *= inverse
+        share = np.exp(scaled)
+        total = ones @ share
+        share *= scaled
+        mean = ones @ share / total
+        variance = np.einsum("ij,ij->j", share, scaled) / total - mean**2
+        gap_sum -= weight[rows] @ mean
+        variance_sum += weight[rows] @ variance
+    return gap_sum / weight.sum(), variance_sum / weight.sum()
+
+
+def _order(logits):
+    """Return the memory order of a transposed block."""
+    return "C" if logits.shape[1] < FEW_COLUMNS else "K"

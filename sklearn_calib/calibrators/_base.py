@@ -1,0 +1,194 @@
+"""What all calibrators share: the checks, the labels, the logarithm of zero."""
+
+from abc import ABCMeta, abstractmethod
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from sklearn_calib._core.validation import (
+    check_proba,
+    check_sample_weight,
+    encode_labels,
+)
+
+
+class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base class of the maps that repair a classifier's probabilities.
+
+    A calibrator is fitted to what a classifier said about samples that it was not
+    trained on, and to their labels. To calibrate a classifier and keep it together with
+    its calibrator, use :class:`~sklearn_calib.CalibratedClassifier`.
+
+    A subclass has a parameter `from_logits` and the two methods
+
+    - `_fit(logits, codes, sample_weight)`, which learns from an array of shape
+      (n_samples, n_classes), the columns of the true classes, and weights or None,
+    - `_calibrate(logits)`, which returns a new array of probabilities.
+
+    Their `logits` are the given ones, or the logarithms of the given probabilities:
+    either way softmax gives what the classifier said. float32 stays float32.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    preserves_argmax : bool
+        Whether the most probable class is always the same after as before, up to
+        rounding. Belongs to the class.
+
+    zero_replacement_ : float
+        What a probability of zero is taken for, to have a logarithm: half of the
+        smallest positive probability in the data of `fit`, at most 1 / (2 n_classes).
+        Only with `from_logits=False`.
+
+    Notes
+    -----
+    A probability of zero says that the classifier could not tell it from zero. How
+    small that is differs between the votes of ten trees and a softmax in float64, so
+    it is learned from the data, as for concentrations below a detection limit [1]_.
+    Pass logits where the classifier has them. No probability of zero is ever returned:
+    the smallest is the smallest normal number of the dtype.
+
+    References
+    ----------
+    .. [1] J. A. Martin-Fernandez, C. Barcelo-Vidal and V. Pawlowsky-Glahn, "Dealing
+       With Zeros and Missing Values in Compositional Data Sets Using Nonparametric
+       Imputation", Mathematical Geology 35, 2003.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import Calibrator, TemperatureScaling
+    >>> issubclass(TemperatureScaling, Calibrator)
+    True
+    """
+
+    preserves_argmax = False
+
+    _parameter_constraints = {"from_logits": ["boolean"]}
+
+    def fit(self, X, y, sample_weight=None, *, labels=None):
+        """Learn the map from predictions to the frequencies of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
+            Probabilities whose rows sum to one, or of the positive class only. With
+            `from_logits=True` logits; a single column holds that of the positive class
+            minus that of the negative one.
+
+        y : array-like of shape (n_samples,)
+            Labels of any kind that can be sorted.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. A sample of weight 2 counts as two.
+
+        labels : array-like of shape (n_classes,), default=None
+            The label of each column, such as `estimator.classes_`. By default the
+            sorted distinct values of y. Needed when a class has no sample in y.
+
+        Returns
+        -------
+        self : Calibrator
+            The fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            If X holds no probabilities though `from_logits` is False, or y has not one
+            label for each column.
+        """
+        self._validate_params()
+        X = self._check_input(X, reset=True)
+        check_consistent_length(X, y)
+        codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
+        sample_weight = check_sample_weight(sample_weight, X)
+        self.classes_ = np.unique(y) if labels is None else np.asarray(labels)
+        if not self.from_logits:
+            self.zero_replacement_ = _half_smallest(X, sample_weight)
+        self._fit(self._as_logits(X), codes, sample_weight)
+        return self
+
+    def predict_proba(self, X):
+        """Return calibrated probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
+            What the classifier said, in the form that `fit` was given.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            All positive. Rows sum to one, columns are in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        proba = self._calibrate(self._as_logits(self._check_input(X, reset=False)))
+        return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
+
+    def predict(self, X):
+        """Return the most probable class, the first one of a tie.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
+            What the classifier said, in the form that `fit` was given.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Labels.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[codes]
+
+    def _check_input(self, X, *, reset):
+        """Return X as checked logits or probabilities (n_samples, n_classes)."""
+        X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
+        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        if not self.from_logits:
+            try:
+                check_proba(X, name="X", allow_1d=True)
+            except ValueError as error:
+                hint = "If X holds logits, set from_logits=True."
+                raise ValueError(f"{error} {hint}") from None
+        if X.shape[1] > 1:
+            return X
+        return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
+
+    def _as_logits(self, X):
+        """Return X if it holds logits, and logarithms if it holds probabilities."""
+        if self.from_logits:
+            return X
+        return np.log(np.where(X > 0, X, self.zero_replacement_))
+
+    @abstractmethod
+    def _fit(self, logits, codes, sample_weight):
+        """Learn from checked data."""
+
+    @abstractmethod
+    def _calibrate(self, logits):
+        """Return calibrated probabilities as a new array."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        return tags
+
+
+def _half_smallest(proba, sample_weight):
+    """Return half of the smallest positive probability that has a weight."""
+    if sample_weight is not None and sample_weight.min() == 0:
+        proba = proba[sample_weight > 0]
+    smallest = proba.min() or proba[proba > 0].min()
+    # Below 1 / n_classes, so that no zero becomes the largest of its row.
+    half = min(float(smallest), 1 / proba.shape[1]) / 2
+    return max(half, float(np.finfo(proba.dtype).tiny))

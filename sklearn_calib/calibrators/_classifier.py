@@ -1,0 +1,29 @@
+"""Any classifier of scikit-learn as a calibrator."""
+
+import numpy as np
+from sklearn.base import clone
+
+from sklearn_calib.calibrators._base import Calibrator
+
+
+class _ClassifierCalibrator(Calibrator):
+    """Calibrator that fits a classifier to the logits as features."""
+
+    def __init__(self, classifier, *, from_logits=False):
+        self.classifier = classifier
+        self.from_logits = from_logits
+
+    def _fit(self, logits, codes, sample_weight):
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
+        missing = np.delete(self.classes_, self.classifier_.classes_).tolist()
+        if missing:
+            raise ValueError(
+                "y must hold every class to calibrate by "
+                f"{type(self.classifier).__name__}, got no sample of {missing}. "
+                "Calibrate on more samples, or by a method of "
+                "sklearn_calib.calibrators."
+            )
+
+    def _calibrate(self, logits):
+        return self.classifier_.predict_proba(logits).copy()

@@ -1,0 +1,152 @@
+"""Temperature scaling: one number that makes all logits smaller or larger."""
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._core.binning import binned_calibration_error
+from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
+from sklearn_calib.calibrators._base import Calibrator
+
+# The grid on which papers look for the temperature with the lowest ECE.
+ECE_GRID = np.arange(1, 101) / 10
+
+
+class TemperatureScaling(Calibrator):
+    r"""Divide the logits by a temperature T > 0, chosen on held-out data.
+
+    The calibrated probabilities are softmax(z / T), where z are logits or logarithms of
+    probabilities. T > 1 takes confidence back, T < 1 adds to it; the order of the
+    classes stays. It is the first method to try for a neural network: one parameter
+    can hardly overfit [1]_.
+
+    Parameters
+    ----------
+    objective : {"nll", "ece"}, default="nll"
+        What T minimises on the given data: the negative log-likelihood (log loss), to
+        full precision, or the expected calibration error of the top label, on the grid
+        0.1, 0.2, ..., 10.0, the smaller T on ties, as papers on training losses do
+        [2]_. The grid does not follow the scale of the logits.
+
+    n_bins : int, default=15
+        Number of bins of equal width for `objective="ece"`.
+
+    from_logits : bool, default=False
+        Whether X holds logits. Never guessed.
+
+    Attributes
+    ----------
+    temperature_ : float
+        T, finite and positive.
+
+    classes_ : ndarray of shape (n_classes,)
+        The label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    zero_replacement_ : float
+        What a probability of zero is taken for, see :class:`Calibrator`. Only with
+        `from_logits=False`.
+
+    preserves_argmax : bool
+        True: the most probable class stays, up to rounding.
+
+    See Also
+    --------
+    CalibratedClassifier : Keep a classifier and its calibrator together.
+
+    Notes
+    -----
+    Logits multiplied by a constant give a T multiplied by the same, and the same
+    probabilities. With "nll", the log loss on the given data is never above that before
+    the fit. Its optimum is 0 when every true class has the largest logit of its row,
+    and infinite when true classes have on average no larger logits than others. Then
+    T is set to a bound, which gives way as the data grow, with a `ConvergenceWarning`:
+    to where the mean distance to the row's largest logit, expected under
+    softmax(z / T), is 1 / (n + 1) or n / (n + 1) of that under equal probabilities.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
+       Neural Networks", ICML 2017, equation 9.
+
+    .. [2] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. H. S. Torr and P. K.
+       Dokania, "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020,
+       section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib import TemperatureScaling
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> overconfident = 3 * logits
+    >>> calibrator = TemperatureScaling(from_logits=True).fit(overconfident, y)
+    >>> round(calibrator.temperature_, 1)
+    3.0
+    >>> calibrator.predict_proba(overconfident[:2]).round(2)
+    array([[0.23, 0.13, 0.64],
+           [0.34, 0.09, 0.57]])
+    """
+
+    preserves_argmax = True
+
+    _parameter_constraints = {
+        **Calibrator._parameter_constraints,
+        "objective": [StrOptions({"ece", "nll"})],
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, *, objective="nll", n_bins=15, from_logits=False):
+        self.objective = objective
+        self.n_bins = n_bins
+        self.from_logits = from_logits
+
+    def _fit(self, logits, codes, sample_weight):
+        if self.objective == "nll":
+            self.temperature_ = fit_temperature(logits, codes, sample_weight)
+        else:
+            hit = top_label(logits)[1] == codes
+            self.temperature_ = _search_ece(logits, hit, self.n_bins, sample_weight)
+
+    def _calibrate(self, logits):
+        proba = np.empty_like(logits)
+        for rows in row_blocks(*logits.shape):
+            proba[rows] = softmax(logits[rows] / self.temperature_)
+        return proba
+
+
+def _search_ece(logits, hit, n_bins, sample_weight):
+    """Return the first temperature of the grid that has the lowest ECE."""
+    errors = [
+        binned_calibration_error(
+            _confidence(logits, temperature),
+            hit,
+            n_bins=n_bins,
+            sample_weight=sample_weight,
+        )
+        for temperature in ECE_GRID
+    ]
+    best = float(ECE_GRID[np.argmin(errors)])
+    if best in (ECE_GRID[0], ECE_GRID[-1]):
+        warnings.warn(
+            f"The lowest ECE is at the end of the grid, T = {best:g}. Bring the logits "
+            'to another scale, or use objective="nll".',
+            ConvergenceWarning,
+        )
+    return best
+
+
+def _confidence(logits, temperature):
+    """Return the largest probability of each row of softmax(logits / T)."""
+    confidence = np.empty(len(logits), dtype=logits.dtype)
+    for rows in row_blocks(*logits.shape):
+        confidence[rows] = softmax(logits[rows] / temperature).max(axis=1)
+    return confidence

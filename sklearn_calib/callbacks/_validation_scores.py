@@ -1,0 +1,94 @@
+"""Scores of the validation share, for skorch's `EpochScoring`."""
+
+import numpy as np
+from skorch.utils import to_numpy
+from torch.utils.data import Subset
+
+from sklearn_calib._core.binning import binned_calibration_error
+from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.links import log_softmax, softmax
+
+
+def valid_log_loss(net, dataset, y):
+    """Log loss of a network on the validation share; 0 is best.
+
+    It keeps its meaning whatever the loss that is trained, unlike `valid_loss`: early
+    stopping and checkpoints had better monitor it.
+
+    Parameters
+    ----------
+    net : NeuralClassifier
+        The network, while it trains.
+
+    dataset : torch.utils.data.Dataset
+        The validation share.
+
+    y : ndarray of shape (n_samples,)
+        Encoded labels, 0 to n_classes - 1.
+
+    Returns
+    -------
+    log_loss : float
+        Mean negative log-likelihood, in nats.
+
+    Examples
+    --------
+    >>> from skorch.callbacks import EpochScoring
+    >>> from sklearn_calib.callbacks import valid_log_loss
+    >>> callback = EpochScoring(valid_log_loss, name="valid_log_loss")
+    """
+    log_proba = log_softmax(concatenate_logits(net.forward_iter(dataset)))
+    losses = -log_proba[np.arange(len(y)), y]
+    return float(np.average(losses, weights=_sample_weight(dataset)))
+
+
+def valid_ece(net, dataset, y):
+    """Expected calibration error of a network on the validation share; 0 is best.
+
+    That of the top label, with 15 bins of equal width.
+
+    Parameters
+    ----------
+    net : NeuralClassifier
+        The network, while it trains.
+
+    dataset : torch.utils.data.Dataset
+        The validation share.
+
+    y : ndarray of shape (n_samples,)
+        Encoded labels, 0 to n_classes - 1.
+
+    Returns
+    -------
+    error : float
+        The error, in [0, 1].
+
+    See Also
+    --------
+    sklearn_calib.metrics.expected_calibration_error : The same for any predictions.
+
+    Examples
+    --------
+    >>> from skorch.callbacks import EpochScoring
+    >>> from sklearn_calib.callbacks import valid_ece
+    >>> callback = EpochScoring(valid_ece, name="valid_ece")
+    """
+    proba = softmax(concatenate_logits(net.forward_iter(dataset)))
+    confidence, predicted = top_label(proba)
+    return binned_calibration_error(
+        confidence, predicted == y, sample_weight=_sample_weight(dataset)
+    )
+
+
+def concatenate_logits(batches):
+    """Return the outputs of a network for each batch as one float64 array."""
+    outputs = [out[0] if isinstance(out, tuple) else out for out in batches]
+    return np.concatenate([to_numpy(out.double()) for out in outputs])
+
+
+def _sample_weight(dataset):
+    """Return the weights of a dataset or of a share of one, None without."""
+    if isinstance(dataset, Subset):
+        weight = _sample_weight(dataset.dataset)
+        return None if weight is None else weight[dataset.indices]
+    return getattr(dataset, "sample_weight", None)

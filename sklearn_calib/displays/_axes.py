@@ -1,0 +1,57 @@
+"""What a figure needs from matplotlib: axes, a companion below them, and colours."""
+
+# Okabe and Ito's colours, apart for colour-blind readers too, without the yellow that
+# is lost on white. Beside each a marker, for prints in grey.
+STYLES = [
+    ("#0072B2", "o"),
+    ("#D55E00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+    ("#56B4E9", "v"),
+    ("#E69F00", "P"),
+    ("#000000", "X"),
+]
+
+
+def new_axes(figsize):
+    """Return the only axes of a new figure."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "Displays are drawn with matplotlib, which is not installed. "
+            "Install it with: pip install matplotlib"
+        ) from error
+    _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    return ax
+
+
+def find_axes_below(ax, label):
+    """Return the axes that `add_axes_below` made, or None; the label tells them."""
+    return next(
+        (
+            other
+            for other in ax.figure.axes
+            if other.get_label() == label and other.get_gridspec() is ax.get_gridspec()
+        ),
+        None,
+    )
+
+
+def add_axes_below(ax, label, height_ratio):
+    """Return new axes under `ax`, with the same x-axis.
+
+    The room is taken from the place of `ax` itself, so that the neighbours in a grid
+    of axes stay where they are.
+    """
+    from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
+
+    rows = {"nrows": 2, "ncols": 1, "height_ratios": [1, height_ratio], "hspace": 0.16}
+    if ax.get_subplotspec() is None:
+        box = ax.get_position()
+        sides = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
+        grid = GridSpec(figure=ax.figure, **rows, **sides)
+    else:
+        grid = GridSpecFromSubplotSpec(subplot_spec=ax.get_subplotspec(), **rows)
+    ax.set_subplotspec(grid[0])
+    return ax.figure.add_subplot(grid[1], sharex=ax, label=label)

@@ -1,0 +1,25 @@
+"""Estimators: neural classifiers that train calibrated, and what wraps any classifier.
+
+Each name loads its own module when first used, so that `CalibratedClassifier` works
+without torch being imported.
+"""
+
+from sklearn_calib._core.lazy import lazy_names
+
+_HOMES = {
+    "CalibratedClassifier": "sklearn_calib.estimators._calibrated",
+    "ConvNet": "sklearn_calib.estimators._modules",
+    "MLP": "sklearn_calib.estimators._modules",
+    "NeuralClassifier": "sklearn_calib.estimators._neural",
+    "iterate_batches": "sklearn_calib.estimators._batches",
+}
+
+__all__ = [
+    "MLP",
+    "CalibratedClassifier",
+    "ConvNet",
+    "NeuralClassifier",
+    "iterate_batches",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,0 +1,104 @@
+"""Batches of arrays in memory, cut by indexing instead of sample by sample."""
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Subset
+
+
+class Batch(tuple):
+    """The pair (X, y) of one batch, with the weights of its samples beside it."""
+
+    sample_weight = None
+
+
+class ArrayBatches:
+    """Iterate over the batches of arrays, in order or shuffled.
+
+    A last batch of one sample joins the batch before it: batch normalisation cannot
+    train on one sample. The order is drawn from torch's global generator.
+    """
+
+    def __init__(self, arrays, rows, batch_size, shuffle):
+        self.tensors = [None if a is None else _to_tensor(a) for a in arrays]
+        self.rows = torch.from_numpy(rows)
+        self.shuffle = shuffle
+        starts = np.arange(0, len(rows), batch_size)
+        if 1 < batch_size < len(rows) and len(rows) - starts[-1] == 1:
+            starts = starts[:-1]
+        self.sizes = np.diff(starts, append=len(rows)).tolist()
+
+    def __len__(self):
+        return len(self.sizes)
+
+    def __iter__(self):
+        X, y, sample_weight = self.tensors
+        rows = self.rows[torch.randperm(len(self.rows))] if self.shuffle else self.rows
+        for part in rows.split(self.sizes):
+            batch = Batch((X.index_select(0, part), y.index_select(0, part)))
+            if sample_weight is not None:
+                batch.sample_weight = sample_weight.index_select(0, part)
+            yield batch
+
+
+def iterate_batches(dataset, batch_size=1, shuffle=False, **kwargs):
+    """Return the batches of a dataset, cut from its arrays where it holds arrays.
+
+    The default of `NeuralClassifier`'s `iterator_train` and `iterator_valid`. Arrays
+    in memory are indexed a batch at a time, several times as fast as a `DataLoader`
+    that fetches and collates sample by sample. Any other dataset, and any option of
+    `DataLoader` in `kwargs`, gets a `DataLoader`.
+
+    Parameters
+    ----------
+    dataset : skorch.dataset.Dataset or torch.utils.data.Dataset
+        The samples; a `torch.utils.data.Subset` of either as well.
+
+    batch_size : int, default=1
+        Number of samples in a batch.
+
+    shuffle : bool, default=False
+        Draw a new order at each pass, from torch's global generator.
+
+    **kwargs : dict
+        Options of `torch.utils.data.DataLoader`.
+
+    Returns
+    -------
+    batches : iterable of (Tensor, Tensor)
+        The pairs (X, y).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skorch.dataset import Dataset
+    >>> from sklearn_calib.estimators import iterate_batches
+    >>> dataset = Dataset(np.zeros((5, 2)), np.arange(5))
+    >>> [y.tolist() for _, y in iterate_batches(dataset, batch_size=2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    source, rows = _resolve_subset(dataset)
+    X, y = getattr(source, "X", None), getattr(source, "y", None)
+    sample_weight = getattr(source, "sample_weight", None)
+    if not kwargs and isinstance(X, np.ndarray) and isinstance(y, np.ndarray | None):
+        y = np.zeros(len(X)) if y is None else y
+        return ArrayBatches((X, y, sample_weight), rows, batch_size, shuffle)
+    if sample_weight is not None:
+        raise ValueError(
+            "sample_weight needs batches that are cut from arrays, got the DataLoader "
+            f"options {sorted(kwargs)}. Leave them out, or fit without sample_weight."
+        )
+    return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **kwargs)
+
+
+def _resolve_subset(dataset):
+    """Return the dataset beneath nested subsets, and the rows of it that are meant."""
+    rows = np.arange(len(dataset))
+    while isinstance(dataset, Subset):
+        rows = np.asarray(dataset.indices)[rows]
+        dataset = dataset.dataset
+    return dataset, rows
+
+
+def _to_tensor(array):
+    """Share an array with torch, or copy one that may not be written to."""
+    return torch.from_numpy(np.require(array, requirements="W"))

@@ -1,0 +1,355 @@
+"""`CalibratedClassifier`: a classifier and its calibrator, as one estimator."""
+
+import os
+import warnings
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_memory, has_fit_parameter
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.validation import StrOptions, check_sample_weight
+from sklearn_calib.calibrators import Calibrator
+from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
+from sklearn_calib.estimators._folds import fit_and_predict, make_splits
+from sklearn_calib.estimators._responses import predict_scores
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Calibrate any classifier on data that it was not trained on.
+
+    Each fold of a cross-validation trains the classifier on one part and fits a
+    calibrator to what it says about the other. It is scikit-learn's
+    `CalibratedClassifierCV` with a calibrator *object*, whose parameters can be
+    searched as `calibrator__...`, and which can itself be searched.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The classifier, with `predict_proba` or with a decision function that holds
+        logits. One that is fitted already comes as `FrozenEstimator(estimator)`: all
+        data given to `fit` then calibrate it, and must be others than it was trained
+        on.
+
+    calibrator : Calibrator or classifier, default=None
+        Cloned for each fold; whether it gets logits is set here, as its `from_logits`.
+        Any other classifier is fitted to the logits as features. None leaves the
+        probabilities as they are.
+
+    cv : int, cross-validation generator or iterable, default=5
+        How to split; an int means stratified folds.
+
+    ensemble : bool or "auto", default="auto"
+        True keeps the classifier and the calibrator of each fold and averages their
+        probabilities. False trains the classifier again on all data, and fits one
+        calibrator to the predictions of all test parts together. "auto" is True, but
+        False for a `FrozenEstimator`, and for `calibrator=None`, which then trains the
+        classifier once.
+
+    response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
+        What the calibrator gets to see: logits from `decision_function`, or
+        `predict_proba`. "auto" takes logits where the decision function is known to
+        hold them: the classifier has an attribute `decision_function_is_logits`, as
+        :class:`NeuralClassifier` has, or is scikit-learn's LogisticRegression (not one
+        against the rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
+        QuadraticDiscriminantAnalysis or HistGradientBoostingClassifier. Margins, such
+        as those of a support vector machine, are no logits.
+
+    memory : str, path or joblib.Memory, default=None
+        Where to keep the classifiers and their predictions, so that a search over
+        calibrators trains each classifier once.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+
+    calibrated_classifiers_ : list
+        Pairs with attributes `estimator`, fitted, and `calibrator`, fitted or None: one
+        for each fold with `ensemble=True`, otherwise one.
+
+    n_features_in_ : int
+        Number of features, if the classifier knows it.
+
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if the classifier knows them.
+
+    See Also
+    --------
+    TemperatureScaling : The calibrator to try first.
+
+    Notes
+    -----
+    A class may be missing from the test part of a fold, not from the training part.
+
+    References
+    ----------
+    .. [1] A. Niculescu-Mizil and R. Caruana, "Predicting Good Probabilities With
+       Supervised Learning", ICML 2005, section 4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.naive_bayes import BernoulliNB
+    >>> from sklearn_calib import CalibratedClassifier, TemperatureScaling
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, X_test, y, y_test = train_test_split(X > 8, y, random_state=0)
+    >>> for calibrator in [None, TemperatureScaling()]:
+    ...     classifier = CalibratedClassifier(BernoulliNB(), calibrator).fit(X, y)
+    ...     y_proba = classifier.predict_proba(X_test)
+    ...     print(round(expected_calibration_error(y_test, y_proba), 2))
+    0.06
+    0.03
+    """
+
+    _parameter_constraints = {
+        "cv": ["cv_object"],
+        "ensemble": ["boolean", StrOptions({"auto"})],
+        "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        calibrator=None,
+        *,
+        cv=5,
+        ensemble="auto",
+        response_method="auto",
+        memory=None,
+    ):
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.ensemble = ensemble
+        self.response_method = response_method
+        self.memory = memory
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Train the classifier and calibrate it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data, as the classifier takes them; for a `FrozenEstimator`
+            calibration data.
+
+        y : array-like of shape (n_samples,)
+            Labels of any kind, of at least two classes.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, for the classifier and for the calibrator.
+
+        **fit_params : dict
+            Passed to `fit` of the classifier, those of length n_samples cut like X;
+            with metadata routing enabled, also to the splitter.
+
+        Returns
+        -------
+        self : CalibratedClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        TypeError
+            If `calibrator` is no classifier or not an instance.
+
+        ValueError
+            If the training part of a fold lacks a class, or the classifier has
+            neither probabilities nor logits.
+        """
+        self._validate_params()
+        _check_calibrator(self.calibrator)
+        X, y = indexable(X, _check_labels(y))
+        sample_weight = check_sample_weight(sample_weight, X)
+        fit_params, split_params = self._route(sample_weight, fit_params)
+        self.classes_ = _class_labels(self.estimator, y)
+        splits, refit = self._plan(X, y, split_params)
+        classifiers, scores, from_logits = self._cached(fit_and_predict)(
+            self.estimator, X, y, splits, refit, fit_params, self._response_method()
+        )
+        tests = [test for _, test in splits]
+        if refit and splits:
+            scores, tests = [np.concatenate(scores)], [np.concatenate(tests)]
+        calibrators = [None] * len(classifiers)
+        if self.calibrator is not None:
+            calibrators = [
+                self._fit_calibrator(part, y, sample_weight, test, from_logits)
+                for part, test in zip(scores, tests, strict=True)
+            ]
+        self.calibrated_classifiers_ = [
+            _CalibratedPair(classifier, calibrator, from_logits)
+            for classifier, calibrator in zip(classifiers, calibrators, strict=True)
+        ]
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(classifiers[0], name):
+                setattr(self, name, getattr(classifiers[0], name))
+        return self
+
+    def _route(self, sample_weight, fit_params):
+        """Return what the classifier's fit and the splitter are given."""
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(
+                self, "fit", sample_weight=sample_weight, **fit_params
+            )
+            return routed.estimator.fit, routed.splitter.split
+        if sample_weight is None or isinstance(self.estimator, FrozenEstimator):
+            return fit_params, {}
+        if has_fit_parameter(self.estimator, "sample_weight"):
+            return {**fit_params, "sample_weight": sample_weight}, {}
+        warnings.warn(
+            f"The weights reach the calibrator only: {type(self.estimator).__name__} "
+            "takes no sample_weight. Pass them to a step of a pipeline, such as "
+            "logisticregression__sample_weight, or enable metadata routing.",
+            UserWarning,
+        )
+        return fit_params, {}
+
+    def _plan(self, X, y, split_params):
+        """Return the splits, and whether to train on all data afterwards."""
+        is_frozen = isinstance(self.estimator, FrozenEstimator)
+        is_plain = self.calibrator is None
+        ensemble = self.ensemble
+        if ensemble == "auto":
+            ensemble = not (is_frozen or is_plain)
+        if not ensemble and is_plain:
+            return [], True
+        if not ensemble and is_frozen:
+            return [(slice(None), slice(None))], False
+        needed = [] if is_frozen else self.classes_
+        return make_splits(self.cv, X, y, needed, **split_params), not ensemble
+
+    def _cached(self, function):
+        """Return the function, remembering its results if there is a memory."""
+        memory = self.memory
+        if isinstance(memory, os.PathLike):
+            memory = os.fspath(memory)
+        return check_memory(memory).cache(function)
+
+    def _response_method(self):
+        """Return the method to ask: for no calibrator the probabilities themselves."""
+        is_plain = self.calibrator is None and hasattr(self.estimator, "predict_proba")
+        return "predict_proba" if is_plain else self.response_method
+
+    def _fit_calibrator(self, scores, y, sample_weight, rows, from_logits):
+        """Fit a clone of the calibrator to the scores of some rows."""
+        calibrator = clone(self.calibrator)
+        if isinstance(calibrator, Calibrator):
+            calibrator.set_params(from_logits=from_logits)
+        else:
+            calibrator = _ClassifierCalibrator(calibrator, from_logits=from_logits)
+        weight = None if sample_weight is None else sample_weight[rows]
+        return calibrator.fit(scores, y[rows], weight, labels=self.classes_)
+
+    def predict_proba(self, X):
+        """Return calibrated probabilities, averaged over the ensemble.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data, as the classifier takes them.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to one, columns are in the order of `classes_`.
+        """
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        return sum(pair.predict_proba(X) for pair in pairs) / len(pairs)
+
+    def predict(self, X):
+        """Return the most probable class, the first one of a tie.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data, as the classifier takes them.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Labels.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[codes]
+
+    def get_metadata_routing(self):
+        """Return how metadata are passed on to the classifier and the splitter.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            See scikit-learn's user guide on metadata routing.
+        """
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=to_fit)
+            .add(splitter=self.cv, method_mapping=to_split)
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+class _CalibratedPair:
+    """A fitted classifier and its calibrator."""
+
+    def __init__(self, estimator, calibrator, from_logits):
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.from_logits = from_logits
+
+    def predict_proba(self, X):
+        scores = predict_scores(self.estimator, X, self.from_logits)
+        if self.calibrator is not None:
+            return self.calibrator.predict_proba(scores)
+        return softmax(scores) if self.from_logits else scores
+
+
+def _check_calibrator(calibrator):
+    """Refuse what cannot calibrate."""
+    has_methods = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
+    if calibrator is None or (has_methods and not isinstance(calibrator, type)):
+        return
+    raise TypeError(
+        "calibrator must be None or an instance with fit and predict_proba, got "
+        f"{calibrator!r}. Pass an object such as TemperatureScaling()."
+    )
+
+
+def _check_labels(y):
+    """Return y as a 1-d array of labels."""
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    return y
+
+
+def _class_labels(estimator, y):
+    """Return the sorted labels, of a frozen classifier those that it knows."""
+    if isinstance(estimator, FrozenEstimator):
+        return np.asarray(estimator.classes_)
+    labels = np.unique(y)
+    if len(labels) < 2:
+        raise ValueError(
+            f"y must hold at least two classes, got one class: {labels.tolist()}. "
+            "Add samples of another class."
+        )
+    return labels

@@ -1,0 +1,76 @@
+"""Training and test parts: what a classifier says about data it has not seen."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+
+from sklearn_calib.estimators._responses import predict_scores, uses_logits
+
+
+def make_splits(cv, X, y, classes, **params):
+    """Return the rows of each fold's parts; all classes must be in the first."""
+    rows = np.arange(len(y))
+    folds = check_cv(cv, y, classifier=True).split(X, y, **params)
+    splits = [(rows[train], rows[test]) for train, test in folds]
+    for fold, (train, _) in enumerate(splits):
+        missing = np.setdiff1d(classes, y[train]).tolist()
+        if missing:
+            raise ValueError(
+                "y must have every class in the training part of each fold, got no "
+                f"sample of {missing} in fold {fold} of {len(splits)}, counted from 0. "
+                "Use fewer or stratified folds, or add samples of it."
+            )
+    return splits
+
+
+def fit_and_predict(estimator, X, y, splits, refit, fit_params, response_method):
+    """Fit a clone to each training part, and let it predict the test part.
+
+    Parameters
+    ----------
+    splits : list of tuples (train, test)
+        Rows, as indices or slices.
+
+    refit : bool
+        Whether to fit another clone to all data and return it alone.
+
+    Returns
+    -------
+    classifiers : list
+        The fitted clones, one for each split, or the one for all data.
+
+    scores : list of ndarrays
+        Logits or probabilities of each test part.
+
+    from_logits : bool
+        Whether the scores are logits.
+    """
+    tests = [test for _, test in splits]
+    classifiers = []
+    for train in [train for train, _ in splits] + [slice(None)] * refit:
+        params = {name: _take(v, train, len(y)) for name, v in fit_params.items()}
+        classifier = clone(estimator).fit(take(X, train), y[train], **params)
+        uses_logits(classifier, response_method)  # refuse before the next is fitted
+        classifiers.append(classifier)
+    from_logits = all(uses_logits(c, response_method) for c in classifiers)
+    scores = [
+        predict_scores(classifier, take(X, test), from_logits)
+        for classifier, test in zip(classifiers, tests, strict=False)
+    ]
+    return classifiers[-1:] if refit else classifiers, scores, from_logits
+
+
+def take(X, rows):
+    """Return rows of an array, a sparse matrix, a DataFrame or a list."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "shape") or isinstance(rows, slice):
+        return X[rows]
+    return [X[row] for row in rows]
+
+
+def _take(value, rows, n_samples):
+    """Return rows of a fit parameter that has one value for each sample."""
+    is_list = isinstance(value, list | tuple)
+    shape = (len(value),) if is_list else getattr(value, "shape", ())
+    return take(value, rows) if shape[:1] == (n_samples,) else value

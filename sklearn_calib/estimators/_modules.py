@@ -1,0 +1,94 @@
+"""The networks that `NeuralClassifier` builds when it is given none."""
+
+from itertools import pairwise
+
+from torch import Tensor, nn
+
+
+class MLP(nn.Sequential):
+    """Fully connected network for tables, with rectified linear hidden layers.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of the input.
+
+    n_classes : int
+        Width of the output: one logit for each class.
+
+    hidden_sizes : sequence of int, default=(128, 128)
+        Width of each hidden layer. None at all makes a linear model.
+
+    dropout : float, default=0.0
+        Share of the hidden units dropped in training, in [0, 1].
+
+    Examples
+    --------
+    >>> from sklearn_calib.estimators import MLP
+    >>> MLP(4, 3, hidden_sizes=(8,))
+    MLP(
+      (0): Linear(in_features=4, out_features=8, bias=True)
+      (1): ReLU()
+      (2): Linear(in_features=8, out_features=3, bias=True)
+    )
+    """
+
+    def __init__(self, n_features, n_classes, hidden_sizes=(128, 128), dropout=0.0):
+        layers = []
+        for n_inputs, n_units in pairwise((n_features, *hidden_sizes)):
+            layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+        layers.append(nn.Linear((n_features, *hidden_sizes)[-1], n_classes))
+        super().__init__(*layers)
+
+
+class ConvNet(nn.Module):
+    """Small convolutional network for images of any height and width.
+
+    Each stage halves the image and doubles the number of filters; the last feature
+    maps are averaged, so that the size of the images does not matter.
+
+    Parameters
+    ----------
+    n_channels : int
+        Channels of an image: 1 for grey, 3 for colour.
+
+    n_classes : int
+        Width of the output: one logit for each class.
+
+    n_filters : int, default=32
+        Filters of the first stage.
+
+    n_stages : int, default=3
+        Number of stages, each a convolution, batch normalisation, a rectified linear
+        unit and pooling.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.estimators import ConvNet
+    >>> ConvNet(n_channels=1, n_classes=10)(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, n_channels, n_classes, n_filters=32, n_stages=3):
+        super().__init__()
+        widths = [n_channels] + [n_filters * 2**stage for stage in range(n_stages)]
+        stages = [_stage(*pair) for pair in pairwise(widths)]
+        self.features = nn.Sequential(*stages)
+        self.classifier = nn.Linear(widths[-1], n_classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits, of shape (n_samples, n_classes)."""
+        return self.classifier(self.features(images).mean(dim=(2, 3)))
+
+
+def _stage(n_inputs, n_filters):
+    """Convolution, normalisation, rectifier and pooling that keeps small images."""
+    return nn.Sequential(
+        nn.Conv2d(n_inputs, n_filters, kernel_size=3, padding=1, bias=False),
+        nn.BatchNorm2d(n_filters),
+        nn.ReLU(),
+        nn.MaxPool2d(2, ceil_mode=True),
+    )

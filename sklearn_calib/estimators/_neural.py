@@ -1,0 +1,398 @@
+"""`NeuralClassifier`: skorch's classifier with a loss to choose and to search."""
+
+import inspect
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from skorch.dataset import Dataset
+from skorch.utils import is_dataset
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.validation import check_sample_weight, encode_labels
+from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib.estimators._batches import iterate_batches
+from sklearn_calib.estimators._parameters import (
+    CONSTRAINTS,
+    REFUSED,
+    check_known,
+    check_not_refused,
+)
+from sklearn_calib.estimators._skorch import SkorchClassifier
+from sklearn_calib.estimators._training import (
+    Training,
+    check_two_classes,
+    draw_seed,
+    drop_zeros,
+    seeded_torch,
+)
+
+
+class NeuralClassifier(SkorchClassifier):
+    """Neural classifier that is trained with a calibration loss.
+
+    A :class:`skorch.NeuralNetClassifier` in which the loss is a parameter like any
+    other: `loss` names it and `loss__gamma`, `loss__lambd`, ... are its own
+    parameters, which :class:`~sklearn.model_selection.GridSearchCV` can search.
+
+    Parameters
+    ----------
+    module : torch.nn.Module class or instance, default=None
+        The network. It returns one logit for each class, shape
+        (n_samples, n_classes). A class is built with `module__...` parameters, and
+        with `n_features`, `n_channels` and `n_classes` of the data where its
+        constructor takes them; an instance is copied. None builds
+        :class:`~sklearn_calib.estimators.MLP` for tables and
+        :class:`~sklearn_calib.estimators.ConvNet` for images of shape
+        (n_samples, n_channels, height, width).
+
+    loss : str, class or instance, default="cross_entropy"
+        The loss: a name out of :func:`sklearn_calib.losses.get_loss_names`, or a
+        `torch.nn.Module` class or instance that is called with logits and encoded
+        labels. When `loss` changes, values of `loss__...` that were set for the
+        loss before are dropped.
+
+    optimizer : torch.optim.Optimizer class, default=torch.optim.Adam
+        The optimiser; its parameters are `optimizer__...`.
+
+    lr : float, default=1e-3
+        Learning rate, greater than 0.
+
+    batch_size : int, default=128
+        Samples in a batch; -1 takes all of them at once.
+
+    max_epochs : int, default=50
+        Passes over the training data, at least 1.
+
+    validation_fraction : float, default=None
+        Share of the training data that is held out, stratified, in (0, 1). None holds
+        out 0.1 where something watches validation data (early stopping, a callback
+        that monitors `valid_...`, a loss that learns from them), and nothing
+        otherwise.
+
+    early_stopping : bool, default=False
+        Stop when `valid_log_loss` has not improved for `n_iter_no_change` epochs,
+        and return to the weights that had the best.
+
+    n_iter_no_change : int, default=10
+        Epochs without improvement before early stopping.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the initial weights, the order of the samples, dropout and the
+        validation share. With an int every epoch is seeded by the int and its number:
+        a resumed run equals one that was never interrupted. Torch's global state is
+        left as it was found.
+
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the data and of the network.
+
+    device : str or torch.device, default="cpu"
+        Where to compute.
+
+    callbacks : list, default=None
+        Further skorch callbacks, such as `Checkpoint` and `ProgressBar`.
+
+    train_split : callable, default=None
+        skorch's own way to hold out validation data, in place of
+        `validation_fraction`.
+
+    iterator_train, iterator_valid : callable, default=iterate_batches
+        Make batches out of a dataset. The training batches are shuffled unless
+        `iterator_train__shuffle=False`.
+
+    dataset : class, default=skorch.dataset.Dataset
+        Holds X and y.
+
+    warm_start : bool, default=False
+        Let `fit` go on from the weights of the previous call.
+
+    verbose : int, default=0
+        0 is silent, 1 prints a row for each epoch.
+
+    compile : bool, default=False
+        Compile the network by `torch.compile`.
+
+    use_caching : bool or "auto", default="auto"
+        Whether scores of the validation data reuse the validation pass.
+
+    torch_load_kwargs : dict, default=None
+        Passed to `torch.load` when parameters are loaded.
+
+    **kwargs : dict
+        `module__...`, `loss__...`, `optimizer__...`, `iterator_train__...`,
+        `iterator_valid__...`, `dataset__...`, `callbacks__...`, `compile__...`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted. While the network trains, callbacks see labels encoded as
+        0 to n_classes - 1, here and in `predict` as well as in y.
+
+    n_features_in_ : int
+        Number of columns of X, or of channels.
+
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, when X is a DataFrame with string names.
+
+    module_ : torch.nn.Module
+        The trained network.
+
+    criterion_ : torch.nn.Module
+        The loss that was trained.
+
+    history_ : skorch.history.History
+        For each epoch `train_loss` and, with validation data, `valid_loss`,
+        `valid_acc`, `valid_log_loss` and `valid_ece`.
+
+    See Also
+    --------
+    CalibratedClassifier : Calibrate any classifier after training.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_calib import NeuralClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> net = NeuralClassifier(loss="focal", loss__gamma=2.0, random_state=0)
+    >>> net.fit(X, y).predict_proba(X).shape
+    (150, 3)
+    """
+
+    # Tells CalibratedClassifier that decision_function holds logits.
+    decision_function_is_logits = True
+
+    _parameter_constraints = CONSTRAINTS
+
+    def __init__(
+        self,
+        module=None,
+        *,
+        loss="cross_entropy",
+        optimizer=torch.optim.Adam,
+        lr=1e-3,
+        batch_size=128,
+        max_epochs=50,
+        validation_fraction=None,
+        early_stopping=False,
+        n_iter_no_change=10,
+        random_state=None,
+        dtype="float32",
+        device="cpu",
+        callbacks=None,
+        train_split=None,
+        iterator_train=iterate_batches,
+        iterator_valid=iterate_batches,
+        dataset=Dataset,
+        warm_start=False,
+        verbose=0,
+        compile=False,
+        use_caching="auto",
+        torch_load_kwargs=None,
+        **kwargs,
+    ):
+        check_not_refused(kwargs)
+        super().__init__(
+            module,
+            optimizer=optimizer,
+            lr=lr,
+            max_epochs=max_epochs,
+            batch_size=batch_size,
+            iterator_train=iterator_train,
+            iterator_valid=iterator_valid,
+            dataset=dataset,
+            train_split=train_split,
+            callbacks=callbacks,
+            warm_start=warm_start,
+            verbose=verbose,
+            device=device,
+            compile=compile,
+            use_caching=use_caching,
+            torch_load_kwargs=torch_load_kwargs,
+            **kwargs,
+        )
+        self.loss = loss
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.dtype = dtype
+        # Not parameters here, or state that the class holds until the first fit.
+        for name in (*REFUSED, "history_", "initialized_", "virtual_params_"):
+            vars(self).pop(name, None)
+
+    def set_params(self, **params):
+        check_not_refused(params)
+        return super().set_params(**params)
+
+    set_params.__doc__ = SkorchClassifier.set_params.__doc__
+
+    def fit(self, X, y=None, sample_weight=None, **fit_params):
+        """Train the network: anew, or further if `warm_start`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Training data, finite. Images have shape
+            (n_samples, n_channels, height, width).
+
+        y : array-like of shape (n_samples,)
+            Labels of any kind, of at least two classes.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. A sample of weight 2 counts as two; one of weight 0
+            is left out.
+
+        **fit_params : dict
+            Passed to the forward of the module, and to `train_split`.
+
+        Returns
+        -------
+        self : NeuralClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        TypeError
+            If X is sparse, `loss` is no loss, or weights are given to a loss that has
+            no weighted form.
+
+        ValueError
+            If X, y or a parameter is not as described; the message names it.
+        """
+        anew = not (self.warm_start and self.initialized_)
+        classes = None if anew else self.classes_
+        return self._train(X, y, sample_weight, classes, anew, "fit", fit_params)
+
+    def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
+        """Train for one epoch on all of the data, from the weights as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Training data, finite.
+
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        classes : array-like of shape (n_classes,), default=None
+            All the labels that there are. Required in the first call.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        **fit_params : dict
+            Passed to the forward of the module.
+
+        Returns
+        -------
+        self : NeuralClassifier
+            The classifier, trained further.
+
+        Raises
+        ------
+        ValueError
+            If the first call lacks `classes`, a later one changes them, or
+            `early_stopping` is on: no validation data are held out here.
+        """
+        anew = not self.initialized_
+        if self.early_stopping:
+            raise ValueError(
+                "early_stopping must be False for partial_fit, which holds out no "
+                "validation data, got True. Call fit instead."
+            )
+        if anew and classes is None:
+            raise ValueError(
+                "classes must be given in the first call of partial_fit, got None. "
+                "Pass all the labels, such as numpy.unique(y) of the whole data."
+            )
+        classes = self.classes_ if classes is None else np.unique(classes)
+        if not anew and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"classes must stay {self.classes_} after the first call of "
+                f"partial_fit, got {classes}. Leave classes out, or call fit."
+            )
+        fit_params = {**fit_params, "epochs": 1}
+        return self._train(
+            X, y, sample_weight, classes, anew, "partial_fit", fit_params
+        )
+
+    def _train(self, X, y, sample_weight, classes, anew, method, fit_params):
+        """Check and encode the data, then let skorch train on them."""
+        known = inspect.signature(NeuralClassifier).parameters
+        check_known(self._get_param_names(), known)
+        BaseEstimator._validate_params(self)
+        X, y = self._check_data(X, y, reset=anew)
+        classes = np.unique(y) if classes is None else classes
+        check_two_classes(classes)
+        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X)
+            X, codes, sample_weight = drop_zeros(X, codes, sample_weight)
+        if method == "fit":
+            check_two_classes(classes[np.unique(codes)])
+        self.classes_inferred_ = classes
+        self._input_shape = X.shape[1:]
+        seed = draw_seed(self.random_state)
+        self._training = Training(seed, method == "fit", sample_weight)
+        try:
+            with seeded_torch(seed):
+                if anew:
+                    self.initialize()
+                super().partial_fit(X, codes, _routing_method=method, **fit_params)
+        finally:
+            self._training = self._batch_weight = None
+        return self
+
+    def predict_proba(self, X):
+        """Predict probabilities: the softmax of the logits, in float64.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Data, finite.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to one; columns are in the order of `classes_`.
+        """
+        return softmax(self._logits(X))
+
+    def decision_function(self, X):
+        """Return the logits, in float64.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Data, finite.
+
+        Returns
+        -------
+        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
+            For two classes the logit of the second minus that of the first.
+        """
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def predict(self, X):
+        """Predict the most probable label, the first one of a tie.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+            Data, finite.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Labels.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[codes]
+
+    def _logits(self, X):
+        check_is_fitted(self)
+        if not is_dataset(X):
+            X = self._check_data(X, reset=False)
+        return concatenate_logits(self.forward_iter(X))

@@ -1,0 +1,231 @@
+"""The part of a neural classifier that skorch calls while it trains."""
+
+import inspect
+from copy import deepcopy
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+from skorch import NeuralNetClassifier
+from skorch.callbacks import EarlyStopping, EpochScoring
+from skorch.dataset import Dataset
+from skorch.utils import noop, to_numpy, to_tensor
+
+from sklearn_calib._core.validation import encode_labels
+from sklearn_calib.callbacks import valid_ece, valid_log_loss
+from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
+from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._training import epoch_seed, validation_split
+
+
+class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
+    """skorch's classifier with encoded labels, weights, seeds and a validation share.
+
+    `_training` holds what one call of fit needs and is None outside of it.
+    """
+
+    # What skorch collects in each instance as it is built is fixed for this class.
+    prefixes_ = [
+        *NeuralNetClassifier.prefixes_,
+        *("module", "criterion", "loss", "optimizer"),
+    ]
+    cuda_dependent_attributes_ = ["module_", "criterion_", "optimizer_"]
+    _modules = ["module"]
+    _criteria = ["criterion"]
+    _optimizers = ["optimizer"]
+    history_ = None
+    initialized_ = False
+    virtual_params_ = {}
+
+    _training = None
+    _batch_weight = None
+    _input_shape = ()
+
+    def _get_param_names(self):
+        return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
+
+    def set_params(self, **params):
+        if "callbacks" in params and not self.initialized_:
+            self.callbacks = params.pop("callbacks")  # skorch would build them now
+        return super().set_params(**params)
+
+    set_params.__doc__ = LossParamsMixin.set_params.__doc__
+
+    __repr__ = BaseEstimator.__repr__
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {k: state[k] for k in state if k not in ("_training", "_batch_weight")}
+
+    def _check_data(self, *arrays, reset):
+        """Validate X, or X and y, as arrays of the network's precision."""
+        arrays = [to_numpy(a) if isinstance(a, torch.Tensor) else a for a in arrays]
+        with np.errstate(over="ignore"):  # too large for float32 is an error of its own
+            checked = validate_data(
+                self, *arrays, reset=reset, dtype=self.dtype, allow_nd=True
+            )
+        if len(arrays) == 2:
+            check_classification_targets(checked[1])
+        return checked
+
+    @property
+    def classes_(self):
+        if self._training is None:
+            return self.classes_inferred_
+        return np.arange(len(self.classes_inferred_))
+
+    def check_data(self, X, y=None):
+        """Do nothing: the data were checked before they were encoded."""
+
+    def initialize_module(self):
+        """Build the network in the shape of the data, or copy the given one."""
+        module = self._default_module() if self.module is None else self.module
+        params = {**self._data_params(module), **self.get_params_for("module")}
+        if isinstance(module, torch.nn.Module) and not params:
+            module = deepcopy(module)
+        else:
+            module = self.initialized_instance(module, params)
+        self.module_ = module.to(getattr(torch, self.dtype))
+        return self
+
+    def _default_module(self):
+        if len(self._input_shape) not in (1, 3):
+            raise ValueError(
+                "module must be given unless X is a table of shape (n_samples, "
+                "n_features) or images of shape (n_samples, n_channels, height, "
+                f"width), got X of {1 + len(self._input_shape)} dimensions. Pass a "
+                "torch.nn.Module that returns one logit for each class."
+            )
+        return MLP if len(self._input_shape) == 1 else ConvNet
+
+    def _data_params(self, module):
+        """Return the data's sizes that the constructor of a module asks for."""
+        if isinstance(module, torch.nn.Module):
+            return {}
+        sizes = {"n_classes": len(self.classes_inferred_)}
+        if len(self._input_shape) in (1, 3):
+            name = "n_features" if len(self._input_shape) == 1 else "n_channels"
+            sizes[name] = self._input_shape[0]
+        wanted = inspect.signature(module).parameters
+        return {name: size for name, size in sizes.items() if name in wanted}
+
+    def get_params_for_optimizer(self, prefix, named_parameters):
+        """Return the optimizer's arguments, with torch's fused kernel where it can."""
+        args, kwargs = super().get_params_for_optimizer(prefix, named_parameters)
+        # One kernel instead of ten for each parameter: a tenth of the time that an epoch
+        # of a small network takes.
+        can_fuse = "fused" in inspect.signature(self.optimizer).parameters
+        is_free = not kwargs.keys() & {"foreach", "differentiable"}
+        if can_fuse and is_free and torch.device(self.device).type in ("cpu", "cuda"):
+            kwargs.setdefault("fused", True)
+        return args, kwargs
+
+    @property
+    def _default_callbacks(self):
+        *callbacks, print_log = super()._default_callbacks
+        for score in (valid_log_loss, valid_ece):
+            callbacks.append((score.__name__, EpochScoring(score, name=score.__name__)))
+        return [*callbacks, print_log]
+
+    def get_default_callbacks(self):
+        """Return the default callbacks; the log only where it is printed."""
+        callbacks = self._default_callbacks
+        # It lays out its table in each epoch, which costs 3 % of a small network.
+        return callbacks if self.verbose else callbacks[:-1]
+
+    def _yield_callbacks(self):
+        yield from super()._yield_callbacks()
+        if self.early_stopping:  # last: it ends the epoch for the callbacks after it
+            stopping = EarlyStopping(
+                "valid_log_loss",
+                patience=self.n_iter_no_change,
+                sink=print if self.verbose else noop,
+                load_best=True,
+            )
+            yield "early_stopping", stopping, True
+
+    def get_split_datasets(self, X, y=None, **split_params):
+        """Return the training data and the validation share, None without one."""
+        dataset = self.get_dataset(X, y)
+        dataset.sample_weight = self._training.sample_weight
+        if dataset.sample_weight is not None:
+            check_takes_weights(self.criterion_)
+        split = self._get_split(y) if self._training.hold_out else None
+        if split is None:
+            return dataset, None
+        train, valid = split(dataset, y, **split_params)
+        return train, self._encode(valid)
+
+    def _get_split(self, y):
+        fraction = self.validation_fraction
+        if self.train_split is not None:
+            if fraction is not None:
+                raise ValueError(
+                    "validation_fraction must be None beside a train_split, got "
+                    f"{fraction}. Pass one of the two."
+                )
+            return self.train_split
+        if fraction is None and self._watches_validation():
+            fraction = 0.1
+        if fraction is None:
+            return None
+        return validation_split(fraction, y, self._training.seed)
+
+    def _watches_validation(self):
+        """Tell whether the loss, early stopping or a callback needs validation data."""
+        monitors = [getattr(each, "monitor", None) for _, each in self.callbacks_]
+        return hasattr(self.criterion_, "update") or any(
+            isinstance(name, str) and name.startswith("valid") for name in monitors
+        )
+
+    def _encode(self, dataset):
+        """Encode a validation set that was not split off the training data."""
+        if not isinstance(dataset, Dataset):
+            return dataset
+        X, y = self._check_data(dataset.X, dataset.y, reset=False)
+        classes = self.classes_inferred_
+        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+        return self.get_dataset(X, codes)
+
+    def get_iterator(self, dataset, training=False):
+        """Return the batches of a dataset, shuffled while the network trains."""
+        iterator_train = self.get_params_for("iterator_train")
+        if not (training and self._training) or "shuffle" in iterator_train:
+            return super().get_iterator(dataset, training=training)
+        params = {"batch_size": self.batch_size, **iterator_train}
+        if params["batch_size"] == -1:
+            params["batch_size"] = len(dataset)
+        return self.iterator_train(dataset, shuffle=True, **params)
+
+    def _set_training(self, training=True):
+        # Walking through the modules for every batch costs 3 % of a small network.
+        if any(part.training != training for part in (self.module_, self.criterion_)):
+            super()._set_training(training)
+
+    def on_epoch_begin(self, net, **kwargs):
+        """Seed the epoch by its number, so that a resumed run equals a whole one."""
+        super().on_epoch_begin(net, **kwargs)
+        if self._training.seed is not None:
+            torch.manual_seed(epoch_seed(self._training.seed, len(self.history)))
+
+    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+        """Keep the weights of the batch for its loss."""
+        super().on_batch_begin(net, batch=batch, training=training, **kwargs)
+        self._batch_weight = getattr(batch, "sample_weight", None)
+
+    def get_loss(self, y_pred, y_true, *args, **kwargs):
+        """Return the loss of one batch of logits and encoded labels."""
+        logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
+        if logits.ndim != 2 or logits.shape[1] != len(self.classes_inferred_):
+            raise ValueError(
+                "module must return logits of shape (n_samples, n_classes), wanted "
+                f"width {len(self.classes_inferred_)}, got shape {tuple(logits.shape)}."
+                " Two classes need two logits."
+            )
+        y_true = to_tensor(y_true, device=self.device)
+        if self._batch_weight is None:
+            return self.criterion_(logits, y_true)
+        weight = to_tensor(self._batch_weight, device=self.device).to(logits.dtype)
+        return self.criterion_(logits, y_true, sample_weight=weight)

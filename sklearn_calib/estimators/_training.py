@@ -1,0 +1,78 @@
+"""What holds during one call of fit: seeds, weights and the validation share."""
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+from skorch.dataset import ValidSplit
+
+# Dropout draws from torch's global generator, so two seeded fits in two threads would
+# draw from each other's seeds.
+_SEED_LOCK = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Training:
+    """The state of one call of fit."""
+
+    seed: int | None
+    hold_out: bool
+    sample_weight: np.ndarray | None
+
+
+def draw_seed(random_state):
+    """Return the seed of a fit: the same for the same int, None for None."""
+    if random_state is None:
+        return None
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+@contextmanager
+def seeded_torch(seed):
+    """Seed torch for a while and put its generators back; None leaves them alone."""
+    if seed is None:
+        yield
+        return
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with _SEED_LOCK, torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def epoch_seed(seed, epoch):
+    """Return the seed of one epoch, which does not depend on the epochs before it."""
+    return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])
+
+
+def validation_split(fraction, y, seed):
+    """Return the splitter that holds out a stratified share of encoded labels."""
+    n_classes, smallest = len(np.unique(y)), np.bincount(y)[np.unique(y)].min()
+    n_valid = int(np.ceil(fraction * len(y)))
+    if smallest < 2 or not n_classes <= n_valid <= len(y) - n_classes:
+        raise ValueError(
+            f"validation_fraction={fraction} must leave every class a sample to train "
+            f"on and one to validate on, got {len(y)} samples of {n_classes} classes, "
+            f"{smallest} of the smallest. Pass more samples, another fraction, or a "
+            "train_split of your own."
+        )
+    return ValidSplit(float(fraction), stratified=True, random_state=seed)
+
+
+def drop_zeros(X, codes, sample_weight):
+    """Leave out samples of weight zero, which would still take places in batches."""
+    kept = sample_weight > 0
+    if kept.all():
+        return X, codes, sample_weight
+    return X[kept], codes[kept], sample_weight[kept]
+
+
+def check_two_classes(classes):
+    """Raise ValueError if a single class is left to learn."""
+    if len(classes) < 2:
+        raise ValueError(
+            "y must hold at least 2 classes with a positive sample_weight, got "
+            f"{len(classes)} class: {classes}. Pass samples of another class."
+        )

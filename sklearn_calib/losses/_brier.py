@@ -1,0 +1,106 @@
+"""The Brier score as a training loss."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._base import CalibrationLoss, check_batch, reduce_loss
+
+
+def brier_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""Squared distance of the probabilities from the label. The smaller the better.
+
+    For each sample the squared differences between the predicted probabilities and the
+    one-hot label are summed over the classes [1]_: 0 is best, 2 is worst. The loss is
+    strictly proper, and bounded, so that a mislabelled sample cannot dominate.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities whose rows sum to one.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match or a value is out of range.
+    TypeError
+        If the logits are no floating point tensor.
+
+    See Also
+    --------
+    BrierLoss : The same as a module.
+    sklearn.metrics.brier_score_loss : The metric. For two classes its default is half
+        of this loss.
+
+    Notes
+    -----
+    The gradient vanishes for a sample whose true class has probability 0: training
+    from a confident wrong start is slow.
+
+    References
+    ----------
+    .. [1] G. W. Brier (1950). Verification of forecasts expressed in terms of
+       probability. Monthly Weather Review 78(1), 1-3. Equation 2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import brier_loss
+    >>> brier_loss(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.5000)
+    """
+    logits, target = check_batch(logits, target, soft=True)
+    return reduce_loss(brier_values(logits, target), reduction, sample_weight)
+
+
+def brier_values(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the loss of each sample of a checked batch."""
+    proba = F.softmax(logits, 1)
+    if target.ndim == 2:
+        return (proba - target).square().sum(1)
+    others = proba.scatter(1, target.unsqueeze(1), 0.0)
+    # 1 - p_t as the sum of the others: the difference is 0 from a margin of 37 on.
+    return others.square().sum(1) + others.sum(1).square()
+
+
+class BrierLoss(CalibrationLoss):
+    """Squared distance of the probabilities from the label. The smaller the better.
+
+    The module of :func:`brier_loss`, which has the details.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import BrierLoss
+    >>> BrierLoss()(torch.zeros(1, 4), torch.tensor([3]))
+    tensor(0.7500)
+    """
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`brier_loss`."""
+        return brier_loss(
+            logits, target, reduction=self.reduction, sample_weight=sample_weight
+        )

@@ -1,0 +1,138 @@
+"""Cross-entropy, with label smoothing and soft targets."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._base import (
+    CalibrationLoss,
+    check_batch,
+    check_nonnegative,
+    reduce_loss,
+)
+from sklearn_calib.losses._margin import true_class_margin
+
+
+def cross_entropy_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    label_smoothing=0.0,
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""Surprise at the true class, -log p_t. The smaller the better, 0 at least.
+
+    It is strictly proper: in expectation nothing beats the true probabilities. A
+    network that can fit its training set nevertheless becomes overconfident with it,
+    because the loss rewards certainty on samples that are right already.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities whose rows sum to one.
+    label_smoothing : float, default=0.0
+        Share of the target that is spread evenly over all classes, the true one
+        included, in [0, 1): each class receives ``label_smoothing / C`` [1]_. Values
+        from 0.05 to 0.1 are usual.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range or the shapes do not match.
+    TypeError
+        If a parameter is no number, or the logits are no floating point tensor.
+
+    See Also
+    --------
+    CrossEntropyLoss : The same as a module.
+
+    Notes
+    -----
+    With class indices and no smoothing the loss is softplus of minus the margin of the
+    true class: it is 4.2e-18 at a margin of 40, where
+    :func:`torch.nn.functional.cross_entropy` returns 0.
+
+    Some papers spread the smoothing over the other classes only. Their ``alpha`` is
+    ``label_smoothing * (C - 1) / C`` here.
+
+    References
+    ----------
+    .. [1] C. Szegedy, V. Vanhoucke, S. Ioffe, J. Shlens, Z. Wojna (2016).
+       Rethinking the Inception architecture for computer vision. CVPR. Section 7.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import cross_entropy_loss
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> cross_entropy_loss(logits, torch.tensor([0, 2]))
+    tensor(0.8955)
+    >>> cross_entropy_loss(logits, torch.tensor([0, 2]), label_smoothing=0.1)
+    tensor(0.9455)
+    """
+    check_nonnegative("label_smoothing", label_smoothing, below=1)
+    logits, target = check_batch(logits, target, soft=True)
+    values = _cross_entropy(logits, target, label_smoothing)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _cross_entropy(logits, target, label_smoothing):
+    """Return the loss of each sample."""
+    if target.ndim == 1 and not label_smoothing:
+        return -F.logsigmoid(true_class_margin(logits, target))
+    log_proba = F.log_softmax(logits, 1)
+    if target.ndim == 1:
+        hit = log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
+    else:
+        hit = (target * log_proba).sum(1)
+    return (label_smoothing - 1) * hit - label_smoothing * log_proba.mean(1)
+
+
+class CrossEntropyLoss(CalibrationLoss):
+    """Surprise at the true class, -log p_t. The smaller the better, 0 at least.
+
+    The module of :func:`cross_entropy_loss`, which has the details.
+
+    Parameters
+    ----------
+    label_smoothing : float, default=0.0
+        Share of the target that is spread evenly over all classes, in [0, 1).
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import CrossEntropyLoss
+    >>> CrossEntropyLoss(label_smoothing=0.05)(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.6931)
+    """
+
+    def __init__(self, *, label_smoothing=0.0, reduction="mean"):
+        super().__init__(reduction=reduction)
+        self.label_smoothing = check_nonnegative(
+            "label_smoothing", label_smoothing, below=1
+        )
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`cross_entropy_loss`."""
+        return cross_entropy_loss(
+            logits,
+            target,
+            label_smoothing=self.label_smoothing,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

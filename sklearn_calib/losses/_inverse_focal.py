@@ -1,0 +1,146 @@
+"""The inverse focal loss."""
+
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._base import (
+    CalibrationLoss,
+    check_batch,
+    check_nonnegative,
+    reduce_loss,
+)
+from sklearn_calib.losses._margin import true_class_margin
+
+# The derivative in p of -(1 + p) ** gamma * log(p) is negative as long as gamma is
+# below (1 + p) / (-p * log(p)). That is smallest where log(p) = -(1 + p), which is at
+# p = W(1 / e), with W Lambert's function, and there it equals 1 / p.
+GAMMA_MAX = 3.591121476668622
+
+
+def inverse_focal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma=1.0,
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""Cross-entropy that insists on samples that are right already. Small is good.
+
+    The surprise at the true class is multiplied by ``(1 + p_t) ** gamma`` [1]_, the
+    opposite of the focal loss: the network grows more confident, but keeps apart the
+    easy samples from the hard, which calibration afterwards can use. 0 is best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    gamma : float, default=1.0
+        How fast the weight rises with p_t, at least 0. With 0 the loss is
+        cross-entropy. Values between 1 and 3 were chosen by cross-validation in [2]_.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If gamma is negative or not finite, or the shapes do not match.
+    TypeError
+        If gamma is no number, or the logits are no floating point tensor.
+
+    Warns
+    -----
+    UserWarning
+        If gamma is above 3.591. From there on the loss rises with p_t around
+        p_t = 0.278, so that it pushes such samples the wrong way. The exact bound is
+        1 / W(1 / e), with W Lambert's function; [2]_ gives 3.5 and 4. The module warns
+        when it is made, not at every batch.
+
+    See Also
+    --------
+    InverseFocalLoss : The same as a module.
+    focal_loss : The opposite.
+
+    References
+    ----------
+    .. [1] D.-B. Wang, L. Feng, M.-L. Zhang (2021). Rethinking calibration of deep
+       neural networks: do not be afraid of overconfidence. NeurIPS.
+    .. [2] H. Zhou, S. G. Gruber, T. Popordanoska, M. B. Blaschko (2025). Revisiting
+       reweighted risk for calibration: AURC, focal loss, and inverse focal loss.
+       Equation 3, section 7.3 and table 4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import inverse_focal_loss
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> inverse_focal_loss(logits, torch.tensor([0, 2]), gamma=1.0, reduction="none")
+    tensor([0.4281, 1.8803])
+    """
+    _warn_above_maximum(gamma)
+    return _inverse_focal(logits, target, gamma, reduction, sample_weight)
+
+
+def _inverse_focal(logits, target, gamma, reduction, sample_weight):
+    """Return the loss without the warning."""
+    check_nonnegative("gamma", gamma)
+    margin = true_class_margin(*check_batch(logits, target))
+    values = (1 + torch.sigmoid(margin)) ** gamma * -F.logsigmoid(margin)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _warn_above_maximum(gamma):
+    """Warn the caller's caller if the loss is not monotone in p_t."""
+    if check_nonnegative("gamma", gamma) > GAMMA_MAX:
+        warnings.warn(
+            f"gamma must be at most {GAMMA_MAX:.3f} for the inverse focal loss to "
+            f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} samples "
+            "are now pushed the wrong way; lower gamma.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+class InverseFocalLoss(CalibrationLoss):
+    """Cross-entropy that insists on samples that are right already. Small is good.
+
+    The module of :func:`inverse_focal_loss`, which has the details.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        How fast the weight rises with p_t, at least 0. With 0 the loss is
+        cross-entropy; above 3.591 a warning says that its gradient changes sign.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import InverseFocalLoss
+    >>> InverseFocalLoss(gamma=1.0)(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(1.0397)
+    """
+
+    def __init__(self, *, gamma=1.0, reduction="mean"):
+        super().__init__(reduction=reduction)
+        _warn_above_maximum(gamma)
+        self.gamma = gamma
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`inverse_focal_loss`."""
+        return _inverse_focal(logits, target, self.gamma, self.reduction, sample_weight)

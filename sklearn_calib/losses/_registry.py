@@ -1,0 +1,69 @@
+"""The losses by name: adding one is a row here."""
+
+from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._brier import BrierLoss
+from sklearn_calib.losses._cross_entropy import CrossEntropyLoss
+from sklearn_calib.losses._dual_focal import DualFocalLoss
+from sklearn_calib.losses._focal import FocalLoss
+from sklearn_calib.losses._focal_calibration import FocalCalibrationLoss
+from sklearn_calib.losses._inverse_focal import InverseFocalLoss
+from sklearn_calib.losses._sample_dependent_focal import SampleDependentFocalLoss
+
+_LOSSES = {
+    "brier": BrierLoss,
+    "cross_entropy": CrossEntropyLoss,
+    "dual_focal": DualFocalLoss,
+    "focal": FocalLoss,
+    "focal_calibration": FocalCalibrationLoss,
+    "inverse_focal": InverseFocalLoss,
+    "sample_dependent_focal": SampleDependentFocalLoss,
+}
+
+
+def get_loss(name):
+    """Return the class of the loss that is registered under a name.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`get_loss_names`.
+
+    Returns
+    -------
+    loss : type
+        A subclass of :class:`CalibrationLoss`.
+
+    Raises
+    ------
+    ValueError
+        If no loss has this name; the message suggests the closest.
+
+    Examples
+    --------
+    >>> from sklearn_calib.losses import get_loss
+    >>> get_loss("focal")(gamma=2.0)
+    FocalLoss(gamma=2.0, reduction='mean')
+    """
+    if isinstance(name, str) and name in _LOSSES:
+        return _LOSSES[name]
+    raise ValueError(
+        f"the name of a loss must be one of {get_loss_names()}, got {name!r}."
+        f"{did_you_mean(name, _LOSSES)}"
+    )
+
+
+def get_loss_names():
+    """Return the names of all losses.
+
+    Returns
+    -------
+    names : list of str
+        Sorted.
+
+    Examples
+    --------
+    >>> from sklearn_calib.losses import get_loss_names
+    >>> "dual_focal" in get_loss_names()
+    True
+    """
+    return sorted(_LOSSES)

@@ -1,0 +1,162 @@
+"""The focal loss with a gamma that depends on the sample (FLSD)."""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from sklearn_calib.losses._base import (
+    CalibrationLoss,
+    check_batch,
+    check_nonnegative,
+    reduce_loss,
+)
+from sklearn_calib.losses._focal import focal_values
+from sklearn_calib.losses._margin import true_class_margin
+
+
+def sample_dependent_focal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gammas=(5.0, 3.0),
+    thresholds=(0.2,),
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""Focal loss whose gamma depends on the probability of the true class.
+
+    The defaults are FLSD-53 [1]_: gamma is 5 for the samples whose true class has a
+    probability below 0.2 and 3 for the rest, since the smaller p_t is, the larger gamma
+    must be to hold the confidence back. The smaller the better, 0 is best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    gammas : tuple or list of float, default=(5.0, 3.0)
+        The values of gamma, each at least 0, from small p_t to large.
+    thresholds : tuple or list of float, default=(0.2,)
+        The probabilities at which gamma changes, increasing and inside (0, 1), one
+        fewer than `gammas`. A sample on a threshold has the gamma above it.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a gamma or a threshold is out of range, their numbers do not fit, or the
+        shapes do not match.
+    TypeError
+        If `gammas` or `thresholds` is no tuple or list, a gamma is no number, or the
+        logits are no floating point tensor.
+
+    See Also
+    --------
+    SampleDependentFocalLoss : The same as a module.
+    focal_loss : One gamma for all samples.
+
+    Notes
+    -----
+    Each sample's gamma is a constant for the gradient, and the loss jumps where p_t
+    crosses a threshold. The authors' code has a third piece from 0.5 on, which is
+    ``gammas=(5, 3, gamma), thresholds=(0.2, 0.5)`` here.
+
+    References
+    ----------
+    .. [1] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. Torr, P. Dokania (2020).
+       Calibrating deep neural networks using focal loss. NeurIPS.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import sample_dependent_focal_loss
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    >>> sample_dependent_focal_loss(logits, torch.tensor([0, 2]), reduction="none")
+    tensor([0.0023, 1.2753])
+    """
+    _check_schedule(gammas, thresholds)
+    logits, target = check_batch(logits, target)
+    margin = true_class_margin(logits, target)
+    gamma = _scheduled_gamma(margin, gammas, thresholds)
+    return reduce_loss(focal_values(margin, gamma), reduction, sample_weight)
+
+
+def _scheduled_gamma(margin, gammas, thresholds):
+    """Return the gamma of each sample, by intervals closed below."""
+    proba, edges = torch.sigmoid(margin), margin.new_tensor(thresholds)
+    return margin.new_tensor(gammas)[torch.bucketize(proba, edges, right=True)]
+
+
+def _check_schedule(gammas, thresholds):
+    """Check that the thresholds increase in (0, 1) and separate as many gammas."""
+    for name, value in (("gammas", gammas), ("thresholds", thresholds)):
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(
+                f"{name} must be a tuple or a list, got {value!r}. For one gamma for "
+                "all samples use the focal loss."
+            )
+    for index, gamma in enumerate(gammas):
+        check_nonnegative(f"gammas[{index}]", gamma)
+    if not all(low < high for low, high in pairwise((0, *thresholds, 1))):
+        raise ValueError(
+            f"thresholds must increase inside (0, 1), got {thresholds!r}. "
+            "FLSD-53 has (0.2,)."
+        )
+    if len(gammas) != len(thresholds) + 1:
+        raise ValueError(
+            f"gammas must have one value more than thresholds, got {gammas!r} and "
+            f"{thresholds!r}. FLSD-53 has (5.0, 3.0) and (0.2,)."
+        )
+
+
+class SampleDependentFocalLoss(CalibrationLoss):
+    """Focal loss whose gamma depends on the probability of the true class (FLSD-53).
+
+    The module of :func:`sample_dependent_focal_loss`, which has the details. The
+    smaller the better, 0 is best.
+
+    Parameters
+    ----------
+    gammas : tuple or list of float, default=(5.0, 3.0)
+        The values of gamma, each at least 0, from small p_t to large.
+    thresholds : tuple or list of float, default=(0.2,)
+        The probabilities at which gamma changes, increasing and inside (0, 1).
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import SampleDependentFocalLoss
+    >>> SampleDependentFocalLoss()(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.0866)
+    """
+
+    def __init__(self, *, gammas=(5.0, 3.0), thresholds=(0.2,), reduction="mean"):
+        super().__init__(reduction=reduction)
+        _check_schedule(gammas, thresholds)
+        self.gammas = gammas
+        self.thresholds = thresholds
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`sample_dependent_focal_loss`."""
+        return sample_dependent_focal_loss(
+            logits,
+            target,
+            gammas=self.gammas,
+            thresholds=self.thresholds,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

@@ -1,0 +1,106 @@
+"""Which candidate of a search to refit."""
+
+import numpy as np
+
+from sklearn_calib._core.validation import did_you_mean
+
+
+def lowest_error_within_one_se(score, *, guard):
+    """Return a `refit` rule: the best score among candidates that the guard lets pass.
+
+    The lowest calibration error alone picks bad models, such as one that predicts the
+    frequencies of the classes for every sample. This rule takes the best `score` among
+    the candidates whose mean `guard` is within one standard error of the best.
+
+    Parameters
+    ----------
+    score : str
+        Name of the scorer to be best, such as "neg_ece". Greater is better.
+
+    guard : str
+        Name of the scorer that measures the model as a whole, such as "neg_log_loss".
+
+    Returns
+    -------
+    refit : callable
+        To be passed to a search as `refit`, whose `scoring` holds both names.
+
+    Raises
+    ------
+    ValueError
+        By the returned callable, if the search has not measured both, or no candidate
+        has a finite value of both.
+
+    Notes
+    -----
+    The standard error is that of the candidate with the best mean guard: the standard
+    deviation over the folds, divided by the root of their number. Candidates with
+    a missing score are left out; of equal ones the first is taken.
+
+    References
+    ----------
+    .. [1] L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone, "Classification and
+       Regression Trees", 1984.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn_calib.metrics import get_scorer, lowest_error_within_one_se
+    >>> scoring = {name: get_scorer(name) for name in ["neg_ece", "neg_log_loss"]}
+    >>> search = GridSearchCV(
+    ...     LogisticRegression(max_iter=1000),
+    ...     {"C": [1e-3, 1.0]},
+    ...     scoring=scoring,
+    ...     refit=lowest_error_within_one_se("neg_ece", guard="neg_log_loss"),
+    ... )
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search.fit(X, y).best_params_
+    {'C': 1.0}
+    """
+    return _LowestErrorWithinOneSE(score, guard)
+
+
+class _LowestErrorWithinOneSE:
+    """A class and not a closure, so that a search with it can be pickled."""
+
+    def __init__(self, score, guard):
+        self.score = score
+        self.guard = guard
+
+    def __repr__(self):
+        return f"lowest_error_within_one_se({self.score!r}, guard={self.guard!r})"
+
+    def __call__(self, cv_results):
+        score = _column(cv_results, "mean_test_", self.score)
+        guard = _column(cv_results, "mean_test_", self.guard)
+        valid = np.isfinite(score) & np.isfinite(guard)
+        if not valid.any():
+            raise ValueError(
+                f"Some candidate must have a finite {self.score} and {self.guard}, got "
+                f"none of {len(score)}. Pass error_score='raise' to see what fails."
+            )
+        best = np.argmax(np.where(valid, guard, -np.inf))
+        spread = _column(cv_results, "std_test_", self.guard)[best]
+        standard_error = spread / np.sqrt(_n_splits(cv_results, self.guard))
+        passed = valid & (guard >= guard[best] - standard_error)
+        return int(np.argmax(np.where(passed, score, -np.inf)))
+
+
+def _column(cv_results, prefix, name):
+    """Return a column of the results of a search."""
+    if prefix + name in cv_results:
+        return np.asarray(cv_results[prefix + name], dtype=np.float64)
+    names = [key.removeprefix(prefix) for key in cv_results if key.startswith(prefix)]
+    raise ValueError(
+        f"scoring must hold {name!r}, which the refit rule compares, got {names}."
+        f"{did_you_mean(name, names)} Pass scoring as a list or a dict of names."
+    )
+
+
+def _n_splits(cv_results, name):
+    """Count the folds by their columns."""
+    return sum(
+        key.startswith("split") and key.endswith(f"_test_{name}") for key in cv_results
+    )

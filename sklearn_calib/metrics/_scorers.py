@@ -1,0 +1,114 @@
+"""Scorers: metrics as scikit-learn's searches and curves take them, better high."""
+
+from copy import deepcopy
+
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.metrics import get_scorer as get_sklearn_scorer
+from sklearn.metrics import get_scorer_names as get_sklearn_scorer_names
+
+from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.metrics._calibration_error import (
+    classwise_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+)
+from sklearn_calib.metrics._risk_coverage import aurc_loss, excess_aurc_loss
+
+
+# What make_scorer returns is what searches know how to route weights to and how to
+# share predictions between.
+class _LabelledScorer(type(make_scorer(accuracy_score))):
+    """A scorer that tells its metric which class each column stands for."""
+
+    def _score(self, method_caller, estimator, X, y_true, **kwargs):
+        return super()._score(
+            method_caller, estimator, X, y_true, labels=estimator.classes_, **kwargs
+        )
+
+
+def get_scorer(scoring):
+    """Return a scorer by its name, ours or scikit-learn's.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        Name of a scorer, one of :func:`get_scorer_names` or of
+        :func:`sklearn.metrics.get_scorer_names`. A callable is returned as it is.
+
+    Returns
+    -------
+    scorer : callable
+        A new scorer, with the signature `scorer(estimator, X, y)`; greater is better.
+
+    Raises
+    ------
+    ValueError
+        If there is no scorer of that name.
+
+    Notes
+    -----
+    Scorers call `predict_proba` and pass the metric `labels=estimator.classes_`: a
+    class may be absent from the test data, but not from the training data. With two
+    classes `neg_ece`, `neg_adaptive_ece` and `neg_mce` measure the predicted class, as
+    with more.
+
+    `import sklearn_calib` registers the names with scikit-learn, for
+    `scoring="neg_ece"`. Names hold in processes that have imported the package; where
+    a search is nested in a parallel one, pass the scorer instead.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_calib.metrics import get_scorer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = LogisticRegression(max_iter=1000).fit(X, y)
+    >>> -1 <= get_scorer("neg_ece")(classifier, X, y) <= 0
+    True
+    """
+    if callable(scoring):
+        return scoring
+    if scoring in _SCORERS:
+        return deepcopy(_SCORERS[scoring])
+    names = {*_SCORERS, *get_sklearn_scorer_names()}
+    if scoring not in names:
+        raise ValueError(
+            f"scoring must be the name of a scorer, got {scoring!r}."
+            f"{did_you_mean(scoring, sorted(names))} Names: {get_scorer_names()}, and "
+            "those of sklearn.metrics.get_scorer_names()."
+        )
+    return get_sklearn_scorer(scoring)
+
+
+def get_scorer_names():
+    """Return the names of the scorers that this package adds to scikit-learn's.
+
+    Returns
+    -------
+    names : list of str
+        Sorted names for :func:`get_scorer`.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import get_scorer_names
+    >>> "neg_ece" in get_scorer_names()
+    True
+    """
+    return sorted(_SCORERS)
+
+
+def _negative(metric, **options):
+    """Return the scorer of an error or a loss."""
+    return _LabelledScorer(metric, -1, options, response_method="predict_proba")
+
+
+_SCORERS = {
+    "neg_adaptive_ece": _negative(
+        expected_calibration_error, mode="top_label", strategy="quantile"
+    ),
+    "neg_aurc": _negative(aurc_loss),
+    "neg_classwise_ece": _negative(classwise_calibration_error),
+    "neg_ece": _negative(expected_calibration_error, mode="top_label"),
+    "neg_excess_aurc": _negative(excess_aurc_loss),
+    "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
+}

@@ -1,0 +1,76 @@
+"""What every metric does first: check its arguments and say what is measured."""
+
+from numbers import Integral, Real
+
+import numpy as np
+
+from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.validation import (
+    Interval,
+    StrOptions,
+    as_proba_array,
+    check_proba,
+    check_sample_weight,
+    encode_labels,
+)
+
+# What `validate_params` checks, for the parameters that metrics share.
+TARGETS = {
+    "y_true": ["array-like"],
+    "y_proba": ["array-like"],
+    "labels": ["array-like", None],
+    "sample_weight": ["array-like", None],
+}
+BINS = {
+    "n_bins": [Interval(Integral, 1, None, closed="left")],
+    "strategy": [StrOptions({"uniform", "quantile"})],
+}
+BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
+DRAWS = {
+    "n_resamples": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
+MODES = {"top_label", "positive", "classwise"}
+
+
+def check_targets(y_true, y_proba, labels, sample_weight):
+    """Return probabilities, whose values are not yet checked, columns and weights."""
+    proba = as_proba_array(y_proba, allow_1d=True)
+    if len(y_true) != len(proba):
+        raise ValueError(
+            f"y_true must hold one label for each row of y_proba, got {len(y_true)} "
+            f"labels and {len(proba)} rows. Pass both of the same samples."
+        )
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
+    return proba, codes, check_sample_weight(sample_weight, proba)
+
+
+def as_columns(proba):
+    """Return the probabilities of both classes if only the positive one is given."""
+    if proba.ndim == 2:
+        return proba
+    positive = check_proba(proba, allow_1d=True)
+    return np.column_stack([1 - positive, positive])
+
+
+def resolve_mode(mode, proba):
+    """Return what is measured where the caller has not said it."""
+    return mode or ("positive" if proba.ndim == 1 else "top_label")
+
+
+def confidence_and_hit(proba, codes, mode):
+    """Return the probability that is judged and whether it came true, both checked.
+
+    That is of the predicted class for the mode "top_label", and of the second of two
+    classes for "positive".
+    """
+    if mode == "top_label":
+        return top_label_hits(as_columns(proba), codes)
+    if proba.ndim == 2 and proba.shape[1] != 2:
+        raise ValueError(
+            'mode="positive" must be used with two classes, got '
+            f'{proba.shape[1]} columns. Pass mode="classwise" to measure every class.'
+        )
+    positive = check_proba(proba, allow_1d=True)
+    return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1

@@ -1,0 +1,161 @@
+"""The checks at the border, and what their messages say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_calib._core.validation import (
+    ROW_SUM_TOLERANCE,
+    check_proba,
+    check_sample_weight,
+    did_you_mean,
+    encode_labels,
+    row_blocks,
+)
+
+
+def many_rows(*rows):
+    """Return the rows after more sound ones than fit into one block."""
+    return np.vstack([np.full((40_000, 2), 0.5), rows])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_check_proba_keeps_floats_without_a_copy(dtype):
+    proba = np.array([[0.5, 0.5], [1.0, 0.0]], dtype=dtype)
+    assert check_proba(proba) is proba
+
+
+@pytest.mark.parametrize(
+    "proba",
+    [
+        [[0, 1], [1, 0]],
+        pd.DataFrame({"a": [0.25, 1.0], "b": [0.75, 0.0]}),
+        np.asfortranarray([[0.25, 0.75], [1.0, 0.0]]),
+        np.array([[0.25, 0.75], [1.0, 0.0]], dtype=np.float16),
+    ],
+    ids=["list", "pandas", "fortran", "float16"],
+)
+def test_check_proba_takes_what_holds_numbers(proba):
+    checked = check_proba(proba)
+    assert checked.dtype == np.float64
+    np.testing.assert_array_equal(checked, np.asarray(proba))
+
+
+@pytest.mark.parametrize(
+    ("proba", "message"),
+    [
+        (
+            many_rows([-7.2, 11.4]),
+            r"must lie in \[0, 1\], got values in \[-7.2, 11.4\]",
+        ),
+        (many_rows([1.5, -0.5]), "Pass probabilities, not logits"),
+        (many_rows([np.nan, 0.5]), "must be finite, got NaN"),
+        (many_rows([np.inf, 0.0]), "must be finite, got infinity"),
+        (many_rows([0.25, 0.25]), "got a row that sums to 0.5"),
+        (many_rows([0.5, 0.5 + 2 * ROW_SUM_TOLERANCE]), "sum to one within 0.00035"),
+        ([0.5, 0.5], r"\(n_samples, n_classes\).* got shape \(2,\)"),
+        ([[0.5], [0.5]], r"at least two classes, got shape \(2, 1\)"),
+        (np.full((2, 2, 2), 0.5), r"got shape \(2, 2, 2\)"),
+        (np.empty((0, 2)), "0 sample"),
+        ([["a", "b"]], "could not convert string to float"),
+    ],
+)
+def test_check_proba_refuses(proba, message):
+    with pytest.raises(ValueError, match=message):
+        check_proba(proba)
+
+
+def test_check_proba_accepts_rounding():
+    proba = np.array([[0.5, 0.5 + ROW_SUM_TOLERANCE / 2]])
+    assert check_proba(proba) is proba
+
+
+def test_check_proba_takes_the_positive_class_where_allowed():
+    np.testing.assert_array_equal(check_proba([0.1, 0.9], allow_1d=True), [0.1, 0.9])
+    np.testing.assert_array_equal(check_proba([[0.1], [1]], allow_1d=True), [0.1, 1])
+    with pytest.raises(
+        ValueError, match=r"p must lie in \[0, 1\], got values in \[0, 2\]"
+    ):
+        check_proba([0.0, 2.0], allow_1d=True, name="p")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3, 7, 3, 5],
+        [-2, 1, 1, 10**12],
+        [False, True, True],
+        [2.0, 1.0, 3.0],
+        ["b", "a", "c"],
+        pd.Series(["b", "a", "c"], index=[5, 6, 7]),
+        pd.Categorical(["b", "a", "c"]),
+        np.array(["b", "a", "c"], dtype=object),
+        np.array([200, 100, 200], dtype=np.uint8),
+        [["b"], ["a"], ["c"]],
+    ],
+)
+def test_encode_labels_sorts(values):
+    """As numpy's unique does, for integers by counting and for the rest by hashing."""
+    labels, expected = np.unique(np.ravel(np.asarray(values)), return_inverse=True)
+    codes = encode_labels(values, n_classes=len(labels))
+    assert codes.dtype == np.int64
+    np.testing.assert_array_equal(codes, expected)
+    codes = encode_labels(values, labels=labels, n_classes=len(labels))
+    np.testing.assert_array_equal(codes, expected)
+
+
+def test_encode_labels_takes_the_order_of_the_columns():
+    codes = encode_labels(["b", "a", "b"], labels=["c", "b", "a"], n_classes=3)
+    np.testing.assert_array_equal(codes, [1, 2, 1])
+    codes = encode_labels([5, 4, 5], labels=np.array([6, 5, 4]), n_classes=3)
+    np.testing.assert_array_equal(codes, [1, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("y", "labels", "message"),
+    [
+        ([0, 2, 2], None, "hold 3 distinct labels.* got 2: 0, 2. Pass labels="),
+        (range(9), None, r"got 9: 0, 1, 2, 3, 4, \.\.\."),
+        ([0, 1, 7], [0, 1, 2], r"got also \[7\]. Pass labels=estimator.classes_"),
+        (["a", "d"], ["a", "b", "c"], r"got also \['d'\]"),
+        ([0, 1], [0, 1], r"labels must hold 3 distinct labels.* got \[0, 1\]"),
+        ([0, 1], [0, 1, 1], r"labels must hold 3 distinct labels"),
+        ([0.0, np.nan], None, "no missing values, got NaN"),
+        ([[1, 0], [0, 1]], None, r"one-dimensional, got shape \(2, 2\)"),
+    ],
+)
+def test_encode_labels_refuses(y, labels, message):
+    with pytest.raises(ValueError, match=message):
+        encode_labels(y, labels=labels, n_classes=3)
+
+
+def test_encode_labels_refuses_labels_of_two_kinds():
+    with pytest.raises(TypeError, match=r"got int and str\. Convert them to str"):
+        encode_labels(np.array(["a", 1], dtype=object), n_classes=2)
+
+
+def test_check_sample_weight():
+    assert check_sample_weight(None, [[1], [2]]) is None
+    weight = check_sample_weight([1, 2], [[1], [2]])
+    assert weight.dtype == np.float64
+    with pytest.raises(ValueError, match="non-negative and not all zero, got"):
+        check_sample_weight([-1, 2], [[1], [2]])
+    with pytest.raises(ValueError, match=r"non-zero|not all zero"):
+        check_sample_weight([0, 0], [[1], [2]])
+    with pytest.raises(ValueError, match="NaN"):
+        check_sample_weight([np.nan, 1], [[1], [2]])
+    with pytest.raises(ValueError, match="expected"):
+        check_sample_weight([1, 1, 1], [[1], [2]])
+
+
+def test_did_you_mean():
+    assert did_you_mean("neg_ec", ["neg_ece", "accuracy"]) == " Did you mean 'neg_ece'?"
+    assert did_you_mean("zzz", ["neg_ece", "accuracy"]) == ""
+
+
+@pytest.mark.parametrize("shape", [(1, 10**6), (10, 3), (100_000, 7)])
+def test_row_blocks_cover_every_row_once(shape):
+    covered = [
+        row for rows in row_blocks(*shape) for row in range(*rows.indices(10**6))
+    ]
+    assert covered == list(range(shape[0]))

@@ -1,0 +1,263 @@
+"""The reliability diagram: its numbers, its words, and several on one axes."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.displays import ReliabilityDisplay
+from sklearn_calib.metrics import expected_calibration_error
+
+# Confidences .4 and .6 lie in the second of three bins over [0, 1], .7, .9 and 1 in the
+# third; the prediction is right for .6, .7 and .9.
+Y_TRUE = ["b", "a", "c", "a", "b"]
+Y_PROBA = np.array(
+    [
+        [0.40, 0.35, 0.25],
+        [0.60, 0.40, 0.00],
+        [0.10, 0.20, 0.70],
+        [0.90, 0.05, 0.05],
+        [0.00, 0.00, 1.00],
+    ]
+)
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def display():
+    return ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, n_bins=3, name="first")
+
+
+def add_second(display, **options):
+    """Draw a second classifier on the axes of the first."""
+    options = {"ax": display.ax_, "name": "second", **options}
+    return ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA[::-1], **options)
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_numbers(display):
+    assert_allclose(display.bin_edges, [0, 1 / 3, 2 / 3, 1])
+    assert_array_equal(display.counts, [0, 2, 3])
+    assert_allclose(display.prob_true, [np.nan, 1 / 2, 2 / 3])
+    assert_allclose(display.prob_pred, [np.nan, 0.5, 2.6 / 3])
+    # |.5 - .5| in the first bin with samples, (2.6 - 2) / 5 in the other.
+    assert display.ece == pytest.approx(0.12)
+
+
+def test_bars_reach_the_accuracy_and_gaps_the_confidence(display):
+    for bar, gap, left, accuracy, confidence in zip(
+        display.bars_,
+        display.gaps_,
+        [1 / 3, 2 / 3],
+        [1 / 2, 2 / 3],
+        [0.5, 2.6 / 3],
+        strict=True,
+    ):
+        assert bar.get_x() == pytest.approx(left)
+        assert bar.get_width() == pytest.approx(1 / 3)
+        assert bar.get_height() == pytest.approx(accuracy)
+        assert gap.get_y() == pytest.approx(accuracy)
+        assert gap.get_y() + gap.get_height() == pytest.approx(confidence)
+
+
+def test_histogram_shows_the_counts_and_marks_the_means(display):
+    ax = display.histogram_ax_
+    assert_array_equal(ax.patches[0].get_data().values, [0, 2, 3])
+    accuracy, confidence = (line.get_xdata()[0] for line in ax.lines)
+    assert accuracy == pytest.approx(3 / 5)
+    assert confidence == pytest.approx(3.6 / 5)
+    assert legend_texts(ax) == ["Accuracy", "Mean confidence"]
+
+
+def test_histogram_has_bins_of_equal_width_whatever_the_others_have():
+    display = ReliabilityDisplay.from_predictions(
+        Y_TRUE, Y_PROBA, n_bins=3, strategy="quantile"
+    )
+    assert_array_equal(display.counts, [2, 2, 1])
+    values, edges, _ = display.histogram_ax_.patches[0].get_data()
+    assert_array_equal(values, [0, 2, 3])
+    assert_allclose(edges, [0, 1 / 3, 2 / 3, 1])
+    assert display.histogram_ax_.lines[0].get_xdata()[0] == pytest.approx(3 / 5)
+
+
+def test_words(display):
+    assert legend_texts(display.ax_) == ["first (ECE 0.120)", "Gap"]
+    assert display.ax_.get_ylabel() == "Accuracy"
+    assert display.ax_.get_xlabel() == ""
+    assert display.histogram_ax_.get_xlabel() == "Confidence"
+    assert display.histogram_ax_.get_ylabel() == "Samples"
+
+
+def test_one_classifier_is_bars_and_two_are_lines(display):
+    def shown(one):
+        patches = [*one.bars_, *one.gaps_]
+        return {p.get_visible() for p in patches}, one.line_.get_visible()
+
+    assert shown(display) == ({True}, False)
+    second = add_second(display)
+    assert shown(display) == shown(second) == ({False}, True)
+
+
+def test_second_classifier_does_not_double_the_decorations(display):
+    second = add_second(display)
+    assert second.ax_ is display.ax_
+    assert second.histogram_ax_ is display.histogram_ax_
+    assert display.figure_.axes == [display.ax_, display.histogram_ax_]
+    assert len(display.ax_.lines) == 3, "the diagonal and one line for each classifier"
+    assert legend_texts(display.ax_) == [
+        "first (ECE 0.120)",
+        f"second (ECE {second.ece:.3f})",
+    ]
+    fillings = [p for p in display.histogram_ax_.patches if p.get_fill()]
+    assert len(fillings) == 2
+    assert not any(p.get_visible() for p in fillings)
+
+
+def test_classifiers_on_one_axes_differ_in_color_and_marker(display):
+    lines = [display.line_] + [add_second(display).line_ for _ in range(6)]
+    assert len({line.get_color() for line in lines}) == 7
+    assert len({line.get_marker() for line in lines}) == 7
+
+
+def test_color_and_name_can_be_chosen(display):
+    second = add_second(display, color="black").plot(display.ax_, name="third")
+    assert second.bars_[0].get_facecolor() != display.bars_[0].get_facecolor()
+    assert "third" in legend_texts(display.ax_)[-1]
+    assert add_second(display, color="black").line_.get_color() == "black"
+
+
+def test_axes_of_the_user_make_room_and_their_neighbours_stay():
+    figure, axes = plt.subplots(1, 2)
+    before = [ax.get_position().bounds for ax in axes]
+    display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=axes[0])
+    assert display.figure_ is figure
+    assert axes[1].get_position().bounds == before[1]
+    upper, lower = axes[0].get_position(), display.histogram_ax_.get_position()
+    assert_allclose(
+        [lower.x0, lower.y0, upper.x1], [before[0][0], before[0][1], upper.x1]
+    )
+    assert lower.y1 < upper.y0
+    assert upper.y1 == pytest.approx(before[0][1] + before[0][3])
+
+
+def test_axes_without_a_grid():
+    ax = Figure().add_axes([0.2, 0.1, 0.6, 0.8])
+    display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=ax)
+    lower = display.histogram_ax_.get_position()
+    assert_allclose([lower.x0, lower.y0, lower.width], [0.2, 0.1, 0.6])
+
+
+def test_without_histogram():
+    figure, ax = plt.subplots()
+    display = ReliabilityDisplay.from_predictions(
+        Y_TRUE, Y_PROBA, ax=ax, histogram=False
+    )
+    assert add_second(display).histogram_ax_ is None
+    assert figure.axes == [ax]
+    assert ax.get_xlabel() == "Confidence"
+
+
+@pytest.mark.parametrize("size", [(4.8, 5.6), (3.2, 3.6)])
+def test_nothing_overlaps(display, size):
+    """The legend of the histogram fits between the axes, also in a small figure."""
+    display.figure_.set_size_inches(size)
+    display.figure_.draw_without_rendering()
+    legend = display.histogram_ax_.get_legend().get_window_extent()
+    assert not legend.overlaps(display.ax_.get_window_extent())
+    below = display.histogram_ax_.get_window_extent()
+    assert below.x0 <= legend.x0
+    assert legend.y0 >= below.y1 - 1
+    texts = [display.ax_.yaxis.label, display.histogram_ax_.yaxis.label]
+    for text in [*texts, display.histogram_ax_.xaxis.label]:
+        box = text.get_window_extent()
+        assert display.figure_.bbox.contains(box.x0, box.y0)
+        assert display.figure_.bbox.contains(box.x1, box.y1)
+
+
+def test_from_estimator_takes_the_columns_of_the_estimator():
+    """A class that the test data lack, and labels that are words."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    y = np.array(["zero", "one", "two", "three"])[y]
+    classifier = GaussianNB().fit(X[:400], y[:400])
+    X, y = X[400:][y[400:] != "one"], y[400:][y[400:] != "one"]
+    display = ReliabilityDisplay.from_estimator(classifier, X, y, strategy="quantile")
+    assert display.ece == pytest.approx(
+        expected_calibration_error(
+            y,
+            classifier.predict_proba(X),
+            labels=classifier.classes_,
+            strategy="quantile",
+        )
+    )
+    assert legend_texts(display.ax_)[0] == f"GaussianNB (ECE {display.ece:.3f})"
+
+
+@pytest.mark.parametrize(
+    ("y_proba", "mode"),
+    [([0.1, 0.8, 0.6], None), ([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]], "positive")],
+)
+def test_positive_class(y_proba, mode):
+    display = ReliabilityDisplay.from_predictions([0, 1, 0], y_proba, mode=mode)
+    assert_allclose(display.line_.get_xdata(), [0.1, 0.6, 0.8])
+    assert_array_equal(display.line_.get_ydata(), [0, 0, 1])
+    assert display.ax_.get_ylabel() == "Fraction of positives"
+    assert legend_texts(display.ax_)[0] == f"ECE {display.ece:.3f}"
+
+
+def test_weights_equal_repetition():
+    weights = [2, 1, 0, 3, 1]
+    weighted = ReliabilityDisplay.from_predictions(
+        Y_TRUE, Y_PROBA, sample_weight=weights, labels=["a", "b", "c"]
+    )
+    repeated = ReliabilityDisplay.from_predictions(
+        np.repeat(Y_TRUE, weights), np.repeat(Y_PROBA, weights, 0), labels=list("abc")
+    )
+    for name in ("counts", "prob_true", "prob_pred", "ece"):
+        assert_allclose(getattr(weighted, name), getattr(repeated, name))
+
+
+def test_estimator_without_probabilities():
+    classifier = RidgeClassifier().fit([[0], [1]], [0, 1])
+    with pytest.raises(
+        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Wrap"
+    ):
+        ReliabilityDisplay.from_estimator(classifier, [[0], [1]], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_bins": 0}, "'n_bins' parameter of ReliabilityDisplay.from_predictions"),
+        ({"mode": "classwise"}, "'mode' parameter"),
+        ({"strategy": "kmeans"}, "'strategy' parameter"),
+        ({"labels": ["a", "b"]}, "labels must hold 3 distinct labels"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, **options)
+
+
+def test_logits_are_refused():
+    with pytest.raises(ValueError, match="Pass probabilities, not logits"):
+        ReliabilityDisplay.from_predictions(Y_TRUE, 10 * Y_PROBA)
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA)

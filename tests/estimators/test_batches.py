@@ -1,0 +1,85 @@
+"""Batches cut from arrays."""
+
+import numpy as np
+import pytest
+import torch
+from skorch.dataset import Dataset
+from torch.utils.data import DataLoader, Subset, TensorDataset
+
+from sklearn_calib.estimators import iterate_batches
+
+
+def _dataset(n_samples):
+    return Dataset(np.arange(2.0 * n_samples).reshape(-1, 2), np.arange(n_samples))
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "batch_size", "sizes"),
+    [
+        (6, 3, [3, 3]),
+        (7, 3, [3, 4]),
+        (8, 3, [3, 3, 2]),
+        (1, 3, [1]),
+        (2, 3, [2]),
+        (3, 1, [1, 1, 1]),
+    ],
+)
+def test_sizes_join_a_single_last_sample(n_samples, batch_size, sizes):
+    batches = iterate_batches(_dataset(n_samples), batch_size=batch_size)
+    assert [len(y) for _, y in batches] == sizes
+    assert len(batches) == len(sizes)
+
+
+def test_batches_equal_those_of_a_data_loader():
+    ours = iterate_batches(_dataset(8), batch_size=3)
+    for (X, y), (X_loader, y_loader) in zip(
+        ours, DataLoader(_dataset(8), batch_size=3), strict=True
+    ):
+        torch.testing.assert_close(X, X_loader)
+        torch.testing.assert_close(y, y_loader)
+
+
+def test_shuffling_keeps_rows_together_and_draws_a_new_order():
+    batches = iterate_batches(_dataset(50), batch_size=7, shuffle=True)
+    orders = []
+    for _ in range(2):
+        X, y = (torch.cat(part) for part in zip(*batches, strict=True))
+        torch.testing.assert_close(X[:, 0], 2 * y.double())
+        assert sorted(y.tolist()) == list(range(50))
+        orders.append(y.tolist())
+    assert orders[0] != orders[1]
+
+
+def test_nested_subsets_are_resolved():
+    subset = Subset(Subset(_dataset(10), [9, 8, 7, 6]), [1, 3])
+    ((X, y),) = iterate_batches(subset, batch_size=5)
+    assert y.tolist() == [8, 6]
+    assert X[:, 0].tolist() == [16.0, 12.0]
+
+
+def test_weights_follow_their_rows():
+    dataset = _dataset(5)
+    dataset.sample_weight = np.arange(5) / 10
+    for batch in iterate_batches(dataset, batch_size=2, shuffle=True):
+        torch.testing.assert_close(batch.sample_weight, batch[1].double() / 10)
+
+
+def test_read_only_arrays_are_left_alone():
+    X = np.zeros((4, 2))
+    X.setflags(write=False)
+    ((batch, _),) = iterate_batches(Dataset(X, np.arange(4)), batch_size=4)
+    batch += 1
+    assert X.sum() == 0
+
+
+def test_other_datasets_and_options_get_a_data_loader():
+    tensors = TensorDataset(torch.zeros(4, 2), torch.arange(4))
+    assert isinstance(iterate_batches(tensors, batch_size=2), DataLoader)
+    loader = iterate_batches(_dataset(4), batch_size=3, drop_last=True)
+    assert [len(y) for _, y in loader] == [3]
+
+
+def test_a_dataset_without_labels_gives_a_placeholder():
+    ((X, y),) = iterate_batches(Dataset(np.zeros((3, 2))), batch_size=5)
+    assert X.shape == (3, 2)
+    assert len(y) == 3

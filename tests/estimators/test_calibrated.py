@@ -1,0 +1,246 @@
+"""`CalibratedClassifier` around classifiers of every kind."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.discriminant_analysis import (
+    QuadraticDiscriminantAnalysis,
+)
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    train_test_split,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_calib import CalibratedClassifier, TemperatureScaling
+
+
+def make_data(n_samples=600, n_classes=3, **params):
+    """Return a noisy problem, on which classifiers are overconfident."""
+    return make_classification(
+        n_samples,
+        n_features=10,
+        n_informative=5,
+        n_redundant=0,
+        n_classes=n_classes,
+        flip_y=0.2,
+        random_state=0,
+        **params,
+    )
+
+
+@parametrize_with_checks(
+    [
+        CalibratedClassifier(LogisticRegression(), TemperatureScaling()),
+        CalibratedClassifier(LogisticRegression()),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.skipif(
+    int(sklearn.__version__.split(".")[1]) < 8,
+    reason="scikit-learn has temperature scaling from 1.8 on",
+)
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_equals_scikit_learn(n_classes, ensemble):
+    X, y = make_data(n_classes=n_classes)
+    ours = CalibratedClassifier(
+        LogisticRegression(), TemperatureScaling(), ensemble=ensemble
+    )
+    theirs = CalibratedClassifierCV(
+        LogisticRegression(), method="temperature", ensemble=ensemble, cv=5
+    )
+    np.testing.assert_allclose(
+        ours.fit(X, y).predict_proba(X), theirs.fit(X, y).predict_proba(X), rtol=1e-5
+    )
+    assert len(ours.calibrated_classifiers_) == (5 if ensemble else 1)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianNB(),
+        RandomForestClassifier(10, random_state=0),
+        make_pipeline(StandardScaler(), QuadraticDiscriminantAnalysis()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_repairs_overconfidence(estimator, n_classes):
+    X, y = make_data(2000, n_classes=n_classes)
+    X, X_test, y, y_test = train_test_split(X, y, random_state=0)
+    before = CalibratedClassifier(estimator).fit(X, y).predict_proba(X_test)
+    for ensemble in (False, True):
+        model = CalibratedClassifier(
+            estimator, TemperatureScaling(), ensemble=ensemble
+        ).fit(X, y)
+        proba = model.predict_proba(X_test)
+        np.testing.assert_allclose(proba.sum(axis=1), 1)
+        assert log_loss(y_test, proba) < log_loss(y_test, before)
+
+
+def test_no_calibrator_leaves_probabilities_as_they_are():
+    X, y = make_data()
+    for estimator in (GaussianNB(), LogisticRegression()):
+        plain = CalibratedClassifier(estimator).fit(X, y)
+        expected = clone(estimator).fit(X, y).predict_proba(X)
+        np.testing.assert_array_equal(plain.predict_proba(X), expected)
+        assert plain.calibrated_classifiers_[0].calibrator is None
+    ensemble = CalibratedClassifier(GaussianNB(), cv=3, ensemble=True).fit(X, y)
+    expected = [
+        GaussianNB().fit(X[train], y[train]).predict_proba(X)
+        for train, _ in StratifiedKFold(3).split(X, y)
+    ]
+    np.testing.assert_allclose(ensemble.predict_proba(X), np.mean(expected, axis=0))
+
+
+def test_frozen_classifier_is_calibrated_on_all_data():
+    X, y = make_data()
+    X_train, X, y_train, y = train_test_split(X, y, random_state=0)
+    frozen = FrozenEstimator(GaussianNB().fit(X_train, y_train))
+    model = CalibratedClassifier(frozen, TemperatureScaling()).fit(X, y)
+    (pair,) = model.calibrated_classifiers_
+    expected = TemperatureScaling().fit(frozen.predict_proba(X), y)
+    assert pair.calibrator.temperature_ == expected.temperature_
+    assert pair.estimator is frozen
+    folds = CalibratedClassifier(frozen, TemperatureScaling(), ensemble=True).fit(X, y)
+    assert len(folds.calibrated_classifiers_) == 5
+    np.testing.assert_array_equal(
+        CalibratedClassifier(frozen).fit(X, y).predict_proba(X), frozen.predict_proba(X)
+    )
+
+
+def test_frozen_classifier_knows_its_classes():
+    X, y = make_data()
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    some = y != 1
+    model = CalibratedClassifier(frozen, TemperatureScaling()).fit(X[some], y[some])
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    assert model.predict_proba(X).shape == (600, 3)
+    with pytest.raises(ValueError, match=r"y must hold only labels .* got also \[3\]"):
+        CalibratedClassifier(frozen, TemperatureScaling()).fit(X, y + 1)
+
+
+def test_any_classifier_calibrates():
+    """Logistic regression on log-probabilities is matrix scaling."""
+    X, y = make_data(2000)
+    names = np.array(["ant", "bee", "cat"])[y]
+    model = CalibratedClassifier(GaussianNB(), LogisticRegression(max_iter=1000))
+    model.fit(X, names, sample_weight=np.arange(len(y)) % 3)
+    assert set(model.predict(X)) == {"ant", "bee", "cat"}
+    plain = CalibratedClassifier(GaussianNB()).fit(X, names)
+    assert log_loss(names, model.predict_proba(X)) < log_loss(
+        names, plain.predict_proba(X)
+    )
+    frozen = FrozenEstimator(GaussianNB().fit(X, names))
+    kept = names != "bee"
+    with pytest.raises(ValueError, match=r"LogisticRegression, got no .*\['bee'\]"):
+        CalibratedClassifier(frozen, LogisticRegression()).fit(X[kept], names[kept])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_string_labels(n_classes):
+    X, y = make_data(n_classes=n_classes)
+    names = np.array(["ant", "bee", "cat"])[y]
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling())
+    proba = model.fit(X, y).predict_proba(X)
+    predicted = np.array(["ant", "bee", "cat"])[model.predict(X)]
+    model.fit(X, names.astype(object))
+    np.testing.assert_array_equal(model.predict_proba(X), proba)
+    np.testing.assert_array_equal(model.predict(X), predicted)
+    np.testing.assert_array_equal(model.classes_, np.unique(names))
+
+
+def test_pandas():
+    X, y = make_data()
+    frame = pd.DataFrame(X, columns=[f"feature_{i}" for i in range(10)]).sample(
+        frac=1, random_state=0
+    )
+    target = pd.Series(y, name="class").loc[frame.index]
+    model = CalibratedClassifier(
+        LogisticRegression(), TemperatureScaling(), ensemble=False
+    ).fit(frame, target)
+    np.testing.assert_array_equal(model.feature_names_in_, frame.columns)
+    assert model.n_features_in_ == 10
+    expected = clone(model).fit(frame.to_numpy(), target.to_numpy())
+    np.testing.assert_array_equal(
+        model.predict_proba(frame), expected.predict_proba(frame.to_numpy())
+    )
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_search_for_a_calibrator(n_jobs):
+    X, y = make_data(2000)
+    pipeline = make_pipeline(
+        StandardScaler(), CalibratedClassifier(GaussianNB(), TemperatureScaling())
+    )
+    name = "calibratedclassifier__"
+    search = GridSearchCV(
+        pipeline,
+        [
+            {name + "calibrator": [None, TemperatureScaling()]},
+            {name + "calibrator__objective": ["nll", "ece"]},
+            {name + "estimator__var_smoothing": [1e-9, 1e-1]},
+        ],
+        scoring="neg_log_loss",
+        cv=3,
+        n_jobs=n_jobs,
+    ).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] < scores[1] == scores[2]
+    again = pickle.loads(pickle.dumps(search))
+    np.testing.assert_array_equal(again.predict_proba(X), search.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"calibrator": TemperatureScaling}, TypeError, "Pass an object such as"),
+        ({"calibrator": "temperature"}, TypeError, "got 'temperature'"),
+        ({"calibrator": StandardScaler()}, TypeError, "fit and predict_proba"),
+        ({"cv": "five"}, ValueError, "'cv' parameter"),
+        ({"ensemble": "yes"}, ValueError, "'ensemble' parameter.*Got 'yes'"),
+        ({"response_method": "logits"}, ValueError, "'response_method' parameter"),
+        ({"memory": 3}, ValueError, "memory"),
+    ],
+)
+def test_bad_parameters(params, error, message):
+    X, y = make_data()
+    with pytest.raises(error, match=message):
+        CalibratedClassifier(GaussianNB()).set_params(**params).fit(X, y)
+
+
+def test_bad_data():
+    X, y = make_data()
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling())
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"at least two classes, got one class: \[1\]"):
+        model.fit(X, np.ones(600, dtype=int))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.fit(np.where(X > 2, np.nan, X), y)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.fit(X, np.where(y > 1, np.nan, y))
+    with pytest.raises(ValueError, match="sample_weight must be non-negative"):
+        model.fit(X, y, sample_weight=y - 1.0)

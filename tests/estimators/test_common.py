@@ -1,0 +1,45 @@
+"""Laws over every estimator: scikit-learn's own checks."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_calib import NeuralClassifier
+from sklearn_calib.losses import get_loss_names
+
+# Sums of float32 depend on how the rows are grouped, in the seventh digit.
+_FLOAT32 = {
+    "check_methods_subset_invariance": "float32 sums differ with the batch",
+    "check_sample_weight_equivalence_on_dense_data": "float32 sums differ with weights",
+}
+
+
+def _expected_failures(estimator):
+    return _FLOAT32 if estimator.dtype == "float32" else {}
+
+
+@parametrize_with_checks(
+    [NeuralClassifier(dtype="float64"), NeuralClassifier(dtype="float32")],
+    expected_failed_checks=_expected_failures,
+    xfail_strict=False,
+)
+@pytest.mark.filterwarnings("default")
+def test_sklearn_checks_neural(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("loss", get_loss_names())
+def test_sklearn_checks_hold_for_every_loss(loss):
+    """The checks that a loss can break: learning, weights, labels, repeatability."""
+    net = NeuralClassifier(loss=loss, dtype="float64")
+    checks = {
+        "check_classifiers_train",
+        "check_classifiers_classes",
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_fit_idempotent",
+        "check_estimators_pickle",
+    }
+    from sklearn.utils.estimator_checks import estimator_checks_generator
+
+    for estimator, check in estimator_checks_generator(net):
+        if check.func.__name__ in checks:
+            check(estimator)

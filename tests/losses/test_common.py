@@ -1,0 +1,355 @@
+"""Laws that hold for every loss: whoever adds one writes none of these tests."""
+
+import copy
+import pickle
+import warnings
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given
+from sklearn.base import clone
+
+from sklearn_calib import losses
+from sklearn_calib.losses import (
+    BrierLoss,
+    CrossEntropyLoss,
+    DualFocalLoss,
+    FocalCalibrationLoss,
+    FocalLoss,
+    InverseFocalLoss,
+    SampleDependentFocalLoss,
+    get_loss,
+    get_loss_names,
+)
+
+GAMMAS = (0, 0.5, 1, 3, 10)
+
+
+def quiet(loss, **params):
+    """Return a loss without the warning of a gamma that is too large for it."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return loss(**params)
+
+
+# The losses that depend on one gamma, at every gamma that the papers use and beyond.
+WITH_GAMMA = [
+    quiet(loss, gamma=gamma)
+    for loss in (DualFocalLoss, FocalCalibrationLoss, FocalLoss, InverseFocalLoss)
+    for gamma in GAMMAS
+]
+
+# The defaults of every registered loss, and settings known to be delicate.
+LOSSES = [
+    *(get_loss(name)() for name in get_loss_names()),
+    *WITH_GAMMA,
+    CrossEntropyLoss(label_smoothing=0.1),
+    DualFocalLoss(gamma=0.5, competitor=2),
+    DualFocalLoss(gamma=0.5, competitor=3),
+    DualFocalLoss(gamma=0.5, competitor="mean"),
+    DualFocalLoss(gamma=0.5, competitor="mean2"),
+    DualFocalLoss(gamma=0.5, competitor="mean3"),
+    DualFocalLoss(gamma=0.5, competitor=0.0),
+    DualFocalLoss(gamma=0.5, competitor=0.2),
+    FocalCalibrationLoss(gamma=0.5, norm="l1"),
+    FocalCalibrationLoss(gamma_cal=0.5),
+    SampleDependentFocalLoss(gammas=(5, 3, 0.5), thresholds=(0.2, 0.5)),
+]
+
+# Cross-entropy in other words.
+CROSS_ENTROPIES = [
+    CrossEntropyLoss(),
+    DualFocalLoss(gamma=0),
+    DualFocalLoss(gamma=0, competitor=0.2),
+    FocalCalibrationLoss(gamma=0, lambd=0),
+    FocalLoss(gamma=0),
+    InverseFocalLoss(gamma=0),
+    SampleDependentFocalLoss(gammas=(0, 0)),
+]
+
+# Defined for probabilities as a target.
+SOFT = (BrierLoss, CrossEntropyLoss)
+
+all_losses = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+def with_reduction(loss, reduction):
+    return quiet(type(loss), **{**loss.get_params(), "reduction": reduction})
+
+
+def random_batch(n_samples=6, n_classes=4, *, seed=0, dtype=torch.float64):
+    """Return logits of moderate size, without ties, and class indices."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(n_samples, n_classes, generator=generator, dtype=dtype)
+    target = torch.randint(n_classes, (n_samples,), generator=generator)
+    return 2 * logits, target
+
+
+def value_and_grad(loss, logits, target, **kwargs):
+    logits = logits.clone().requires_grad_()
+    value = loss(logits, target, **kwargs)
+    value.sum().backward()
+    return value.detach(), logits.grad
+
+
+@st.composite
+def batches(draw):
+    """Draw logits on a grid of eighths, which adding a shift keeps exact, and labels.
+
+    Ties and confident mistakes are frequent on it.
+    """
+    n_samples, n_classes = draw(st.integers(1, 5)), draw(st.integers(2, 5))
+    cells = st.integers(-80, 80) | st.integers(-3, 3)
+    n_cells = n_samples * n_classes
+    flat = draw(st.lists(cells, min_size=n_cells, max_size=n_cells))
+    labels = st.integers(0, n_classes - 1)
+    target = draw(st.lists(labels, min_size=n_samples, max_size=n_samples))
+    logits = torch.tensor(flat, dtype=torch.float64).reshape(n_samples, n_classes) / 8
+    return logits, torch.tensor(target)
+
+
+@all_losses
+def test_reductions(loss):
+    """ "none" has one value per sample, and mean and sum are its mean and its sum."""
+    batch = random_batch()
+    values = with_reduction(loss, "none")(*batch)
+    assert values.shape == (6,)
+    torch.testing.assert_close(with_reduction(loss, "mean")(*batch), values.mean())
+    torch.testing.assert_close(with_reduction(loss, "sum")(*batch), values.sum())
+
+
+@all_losses
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_weights_are_repetitions(loss, reduction):
+    logits, target = random_batch()
+    weight = torch.tensor([1, 0, 3, 1, 2, 1])
+    loss = with_reduction(loss, reduction)
+    value, grad = value_and_grad(loss, logits, target, sample_weight=weight)
+
+    index = torch.repeat_interleave(torch.arange(6), weight)
+    repeated, each = value_and_grad(loss, logits[index], target[index])
+    expected = torch.zeros_like(logits).index_add(0, index, each)
+    torch.testing.assert_close(value, repeated)
+    torch.testing.assert_close(grad, expected)
+
+
+@all_losses
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_weights_of_one_change_nothing(loss, reduction):
+    logits, target = random_batch()
+    loss = with_reduction(loss, reduction)
+    torch.testing.assert_close(
+        loss(logits, target, sample_weight=torch.ones(6)), loss(logits, target)
+    )
+
+
+@all_losses
+def test_weights_of_zero_teach_nothing(loss):
+    """A batch may hold no sample that counts."""
+    value, grad = value_and_grad(loss, *random_batch(), sample_weight=torch.zeros(6))
+    assert value == 0
+    assert (grad == 0).all()
+
+
+@all_losses
+@given(batch=batches(), data=st.data())
+def test_order_of_samples(loss, batch, data):
+    logits, target = batch
+    order = torch.tensor(data.draw(st.permutations(range(len(target)))))
+    loss = with_reduction(loss, "none")
+    torch.testing.assert_close(
+        loss(logits[order], target[order]), loss(logits, target)[order]
+    )
+
+
+@all_losses
+@given(batch=batches(), data=st.data())
+def test_order_of_classes(loss, batch, data):
+    logits, target = batch
+    order = torch.tensor(data.draw(st.permutations(range(logits.shape[1]))))
+    torch.testing.assert_close(
+        loss(logits[:, order], order.argsort()[target]), loss(logits, target)
+    )
+
+
+@all_losses
+@given(batch=batches(), shift=st.integers(-100, 100))
+def test_shift_of_logits(loss, batch, shift):
+    logits, target = batch
+    torch.testing.assert_close(loss(logits + shift, target), loss(logits, target))
+
+
+@all_losses
+@given(batch=batches())
+def test_not_negative(loss, batch):
+    assert (with_reduction(loss, "none")(*batch) >= 0).all()
+
+
+@all_losses
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("scale", [0.0, 1e-8, 1.0, 50.0, 200.0, 1e4])
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
+def test_finite_at_extreme_logits(loss, dtype, scale, n_classes):
+    """Right, wrong and tied predictions, in each precision that users train in."""
+    patterns = torch.tensor([[1, 0], [0, 1], [1, 1], [-1, 1], [-1, -1]], dtype=dtype)
+    logits = torch.zeros(10, n_classes, dtype=dtype)
+    logits[:, [0, -1]] = scale * torch.cat([patterns, patterns])
+    target = torch.tensor([0] * 5 + [n_classes - 1] * 5)
+    value, grad = value_and_grad(loss, logits, target)
+    assert torch.isfinite(value)
+    assert torch.isfinite(grad).all()
+    # A shift of all logits changes nothing, so the gradient of each sample sums to 0.
+    tolerance = 100 * torch.finfo(dtype).eps * grad.abs().max()
+    assert (grad.sum(1).abs() <= tolerance).all()
+
+
+@all_losses
+def test_perfect_prediction(loss):
+    """Only label smoothing has something to say against certainty that is right."""
+    value, grad = value_and_grad(loss, 100 * torch.eye(3).double(), torch.arange(3))
+    if loss.get_params().get("label_smoothing"):
+        assert (grad.diagonal() > 0).all()
+    else:
+        assert value < 1e-40
+        assert (grad.diagonal() <= 0).all()
+
+
+@pytest.mark.parametrize(
+    "loss",
+    # Finite differences cannot know that the gate of gamma_cal is held constant; its
+    # recorded gradient is in test_focal_calibration.py.
+    [loss for loss in LOSSES if loss.get_params().get("gamma_cal") is None],
+    ids=repr,
+)
+def test_gradient(loss):
+    """First and second derivative against finite differences."""
+    logits, target = random_batch(n_samples=5)
+    loss = with_reduction(loss, "none")
+    logits.requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: loss(z, target), logits)
+    assert torch.autograd.gradgradcheck(lambda z: loss(z, target), logits)
+
+
+@pytest.mark.parametrize("loss", CROSS_ENTROPIES, ids=repr)
+@given(batch=batches())
+def test_cross_entropy_in_other_words(loss, batch):
+    logits, target = batch
+    value, grad = value_and_grad(loss, logits, target)
+    expected = logits.clone().requires_grad_()
+    expected_value = torch.nn.functional.cross_entropy(expected, target)
+    expected_value.backward()
+    torch.testing.assert_close(value, expected_value.detach())
+    torch.testing.assert_close(grad, expected.grad)
+
+
+@all_losses
+def test_function_equals_module(loss):
+    (name,) = (name for name in get_loss_names() if get_loss(name) is type(loss))
+    function = getattr(losses, f"{name}_loss")
+    batch, params = random_batch(), loss.get_params()
+    weight = torch.arange(6.0)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        value = function(*batch, sample_weight=weight, **params)
+    assert torch.equal(value, loss(*batch, sample_weight=weight))
+
+
+@all_losses
+@pytest.mark.parametrize(
+    "copier",
+    [clone, copy.deepcopy, lambda loss: pickle.loads(pickle.dumps(loss))],
+    ids=["clone", "deepcopy", "pickle"],
+)
+def test_copies(loss, copier):
+    twin = quiet(lambda: copier(loss))
+    assert twin is not loss
+    assert type(twin) is type(loss)
+    assert twin.get_params() == loss.get_params()
+    assert twin.get_params(deep=False) == loss.get_params()
+    assert torch.equal(twin(*random_batch()), loss(*random_batch()))
+
+
+@all_losses
+def test_repr_makes_the_loss(loss):
+    twin = quiet(lambda: eval(repr(loss), dict(vars(losses))))
+    assert twin.get_params() == loss.get_params()
+
+
+@all_losses
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_dtype_is_kept(loss, dtype):
+    logits, target = random_batch(dtype=dtype)
+    weight = torch.ones(6, dtype=torch.float64)
+    value, grad = value_and_grad(loss, logits, target, sample_weight=weight)
+    assert value.dtype == grad.dtype == dtype
+
+
+@all_losses
+def test_single_precision(loss):
+    logits, target = random_batch(dtype=torch.float32)
+    loss = with_reduction(loss, "none")
+    value, grad = value_and_grad(loss, logits, target)
+    expected, expected_grad = value_and_grad(loss, logits.double(), target)
+    torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(grad.double(), expected_grad, rtol=1e-5, atol=1e-6)
+
+
+@all_losses
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_widened(loss, dtype):
+    logits, target = random_batch(dtype=torch.float32)
+    logits = (10 * logits).to(dtype)
+    value, grad = value_and_grad(loss, logits, target)
+    expected, expected_grad = value_and_grad(loss, logits.float(), target)
+    assert value.dtype == torch.float32
+    assert torch.equal(value, expected)
+    assert torch.equal(grad, expected_grad.to(dtype))
+
+
+@all_losses
+def test_autocast(loss):
+    features, target = random_batch(dtype=torch.float32)
+    layer = torch.nn.Linear(4, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = layer(features)
+        value = loss(logits, target % 3)
+    value.backward()
+    assert logits.dtype == torch.bfloat16
+    assert value.dtype == torch.float32
+    assert torch.isfinite(layer.weight.grad).all()
+
+
+@all_losses
+def test_batch_of_one(loss):
+    logits, target = random_batch()
+    values = with_reduction(loss, "none")(logits, target)
+    torch.testing.assert_close(loss(logits[2:3], target[2:3]), values[2])
+
+
+@all_losses
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32], ids=str)
+def test_any_integer_target(loss, dtype):
+    logits, target = random_batch()
+    assert torch.equal(loss(logits, target.to(dtype)), loss(logits, target))
+
+
+@pytest.mark.parametrize(
+    "loss", [loss for loss in LOSSES if isinstance(loss, SOFT)], ids=repr
+)
+@given(batch=batches())
+def test_one_hot_target(loss, batch):
+    logits, target = batch
+    one_hot = torch.eye(logits.shape[1])[target]
+    value, grad = value_and_grad(loss, logits, one_hot)
+    expected, expected_grad = value_and_grad(loss, logits, target)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(grad, expected_grad)
+
+
+@pytest.mark.parametrize(
+    "loss", [loss for loss in LOSSES if not isinstance(loss, SOFT)], ids=repr
+)
+def test_probabilities_are_refused(loss):
+    logits, target = random_batch()
+    message = r"one class index for each row of logits, got \(6, 4\)\. Only cross_ent"
+    with pytest.raises(ValueError, match=message):
+        loss(logits, torch.eye(4)[target])

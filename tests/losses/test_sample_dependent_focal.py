@@ -1,0 +1,91 @@
+import pytest
+import torch
+
+from sklearn_calib.losses import (
+    SampleDependentFocalLoss,
+    focal_loss,
+    sample_dependent_focal_loss,
+)
+
+REFERENCE = "loss_focal_flsd"
+NOT_FOLLOWED = {
+    "get_gamma": "a helper of the authors that their loss does not call: it tells how "
+    "they came to 5 and 3, which are rounded from it",
+}
+
+
+@pytest.mark.parametrize(
+    ("logit", "expected"),
+    [
+        # mpmath with 50 digits: the focal loss, p = sigmoid(logit), gamma 5 below 0.2
+        (-2.0, 1.1275404134067648),
+        (-1.0, 0.5131068442773801),
+        (0.0, 0.08664339756999316),
+        (2.0, 0.0002149899600111477),
+        (40.0, 3.257488532207521e-70),
+    ],
+)
+def test_known_values(logit, expected):
+    logits = torch.tensor([[logit, 0.0]], dtype=torch.float64)
+    loss = sample_dependent_focal_loss(logits, torch.tensor([0]))
+    assert loss.item() == pytest.approx(expected, rel=1e-13, abs=0)
+
+
+def test_recorded(recorded, assert_recorded):
+    """The authors' code has a piece of its own from 0.5 on."""
+    params = recorded["params"]
+    loss = SampleDependentFocalLoss(
+        gammas=(5, 3, params["gamma"]),
+        thresholds=(0.2, 0.5),
+        reduction=params["reduction"],
+    )
+    assert_recorded(loss)
+
+
+def test_third_piece_is_the_paper_at_gamma_3():
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(50, 4, generator=generator)
+    target = torch.randint(4, (50,), generator=generator)
+    paper = sample_dependent_focal_loss(logits, target)
+    code = sample_dependent_focal_loss(
+        logits, target, gammas=(5, 3, 3), thresholds=(0.2, 0.5)
+    )
+    assert torch.equal(paper, code)
+
+
+def test_threshold_belongs_to_the_piece_above():
+    """Two equal logits have a probability of exactly one half."""
+    logits, target = torch.zeros(1, 2), torch.tensor([0])
+    loss = sample_dependent_focal_loss(
+        logits, target, gammas=(4.0, 1.0), thresholds=[0.5]
+    )
+    assert torch.equal(loss, focal_loss(logits, target, gamma=1.0))
+
+
+@pytest.mark.parametrize("param", ["gammas", "thresholds"])
+def test_schedule_of_wrong_type(param):
+    with pytest.raises(
+        TypeError, match=rf"{param} must be a tuple or a list, got 0\.5"
+    ):
+        SampleDependentFocalLoss(**{param: 0.5})
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"gammas": (5.0, -1.0)}, r"gammas\[1\] must be finite and >= 0, got -1\.0"),
+        ({"gammas": (5.0,)}, r"one value more than thresholds, got \(5\.0,\) and"),
+        ({"thresholds": (0.0,)}, r"increase inside \(0, 1\), got \(0\.0,\)"),
+        ({"thresholds": (1.0,)}, r"increase inside \(0, 1\), got \(1\.0,\)"),
+        ({"thresholds": (float("nan"),)}, "increase inside"),
+        (
+            {"gammas": (1, 2, 3), "thresholds": (0.5, 0.2)},
+            r"increase inside \(0, 1\), got \(0\.5, 0\.2\)",
+        ),
+    ],
+)
+def test_bad_schedule(params, message):
+    with pytest.raises(ValueError, match=message):
+        SampleDependentFocalLoss(**params)
+    with pytest.raises(ValueError, match=message):
+        sample_dependent_focal_loss(torch.ones(1, 2), torch.tensor([0]), **params)

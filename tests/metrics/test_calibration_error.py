@@ -1,0 +1,125 @@
+"""Values of the calibration errors, from other implementations and by hand."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib.metrics import (
+    classwise_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+)
+
+
+def cases(recorded):
+    """Yield what was measured, on what, and how, for each recorded case."""
+    for case in recorded["expected"]:
+        inputs = recorded["inputs"][case["input"]]
+        proba, labels = np.array(inputs["probs"]), np.array(inputs["labels"])
+        options = {"n_bins": case["params"]["n_bins"], "labels": range(proba.shape[1])}
+        yield case, (labels, proba), options
+
+
+def test_equal_width(reference):
+    """Every recorded implementation whose bins are closed on the right."""
+    for case, data, options in cases(reference("metric_ece_equal_width")):
+        mode = "positive" if "positive" in case["id"] else None
+        norm = case["params"]["norm"]
+        value = expected_calibration_error(*data, norm=norm, mode=mode, **options)
+        assert value == pytest.approx(case["values"]["ece"], rel=1e-12), case["id"]
+
+
+def test_equal_mass(reference):
+    """Without ties, bins of equal numbers are the same in other implementations."""
+    for case, data, options in cases(reference("metric_ece_equal_mass")):
+        options |= {"strategy": "quantile", "norm": case["params"]["norm"]}
+        value = expected_calibration_error(*data, **options)
+        assert value == pytest.approx(case["values"]["ece"], rel=1e-12), case["id"]
+
+
+def test_maximum_and_l2(reference):
+    for case, data, options in cases(reference("metric_mce_ace")):
+        ours = {
+            "mce": maximum_calibration_error,
+            "l2": lambda *data, **o: expected_calibration_error(*data, norm="l2", **o),
+        }
+        for name, expected in case["values"].items():
+            value = ours[name](*data, **options)
+            assert value == pytest.approx(expected, rel=1e-12), case["id"]
+
+
+def test_classwise(reference):
+    for case, data, options in cases(reference("metric_classwise")):
+        (expected,) = case["values"].values()
+        options["norm"] = case["params"].get("norm", "l1")
+        value = classwise_calibration_error(*data, **options)
+        assert value == pytest.approx(expected, rel=1e-12), case["id"]
+        mode = expected_calibration_error(*data, mode="classwise", **options)
+        assert mode == value
+
+
+def test_published_values(shared_data):
+    """ResNet-110 on CIFAR-10, Kull et al. 2019, and scaled by their temperature.
+
+    The sums over classes are theirs with 15 bins; they print them with 14.
+    """
+    data = shared_data("logits/cifar10_resnet110_kull.npz")
+    labels, logits = data["test_labels"], data["test_logits"].astype(np.float64)
+    for temperature, ece, classwise in [
+        (1.0, 0.047503, 0.098290),
+        (2.3950, 0.011321, 0.043430),
+    ]:
+        proba = softmax(logits / temperature)
+        value = expected_calibration_error(labels, proba)
+        assert value == pytest.approx(ece, abs=2e-6)
+        value = classwise_calibration_error(labels, proba, average="sum")
+        assert value == pytest.approx(classwise, abs=2e-6)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_a_confidence_of_one_shares_the_last_bin(strategy):
+    """In a bin of its own it would have the gap 0, and the others 0.05."""
+    confidence = np.array([0.95] * 10 + [1.0] * 10)
+    y_true = np.array([True] * 9 + [False] + [True] * 10)
+    proba = np.column_stack([1 - confidence, confidence])
+    error = expected_calibration_error(
+        y_true, proba, n_bins=1 if strategy == "quantile" else 15, strategy=strategy
+    )
+    assert error == pytest.approx(0.025)
+
+
+def test_modes_of_two_classes():
+    y_true, positive = [0, 0, 0, 1], np.array([0.1, 0.1, 0.9, 0.9])
+    proba = np.column_stack([1 - positive, positive])
+    # The positive class: 0.1 against 0/2 and 0.9 against 1/2.
+    assert expected_calibration_error(y_true, positive) == pytest.approx(0.25)
+    value = expected_calibration_error(y_true, proba, mode="positive")
+    assert value == pytest.approx(0.25)
+    # The top label: 0.9 against 3/4.
+    assert expected_calibration_error(y_true, proba) == pytest.approx(0.15)
+    value = expected_calibration_error(y_true, positive, mode="top_label")
+    assert value == pytest.approx(0.15)
+    value = expected_calibration_error(y_true, positive, mode="classwise")
+    assert value == pytest.approx(0.25)
+
+
+def test_first_column_is_predicted_on_ties():
+    y_true, proba = [0, 1], [[0.5, 0.5], [0.5, 0.5]]
+    assert expected_calibration_error(y_true, proba) == 0
+    weight = [3, 1]
+    value = expected_calibration_error(y_true, proba, sample_weight=weight)
+    assert value == pytest.approx(0.25)
+
+
+def test_the_positive_class_is_one_of_two():
+    proba = np.full((3, 3), 1 / 3)
+    with pytest.raises(ValueError, match=r"with two classes, got 3 columns.*classwise"):
+        expected_calibration_error([0, 1, 2], proba, mode="positive")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("norm", "l3"), ("mode", "all"), ("mode", 1)]
+)
+def test_bad_options(name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter .* Got {value!r}"):
+        expected_calibration_error([0, 1], [0.2, 0.8], **{name: value})

@@ -1,0 +1,90 @@
+"""The names of our scorers, wherever scikit-learn takes the name of a scorer."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import sklearn.metrics
+from sklearn.metrics import _scorer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import SVC
+
+from sklearn_calib.metrics import _registration, get_scorer, get_scorer_names
+from sklearn_calib.metrics._registration import register_scorers
+
+# What is imported first, and the other by the script.
+ORDERS = {
+    "ours first": "sklearn_calib",
+    "theirs first": "sklearn.experimental.enable_halving_search_cv, sklearn.ensemble, "
+    "sklearn.feature_selection, sklearn.inspection, sklearn.linear_model",
+}
+SCRIPT = Path(__file__).with_name("scorer_entry_points.py")
+ENTRY_POINTS = [
+    node.name
+    for node in ast.parse(SCRIPT.read_text()).body
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("run_")
+]
+
+
+@cache
+def failures_in_a_fresh_process(order):
+    """Run the script; not being able to is a failure of the test that asks first."""
+    code = (
+        f"import {ORDERS[order]}, runpy; runpy.run_path({str(SCRIPT)!r}, {{}}, 'run')"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    return json.loads(process.stdout)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_entry_point(entry_point, order):
+    """In a fresh process, in both orders of import."""
+    failure = failures_in_a_fresh_process(order)[entry_point]
+    assert not failure, failure
+
+
+def test_again_does_no_harm():
+    before = dict(_scorer._SCORERS)
+    register_scorers()
+    assert before == _scorer._SCORERS
+    assert set(get_scorer_names()) <= set(sklearn.metrics.get_scorer_names())
+
+
+def test_a_name_is_never_overwritten(monkeypatch):
+    theirs = get_scorer("accuracy")
+    monkeypatch.setitem(_scorer._SCORERS, "neg_ece", theirs)
+    register_scorers()
+    assert _scorer._SCORERS["neg_ece"] is theirs
+
+
+def test_names_of_others_are_still_refused():
+    for scoring in ("neg_ecee", "neg_smooth"):
+        with pytest.raises(ValueError, match="'scoring' parameter"):
+            cross_val_score(SVC(), [[0], [1]], [0, 1], scoring=scoring)
+        with pytest.raises(ValueError, match="'scoring' parameter"):
+            GridSearchCV(SVC(), {}, scoring=scoring).fit([[0], [1]], [0, 1])
+
+
+@pytest.mark.parametrize("moved", ["table", "copies"])
+def test_future_scikit_learn(monkeypatch, moved):
+    """Say what is wrong and what to do, if the privates have moved."""
+    if moved == "table":
+        monkeypatch.delattr(_scorer, "_SCORERS")
+    else:
+        monkeypatch.setattr(_registration, "CONSTRAINTS", ("_elsewhere",))
+    with pytest.raises(
+        RuntimeError, match=r"got scikit-learn .* Pass scoring=sklearn_calib"
+    ):
+        register_scorers()

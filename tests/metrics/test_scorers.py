@@ -1,0 +1,215 @@
+"""Scorers call their metric with the right columns, labels and weights."""
+
+import pickle
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.svm import SVC
+
+from sklearn_calib.metrics import (
+    aurc_loss,
+    classwise_calibration_error,
+    excess_aurc_loss,
+    expected_calibration_error,
+    get_scorer,
+    get_scorer_names,
+    maximum_calibration_error,
+)
+
+METRICS = {
+    "neg_adaptive_ece": lambda y, proba, **options: expected_calibration_error(
+        y, proba, strategy="quantile", **options
+    ),
+    "neg_aurc": aurc_loss,
+    "neg_classwise_ece": classwise_calibration_error,
+    "neg_ece": expected_calibration_error,
+    "neg_excess_aurc": excess_aurc_loss,
+    "neg_mce": maximum_calibration_error,
+}
+all_scorers = pytest.mark.parametrize("name", get_scorer_names())
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def problem(request):
+    """Return a fitted classifier and data whose labels are strings."""
+    X, codes = make_classification(
+        n_samples=150,
+        n_informative=5,
+        n_classes=request.param,
+        flip_y=0.3,
+        random_state=0,
+    )
+    y = np.array(["pear", "apple", "plum"])[codes]
+    return LogisticRegression().fit(X[:75], y[:75]), X[75:], y[75:]
+
+
+def test_every_scorer_has_a_metric():
+    assert get_scorer_names() == sorted(METRICS)
+
+
+@all_scorers
+def test_is_the_negative_metric(name, problem):
+    classifier, X, y = problem
+    proba = classifier.predict_proba(X)
+    expected = -METRICS[name](y, proba, labels=classifier.classes_)
+    assert get_scorer(name)(classifier, X, y) == pytest.approx(expected, rel=1e-9)
+    # Without a class in the test data.
+    rest = y != "apple"
+    expected = -METRICS[name](y[rest], proba[rest], labels=classifier.classes_)
+    value = get_scorer(name)(classifier, X[rest], y[rest])
+    assert value == pytest.approx(expected, rel=1e-9)
+
+
+@all_scorers
+def test_weights(name, problem):
+    classifier, X, y = problem
+    weight = np.arange(len(y)) % 3
+    value = get_scorer(name)(classifier, X, y, sample_weight=weight)
+    repeated = get_scorer(name)(classifier, X.repeat(weight, axis=0), y.repeat(weight))
+    assert value == pytest.approx(repeated, rel=1e-9)
+
+
+@all_scorers
+def test_class_that_the_classifier_never_saw(name, problem):
+    classifier, X, y = problem
+    y = np.where(np.arange(len(y)) < 3, "quince", y)
+    with pytest.raises(ValueError, match=r"got also \['quince'\].*trained on"):
+        get_scorer(name)(classifier, X, y)
+
+
+@all_scorers
+def test_pickle_and_copy(name, problem):
+    scorer = get_scorer(name)
+    expected = scorer(*problem)
+    for copy in (
+        pickle.loads(pickle.dumps(scorer)),
+        deepcopy(scorer),
+        clone(scorer, safe=False),
+    ):
+        assert copy(*problem) == expected
+    search = clone(GridSearchCV(LogisticRegression(), {"C": [1]}, scoring=scorer))
+    assert search.scoring(*problem) == expected
+
+
+@all_scorers
+def test_a_training_fold_that_lacks_a_class(name, problem):
+    """The error is raised, or becomes a NaN, as the caller of the search wants."""
+    _, X, y = problem
+    order = np.argsort(y)
+    options = {"scoring": get_scorer(name), "cv": KFold(len(set(y)))}
+    with pytest.raises(ValueError, match=r"got also \['\w+'\]|at least 2 classes"):
+        cross_validate(
+            LogisticRegression(), X[order], y[order], error_score="raise", **options
+        )
+
+
+def test_predictions_are_shared_between_scorers(problem):
+    """A network is asked once, however many scorers there are."""
+    _, X, y = problem
+
+    class Counting(ClassifierMixin, BaseEstimator):
+        n_calls = 0
+
+        def fit(self, _, y):
+            self.classes_ = np.unique(y)
+            return self
+
+        def predict_proba(self, X):
+            Counting.n_calls += 1
+            return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+
+    scoring = {name: get_scorer(name) for name in (*get_scorer_names(), "neg_log_loss")}
+    cross_validate(Counting(), X, y, cv=3, scoring=scoring)
+    assert Counting.n_calls == 3
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.usefixtures("routing")
+@all_scorers
+def test_routed_weights(name, problem):
+    """As they reach neg_log_loss: on request."""
+    _, X, y = problem
+    weight = np.arange(len(y)) % 3
+    model = LogisticRegression().set_fit_request(sample_weight=True)
+    folds = KFold(3)
+    result = cross_validate(
+        model,
+        X,
+        y,
+        cv=folds,
+        scoring=get_scorer(name).set_score_request(sample_weight=True),
+        params={"sample_weight": weight},
+        return_estimator=True,
+        return_indices=True,
+    )
+    tests, models = result["indices"]["test"], result["estimator"]
+    for score, test, fitted in zip(result["test_score"], tests, models, strict=True):
+        expected = get_scorer(name)(
+            fitted, X[test], y[test], sample_weight=weight[test]
+        )
+        assert score == pytest.approx(expected, rel=1e-12)
+    unweighted = [
+        get_scorer(name)(fitted, X[test], y[test])
+        for test, fitted in zip(tests, models, strict=True)
+    ]
+    # The largest gap may be that of a single sample, whatever its weight.
+    if name != "neg_mce":
+        assert result["test_score"] != pytest.approx(unweighted, rel=1e-6)
+
+
+@pytest.mark.usefixtures("routing")
+def test_routed_weights_in_a_search(problem):
+    _, X, y = problem
+    weight = np.arange(len(y)) % 3
+    search = GridSearchCV(
+        LogisticRegression().set_fit_request(sample_weight=True),
+        {"C": [0.1, 1]},
+        scoring={
+            "neg_ece": get_scorer("neg_ece").set_score_request(sample_weight=True),
+            "plain": get_scorer("neg_ece").set_score_request(sample_weight=False),
+        },
+        refit="neg_ece",
+        n_jobs=2,
+    )
+    results = search.fit(X, y, sample_weight=weight).cv_results_
+    assert np.isfinite(results["mean_test_neg_ece"]).all()
+    assert (results["mean_test_neg_ece"] != results["mean_test_plain"]).all()
+
+
+def test_get_scorer():
+    assert get_scorer("neg_ece") is not get_scorer("neg_ece")
+    assert get_scorer("accuracy")._score_func is accuracy_score
+    scorer = get_scorer("neg_ece")
+    assert get_scorer(scorer) is scorer
+    assert "expected_calibration_error" in repr(scorer)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("neg_ec", r"got 'neg_ec'\. Did you mean 'neg_ece'\?"),
+        ("acuracy", r"Did you mean 'accuracy'\?"),
+        ("zzz", r"got 'zzz'\. Names: \['neg_adaptive_ece', "),
+    ],
+)
+def test_unknown_name(name, hint):
+    with pytest.raises(ValueError, match=hint):
+        get_scorer(name)
+
+
+def test_a_classifier_without_probabilities(problem):
+    _, X, y = problem
+    with pytest.raises(AttributeError, match="predict_proba"):
+        get_scorer("neg_ece")(SVC().fit(X, y), X, y)

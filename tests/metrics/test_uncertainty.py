@@ -1,0 +1,225 @@
+"""Intervals hold the truth as often as they say, for models of every kind."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from sklearn_calib._core.binning import binned_calibration_error
+from sklearn_calib.metrics import (
+    aurc_loss,
+    bootstrap_interval,
+    classwise_calibration_error,
+    ece_consistency_bound,
+    ece_interval,
+    expected_calibration_error,
+    maximum_calibration_error,
+)
+
+# The probability that a prediction of the positive class comes true, given what the
+# model says: a calibrated one, and some that are not, everywhere or in a half.
+TRUTHS = {
+    "calibrated": lambda p: p,
+    "off by 0.05": lambda p: np.clip(p - 0.05, 0, 1),
+    "off by 0.15": lambda p: np.clip(p - 0.15, 0, 1),
+    "one half": lambda p: np.where(p > 0.6, p - 0.1, p),
+    "wavy": lambda p: np.clip(p - 0.05 * np.sin(20 * p), 0, 1),
+}
+
+
+def draw(rng, truth, n_samples):
+    """Draw predictions of the positive class and whether they come true."""
+    proba = rng.uniform(0.02, 1, size=n_samples)
+    return rng.uniform(size=n_samples) < truth(proba), proba
+
+
+def draw_classes(rng, n_samples, n_classes):
+    """Draw predictions of several classes, and calibrated labels."""
+    proba = rng.dirichlet(np.ones(n_classes), size=n_samples)
+    labels = (rng.uniform(size=(n_samples, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    return labels, proba
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("name", TRUTHS)
+def test_coverage(name, norm):
+    """At a level of 0.9, in 200 samples; 0.84 is three standard errors below."""
+    rng, truth = np.random.default_rng(0), TRUTHS[name]
+    proba = np.linspace(0.02, 1, 200_001)
+    expected = binned_calibration_error(proba, truth(proba), norm=norm)
+    held = 0
+    for seed in range(200):
+        y_true, y_proba = draw(rng, truth, 500)
+        low, high = ece_interval(
+            y_true,
+            y_proba,
+            norm=norm,
+            labels=[False, True],
+            confidence_level=0.9,
+            n_resamples=200,
+            random_state=seed,
+        )
+        assert 0 <= low <= high <= 1
+        held += low <= expected + 1e-12 and expected <= high
+    assert held >= 0.84 * 200
+
+
+def test_upper_end_when_gaps_are_near_the_noise():
+    """It is too low in one of 20 samples; the noise must not be folded at zero."""
+    truth, options = TRUTHS["off by 0.05"], {"n_bins": 5, "confidence_level": 0.9}
+    rng, proba = np.random.default_rng(0), np.linspace(0.02, 1, 200_001)
+    expected = binned_calibration_error(proba, truth(proba), n_bins=5)
+    ends = [
+        ece_interval(
+            *draw(rng, truth, 1000), **options, n_resamples=200, random_state=0
+        )
+        for _ in range(400)
+    ]
+    assert sum(high < expected for _, high in ends) <= 0.06 * 400
+
+
+def test_a_bin_of_hits_has_noise():
+    """Five of five at 0.9 are no sign of a gap of 0.1."""
+    low, high = ece_interval([1] * 5, [0.9] * 5, labels=[0, 1], random_state=0)
+    assert low == 0
+    assert high > 0.2
+
+
+def test_the_plain_bootstrap_never_holds_zero():
+    """Which is why there is another interval, and bootstrap_interval refuses."""
+    y_true, y_proba = draw(np.random.default_rng(0), TRUTHS["calibrated"], 500)
+    rng = np.random.default_rng(1)
+    values = [
+        expected_calibration_error(
+            y_true, y_proba, sample_weight=rng.multinomial(500, np.full(500, 1 / 500))
+        )
+        for _ in range(200)
+    ]
+    assert np.quantile(values, 0.025) > 0.02
+    for metric in (
+        expected_calibration_error,
+        maximum_calibration_error,
+        classwise_calibration_error,
+    ):
+        with pytest.raises(
+            ValueError, match=r"got \w+_calibration_error. Use ece_interval"
+        ):
+            bootstrap_interval(metric, y_true, y_proba)
+
+
+def test_interval_narrows_to_the_error():
+    """With many samples of a model that is clearly off."""
+    data = draw(np.random.default_rng(0), TRUTHS["off by 0.15"], 200_000)
+    low, high = ece_interval(*data, random_state=0)
+    assert low < expected_calibration_error(*data) < high
+    assert 0.003 < high - low < 0.006
+
+
+@pytest.mark.parametrize("mode", ["top_label", "classwise"])
+def test_interval_of_several_classes(mode):
+    labels, proba = draw_classes(np.random.default_rng(0), 400, 4)
+    options = {"mode": mode, "random_state": 0}
+    assert ece_interval(labels, proba, **options)[0] == 0
+    low, high = ece_interval((labels + 1) % 4, proba, **options)
+    error = expected_calibration_error((labels + 1) % 4, proba, mode=mode)
+    assert 0 < low < error < high
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("mode", ["positive", "top_label", "classwise"])
+def test_weights_and_order(mode, strategy):
+    """The gaps and the noise are those of the weighted samples, in any order."""
+    rng = np.random.default_rng(0)
+    y_true, proba = draw(rng, TRUTHS["one half"], 300)
+    options = {"mode": mode, "strategy": strategy, "random_state": 0}
+    expected = ece_interval(y_true, proba, **options)
+    order = rng.permutation(300)
+    assert ece_interval(y_true[order], proba[order], **options) == pytest.approx(
+        expected
+    )
+    halves = np.full(300, 0.5)
+    assert ece_interval(
+        y_true, proba, sample_weight=halves, **options
+    ) == pytest.approx(expected)
+    bound = ece_consistency_bound(proba, **options)
+    assert ece_consistency_bound(proba[order], **options) == pytest.approx(bound)
+    # An interval is wider where few samples have most of the weight.
+    few = np.where(np.arange(300) % 10, 0.01, 1)
+    low, high = ece_interval(y_true, proba, sample_weight=few, **options)
+    assert high - low > expected[1] - expected[0]
+    assert ece_consistency_bound(proba, sample_weight=few, **options) > bound
+
+
+@pytest.mark.parametrize(
+    ("mode", "norm"),
+    [
+        ("top_label", "l1"),
+        ("top_label", "l2"),
+        ("top_label", "max"),
+        ("classwise", "l1"),
+    ],
+)
+def test_consistency_bound_is_a_quantile(mode, norm):
+    """Calibrated labels, drawn elsewhere, stay under it as often as it says."""
+    rng = np.random.default_rng(0)
+    _, proba = draw_classes(rng, 300, 3)
+    options = {"mode": mode, "norm": norm, "strategy": "quantile", "n_bins": 10}
+    bound = ece_consistency_bound(proba, level=0.8, random_state=0, **options)
+    below = 0
+    for _ in range(400):
+        labels = (rng.uniform(size=(300, 1)) > proba.cumsum(axis=1)).sum(axis=1)
+        error = expected_calibration_error(labels, proba, labels=range(3), **options)
+        below += error < bound
+    assert 0.74 < below / 400 < 0.86
+
+
+def test_consistency_bound_of_the_positive_class():
+    proba = np.random.default_rng(0).uniform(size=300)
+    both = np.column_stack([1 - proba, proba])
+    bound = ece_consistency_bound(proba, random_state=0)
+    assert ece_consistency_bound(both, mode="positive", random_state=0) == bound
+    assert ece_consistency_bound(both, random_state=0) != bound
+
+
+def test_consistency_bound_by_hand():
+    """Of one sample at 0.7 the gap is 0.3 with probability 0.7, else 0.7."""
+    bound = ece_consistency_bound([0.7], level=0.65, random_state=0)
+    assert bound == pytest.approx(0.3)
+    bound = ece_consistency_bound([0.7], level=0.75, random_state=0)
+    assert bound == pytest.approx(0.7)
+    assert ece_consistency_bound([0.0, 1.0], random_state=0) == 0
+
+
+@pytest.mark.parametrize("metric", [aurc_loss, log_loss])
+def test_bootstrap_interval(metric):
+    rng = np.random.default_rng(0)
+    y_true, proba = draw(rng, TRUTHS["calibrated"], 300)
+    low, high = bootstrap_interval(
+        metric, y_true, proba, random_state=0, n_resamples=300
+    )
+    spread = np.std([metric(*draw(rng, TRUTHS["calibrated"], 300)) for _ in range(300)])
+    assert low < metric(y_true, proba) < high
+    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.25)
+
+
+@pytest.mark.parametrize("function", [ece_interval, ece_consistency_bound])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n_resamples", 0), ("n_bins", 0), ("norm", "l3"), ("random_state", "a")],
+)
+def test_bad_options(function, name, value):
+    data = ([0.2, 0.8],) if function is ece_consistency_bound else ([0, 1], [0.2, 0.8])
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        function(*data, **{name: value})
+
+
+@pytest.mark.parametrize("level", [0, 1, 95])
+def test_bad_levels(level):
+    with pytest.raises(ValueError, match="'confidence_level' parameter"):
+        ece_interval([0, 1], [0.2, 0.8], confidence_level=level)
+    with pytest.raises(ValueError, match="'level' parameter"):
+        ece_consistency_bound([0.2, 0.8], level=level)
+
+
+def test_bad_probabilities():
+    with pytest.raises(ValueError, match="not logits"):
+        ece_consistency_bound([[-4.0, 5.0]])

@@ -1,0 +1,27 @@
+"""The API page lists every public name with its summary, and nothing else."""
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parent.parent / "doc" / "api.md"
+ROOMS = ["calibrators", "callbacks", "displays", "estimators", "losses", "metrics"]
+
+
+def row(room, name):
+    """Return the row of one name: its summary is the docstring's first line."""
+    summary = inspect.getdoc(getattr(import_module(f"sklearn_calib.{room}"), name))
+    return f"| `{name}` | {summary.splitlines()[0]} |"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_page_has_a_row_for_each_public_name(room):
+    names = import_module(f"sklearn_calib.{room}").__all__
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.split(f"\n## sklearn_calib.{room}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `.*$", section, re.MULTILINE)
+    wanted = [row(room, name) for name in sorted(names, key=str.lower)]
+    assert rows == wanted, f"doc/api.md, {room}, must read\n" + "\n".join(wanted)

@@ -1,0 +1,209 @@
+"""The walls of the house: who imports whom, and what belongs to every room."""
+
+import ast
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import sklearn_calib
+from sklearn_calib import calibrators, losses, metrics
+
+PACKAGE = Path(sklearn_calib.__file__).parent
+CHECKOUT = Path(__file__).parent.parent
+
+# The room on the left may import the rooms on the right, and itself.
+MAY_IMPORT = {
+    "_core": set(),
+    "calibrators": {"_core", "metrics"},
+    "callbacks": {"_core", "losses"},
+    "datasets": {"_core"},
+    "displays": {"_core", "metrics"},
+    "estimators": {"_core", "calibrators", "callbacks", "datasets", "losses"},
+    "evaluation": {"_core", "estimators", "metrics"},
+    "losses": {"_core"},
+    "metrics": {"_core"},
+}
+WITHOUT_TORCH = {"_core", "calibrators", "displays", "metrics"}
+# The only files that know scikit-learn's private names.
+KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "metrics/_registration.py"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = sorted({path.parent.name for path in MODULES} - {PACKAGE.name})
+PUBLIC_ROOMS = [room for room in ROOMS if not room.startswith("_")]
+
+all_modules = pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix()
+)
+all_rooms = pytest.mark.parametrize("room", PUBLIC_ROOMS)
+
+
+def imported_names(tree):
+    """Yield the dotted name of everything that the code imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_when_loaded(tree):
+    """Yield the dotted name of everything imported outside of functions."""
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield from imported_names(node)
+
+
+@all_modules
+def test_rooms_import_only_what_they_may(path):
+    room = path.relative_to(PACKAGE).parts[0]
+    if room not in ROOMS:  # sklearn_calib/__init__.py
+        return
+    names = list(imported_names(ast.parse(path.read_text())))
+    rooms = {n.split(".")[1] for n in names if n.startswith("sklearn_calib.")}
+    forbidden = (rooms & set(ROOMS)) - MAY_IMPORT[room] - {room}
+    assert not forbidden, f"{room} may import {MAY_IMPORT[room]}, not {forbidden}"
+    if room in WITHOUT_TORCH:
+        assert not {n for n in names if n.split(".")[0] in {"torch", "skorch"}}
+
+
+@all_modules
+def test_matplotlib_is_imported_inside_methods(path):
+    names = imported_when_loaded(ast.parse(path.read_text()))
+    assert "matplotlib" not in {name.split(".")[0] for name in names}
+
+
+@all_modules
+def test_privates_of_scikit_learn_are_known_in_two_files(path):
+    names = imported_names(ast.parse(path.read_text()))
+    privates = [n for n in names if re.match(r"sklearn\..*(?<=\.)_(?!_)", n)]
+    if path.relative_to(PACKAGE).as_posix() not in KNOW_SKLEARN_PRIVATES:
+        assert not privates, f"import {privates} from _core.validation"
+
+
+@pytest.mark.parametrize("module", ["sklearn_calib", "sklearn_calib.metrics"])
+def test_light_import(module):
+    """Whoever only measures does not wait for PyTorch."""
+    code = f"import {module}, sys; print(*{{n.split('.')[0] for n in sys.modules}})"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(process.stdout.split())
+    assert loaded & {"sklearn_calib", "torch", "skorch", "matplotlib"} == {
+        "sklearn_calib"
+    }
+
+
+def test_no_file_is_past_400_lines():
+    folders = ["benchmarks", "examples", "tests", "tools"]
+    others = [path for name in folders for path in (CHECKOUT / name).rglob("*.py")]
+    lengths = {str(p): len(p.read_text().splitlines()) for p in MODULES + others}
+    assert not {name: length for name, length in lengths.items() if length > 400}
+
+
+@all_rooms
+def test_init_only_reexports(room):
+    """A docstring, imports or the homes of lazy names, and nothing is forgotten."""
+    docstring, *body = ast.parse((PACKAGE / room / "__init__.py").read_text()).body
+    assert isinstance(docstring.value, ast.Constant)
+    assert all(isinstance(node, ast.ImportFrom | ast.Assign) for node in body)
+    package = import_module(f"sklearn_calib.{room}")
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    imported = [alias.name for node in imports for alias in node.names]
+    assert sorted(package.__all__) == sorted(getattr(package, "_HOMES", imported))
+
+
+def test_top_level_names_load():
+    for name in sklearn_calib.__all__:
+        assert getattr(sklearn_calib, name) is not None
+
+
+def row(name):
+    """Return the row of a registry: `"focal": FocalLoss,`."""
+    return (
+        f'    "{snake_case(re.sub("(Loss|Scaling|Calibration)$", "", name))}": {name},'
+    )
+
+
+def snake_case(name):
+    """Return FocalLoss as focal_loss."""
+    return "_".join(re.findall("[A-Z][a-z]+", name)).lower()
+
+
+def public_subclasses(base):
+    """Return all classes of a room that inherit from its base class, by name."""
+    room = import_module(base.__module__.rpartition(".")[0])
+    for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+        import_module(module.name)
+    found, queue = {}, [base]
+    while queue:
+        queue += (children := queue.pop().__subclasses__())
+        found |= {
+            c.__name__: c for c in children if c.__module__.startswith(room.__name__)
+        }
+    return {name: c for name, c in sorted(found.items()) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("base", "get", "names"),
+    [
+        (losses.CalibrationLoss, losses.get_loss, losses.get_loss_names()),
+        (
+            calibrators.Calibrator,
+            calibrators.get_calibrator,
+            calibrators.get_calibrator_names(),
+        ),
+    ],
+)
+def test_every_member_has_a_row_and_an_export(base, get, names):
+    members, registered = public_subclasses(base), {get(name) for name in names}
+    room = base.__module__.rpartition(".")[0]
+    rows = [row(name) for name, c in members.items() if c not in registered]
+    assert not rows, "\n".join([f"Add to {room}._registry:", *rows])
+    listed = import_module(room).__all__
+    exports = [
+        f"from {c.__module__} import {name}"
+        for name, c in members.items()
+        if name not in listed
+    ]
+    assert not exports, "\n".join([f"Add to {room}:", *exports])
+
+
+def test_every_loss_has_its_function():
+    functions = {snake_case(name) for name in public_subclasses(losses.CalibrationLoss)}
+    assert functions <= set(losses.__all__)
+
+
+def test_every_metric_has_an_export():
+    """A metric is a function of y_true and y_proba with the option labels."""
+    exports = [
+        f"from sklearn_calib.metrics.{path.stem} import {node.name}"
+        for path in sorted((PACKAGE / "metrics").glob("_[a-z]*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        if "labels" in [argument.arg for argument in node.args.kwonlyargs]
+        if node.name not in metrics.__all__
+    ]
+    assert not exports, "\n".join(["Add to sklearn_calib.metrics:", *exports])
+
+
+def test_every_error_has_a_scorer():
+    scorers = " ".join(repr(metrics.get_scorer(n)) for n in metrics.get_scorer_names())
+    rows = [
+        f'    "neg_{re.sub("_(error|loss)$", "", name)}": _negative({name}),'
+        for name in metrics.__all__
+        if name.endswith(("_error", "_loss")) and f"({name}," not in scorers
+    ]
+    assert not rows, "\n".join(["Add to sklearn_calib.metrics._scorers:", *rows])
+
+
+def test_rows_are_what_the_registries_hold():
+    """The rows that messages suggest are those that are there."""
+    registries = [PACKAGE / room / "_registry.py" for room in ("losses", "calibrators")]
+    text = "".join(path.read_text() for path in registries)
+    assert row("DualFocalLoss") in text
+    assert row("TemperatureScaling") in text

@@ -1,0 +1,203 @@
+"""Bad input gets an exception that names the parameter, what came and what was wanted.
+
+One row for each way to be wrong: what is done, the exception, and what it must say.
+"""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_score
+from sklearn.svm import LinearSVC
+
+import sklearn_calib.metrics as m
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
+from sklearn_calib.displays import ReliabilityDisplay
+from sklearn_calib.losses import FocalLoss, focal_loss, get_loss
+
+X = np.random.default_rng(0).normal(size=(12, 3))
+Y = np.arange(12) % 3
+PROBA = np.full((12, 3), 1 / 3)
+
+
+def _replaced(array, value):
+    array = np.array(array, dtype=float)
+    array[1, 1] = value
+    return array
+
+
+def _fit(X=X, y=Y, **params):
+    return lambda: NeuralClassifier(max_epochs=1, **params).fit(X, y)
+
+
+def _measure(metric, y_true=Y, y_proba=PROBA, **options):
+    return lambda: getattr(m, metric)(y_true, y_proba, **options)
+
+
+def _calibrate(X=PROBA, y=Y, **params):
+    return lambda: TemperatureScaling(**params).fit(X, y)
+
+
+def _score_without_a_class():
+    """The third class is in the test fold only."""
+    folds = PredefinedSplit(np.where(Y == 2, 0, -1))
+    cross_val_score(
+        NeuralClassifier(max_epochs=1), X, Y, cv=folds, scoring="neg_ece",
+        error_score="raise",
+    )  # fmt: skip
+
+
+DATA = {
+    "nan": (_fit(_replaced(X, np.nan)), ValueError, "Input X contains NaN"),
+    "infinity": (_fit(_replaced(X, np.inf)), ValueError, "Input X contains infinity"),
+    "too large": (_fit(_replaced(X, 1e39)), ValueError, "too large for dtype.*float32"),
+    "sparse": (_fit(csr_array(X)), TypeError, "Sparse data was passed for X"),
+    "text": (_fit([["a", "b"]] * 12), ValueError, "could not convert string"),
+    "one row": (_fit(X[:1], Y[:1]), ValueError, "y must hold at least 2 cl.*got 1"),
+    "one class": (_fit(y=np.zeros(12)), ValueError, "y must hold at least 2 classes"),
+    "short y": (_fit(y=Y[:5]), ValueError, r"inconsistent numbers of samples: \[12, 5"),
+    "no y": (_fit(y=None), ValueError, "requires y to be passed"),
+    "missing label": (
+        _fit(y=np.where(Y == 1, np.nan, Y)), ValueError, "Input y contains NaN",
+    ),
+    "continuous y": (_fit(y=X[:, 0]), ValueError, "Unknown label type: continuous"),
+    "other columns": (
+        lambda: _fit()().predict(X[:, :2]), ValueError, "X has 2 features, but Neural",
+    ),
+    "negative weight": (
+        lambda: NeuralClassifier().fit(X, Y, sample_weight=-np.ones(12)),
+        ValueError, "sample_weight must be non-negative",
+    ),
+    "weights of one class": (
+        lambda: NeuralClassifier().fit(X, Y, sample_weight=Y == 1),
+        ValueError, "y must hold at least 2 classes with a positive sample_weight",
+    ),
+    "before fit": (lambda: NeuralClassifier().predict(X), NotFittedError, "not fitted"),
+    "calibrator before fit": (
+        lambda: TemperatureScaling().predict_proba(PROBA), NotFittedError, "not fitted",
+    ),
+    "class missing in a fold": (_score_without_a_class, ValueError, r"\[.*2\]"),
+}  # fmt: skip
+
+PARAMETERS = {
+    "loss misspelt": (_fit(loss="focl"), ValueError, "'focl'.*[Dd]id you mean 'focal'"),
+    "loss of no kind": (_fit(loss=3), TypeError, "loss must be a name, a class or"),
+    "loss parameter": (
+        _fit(loss="focal", loss__gama=1), ValueError,
+        "'focal' has no parameter 'gama'.*Did you mean 'gamma'",
+    ),
+    "parameter of another loss": (
+        lambda: NeuralClassifier(loss="brier").set_params(loss__gamma=1), ValueError,
+        "'brier' has no parameter 'gamma'",
+    ),
+    "negative gamma": (
+        _fit(loss="focal", loss__gamma=-1.0), ValueError, "gamma must be .*got -1.0",
+    ),
+    "infinite gamma": (lambda: FocalLoss(gamma=np.inf), ValueError, "gamma must be"),
+    "text gamma": (lambda: FocalLoss(gamma="two"), TypeError, "gamma must be a number"),
+    "reduction": (
+        lambda: FocalLoss(reduction="avg"), ValueError, "reduction must be one of",
+    ),
+    "label smoothing": (
+        _fit(loss__label_smoothing=1.0), ValueError, r"label_smoothing must be in",
+    ),
+    "lambd": (
+        _fit(loss="focal_calibration", loss__lambd=-1), ValueError, "lambd must be",
+    ),
+    "unknown loss": (lambda: get_loss("brer"), ValueError, "Did you mean 'brier'"),
+    "misspelt parameter": (
+        _fit(max_epoch=3), TypeError, "'max_epoch' is no parameter.*'max_epochs'",
+    ),
+    "criterion": (lambda: NeuralClassifier(criterion=1), TypeError, "Use loss"),
+    "lr": (_fit(lr=0), ValueError, "'lr' parameter of NeuralClassifier must be"),
+    "epochs": (
+        lambda: NeuralClassifier(max_epochs=0).fit(X, Y), ValueError,
+        "'max_epochs' parameter",
+    ),
+    "dtype": (_fit(dtype="float16"), ValueError, "'dtype' parameter"),
+    "fraction": (_fit(validation_fraction=1.5), ValueError, "'validation_fraction'"),
+    "fraction too small": (
+        _fit(early_stopping=True), ValueError, "validation_fraction=0.1 must leave",
+    ),
+    "width": (
+        _fit(module=torch.nn.Linear(3, 7)), ValueError, r"wanted width 3, got .*12, 7",
+    ),
+    "calibrator objective": (_calibrate(objective="mse"), ValueError, "objective"),
+    "calibrator of no kind": (
+        lambda: CalibratedClassifier(LogisticRegression(), "temperature").fit(X, Y),
+        (TypeError, ValueError), "calibrator",
+    ),
+    "margins are no logits": (
+        lambda: CalibratedClassifier(LinearSVC(), TemperatureScaling(), cv=2).fit(X, Y),
+        (TypeError, ValueError), "logits",
+    ),
+    "n_bins": (
+        _measure("expected_calibration_error", n_bins=0), ValueError, "'n_bins' param",
+    ),
+    "strategy": (
+        _measure("expected_calibration_error", strategy="width"), ValueError, "strateg",
+    ),
+    "scorer": (lambda: m.get_scorer("neg_ecce"), ValueError, "Did you mean 'neg_ece'"),
+}  # fmt: skip
+
+PROBABILITIES = {
+    "logits": (5 * PROBA, r"must lie in \[0, 1\], got values in \[1.67, 1.67\]"),
+    "negative": (_replaced(PROBA, -0.1), r"must lie in \[0, 1\], got values in \[-0.1"),
+    "sums": (PROBA / 2, "rows that sum to one within .* got a row that sums to 0.5"),
+    "nan": (_replaced(PROBA, np.nan), "NaN"),
+    "infinity": (_replaced(PROBA, np.inf), "infinity"),
+    "columns": (np.full((12, 4), 0.25), "4"),
+    "length": (PROBA[:5], r"\b12\b.*\b5\b|\b5\b.*\b12\b"),
+}
+
+METRICS = [
+    "aurc_loss",
+    "classwise_calibration_error",
+    "excess_aurc_loss",
+    "expected_calibration_error",
+    "maximum_calibration_error",
+    "risk_coverage_curve",
+    "ece_interval",
+]
+
+
+@pytest.mark.parametrize(
+    ("action", "exception", "message"),
+    [pytest.param(*row, id=name) for name, row in (DATA | PARAMETERS).items()],
+)
+def test_error_says_what_is_wrong(action, exception, message):
+    with pytest.raises(exception, match=message):
+        action()
+
+
+@pytest.mark.parametrize(
+    ("proba", "message"),
+    [pytest.param(*row, id=name) for name, row in PROBABILITIES.items()],
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        *(getattr(m, name) for name in METRICS),
+        lambda y, proba: TemperatureScaling().fit(proba, y),
+        ReliabilityDisplay.from_predictions,
+    ],
+    ids=[*METRICS, "TemperatureScaling", "ReliabilityDisplay"],
+)
+def test_probabilities_are_checked_at_every_border(use, proba, message):
+    with pytest.raises(ValueError, match=message):
+        use(Y, proba)
+
+
+@pytest.mark.parametrize(
+    ("target", "exception", "message"),
+    [
+        (torch.tensor([0, 3]), ValueError, r"target must lie in \[0, 2\], got values"),
+        (torch.tensor([0]), ValueError, r"target must have shape \(2,\)"),
+        (torch.tensor([0.0, 1.0]), TypeError, "target must hold integers"),
+    ],
+)
+def test_targets_of_losses(target, exception, message):
+    with pytest.raises(exception, match=message):
+        focal_loss(torch.zeros(2, 3), target)
