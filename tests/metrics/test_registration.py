@@ -88,3 +88,19 @@ def test_future_scikit_learn(monkeypatch, moved):
         RuntimeError, match=r"got scikit-learn .* Pass scoring=sklearn_calib"
     ):
         register_scorers()
+
+
+def test_the_package_still_imports_where_scikit_learn_has_moved_the_names():
+    code = (
+        "import warnings; warnings.simplefilter('error', DeprecationWarning)\n"
+        "import sklearn.metrics._scorer as scorer; scorer._SCORERS = ()\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    import sklearn_calib\n"
+        "print(*(w.message for w in caught), sklearn_calib.TemperatureScaling())\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "Pass scoring=sklearn_calib.metrics.get_scorer" in process.stdout
+    assert "TemperatureScaling()" in process.stdout
