@@ -7,8 +7,8 @@ A network that is trained long on few and noisy images ends up far more confiden
 it is right. We search over losses that resist this, scale the temperature of what comes
 out and of the usual cross-entropy, and compare the four on held-out data.
 
-Takes about half a minute on two cores. Prints one table, and writes the reliability diagrams
-and the results of the search into the folder `quickstart_output`.
+Takes about half a minute on two cores. Prints one table, and writes the reliability
+diagrams and the results of the search into the folder `quickstart_output`.
 """
 
 # Authors: The sklearn_calib developers
@@ -147,8 +147,8 @@ print(table.to_string(float_format="{:.3f}".format))
 # %%
 # Look
 # ----
-# Hatched on top of a bar, the network is more confident than it is right; hatched within
-# a bar, less. The two lines in the histogram below mark accuracy and mean confidence.
+# Hatched on top of a bar, the network is more confident than it is right; hatched
+# within a bar, less. The lines in the histogram mark accuracy and mean confidence.
 
 import matplotlib.pyplot as plt
 

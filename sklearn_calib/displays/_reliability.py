@@ -36,8 +36,9 @@ class ReliabilityDisplay:
     """Reliability diagram: how often a classifier is right, given how sure it is.
 
     The samples are grouped by the probability of their predicted class; for each group
-    the diagram shows the accuracy and its gap to the mean confidence. A calibrated
-    classifier follows the diagonal, an overconfident one lies below it. The histogram
+    the diagram shows the accuracy as a bar and its gap to the mean confidence, which
+    lies on top of the bar of an overconfident classifier and within that of an
+    underconfident one. A calibrated classifier follows the diagonal. The histogram
     under the diagram shows how many samples stand behind each group, and marks the
     accuracy and the mean confidence over all of them.
 
