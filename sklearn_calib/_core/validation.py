@@ -199,10 +199,15 @@ def encode_labels(y, *, labels=None, n_classes, name="y_true"):
     column = _columns_by_label(labels, n_classes)
     unknown = [label for label in present if label not in column]
     if unknown:
+        way_out = (
+            "Pass labels=estimator.classes_, and see that no class is missing from the "
+            "data that the classifier was trained on."
+            if name == "y_true"
+            else "Leave those samples out, or fit anew with all of the classes."
+        )
         raise ValueError(
-            f"{name} must hold only labels that have a column, got also {unknown}. "
-            "Pass labels=estimator.classes_, and see that no class is missing from "
-            "the data that the classifier was trained on."
+            f"{name} must hold only the labels {list(column)}, got also {unknown}. "
+            f"{way_out}"
         )
     columns = np.array([column[label] for label in present], dtype=np.int64)
     in_place = np.array_equal(columns, np.arange(len(columns)))

@@ -16,6 +16,9 @@ from sklearn_calib._core.validation import (
     encode_labels,
 )
 
+# What is smaller than this cannot be told from zero beside a probability of one.
+RESOLUTION = float(np.finfo(np.float64).eps)
+
 
 class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of the maps that repair a classifier's probabilities.
@@ -47,16 +50,18 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     zero_replacement_ : float
         What a probability of zero is taken for, to have a logarithm: half of the
-        smallest positive probability in the data of `fit`, at most 1 / (2 n_classes).
-        Only with `from_logits=False`.
+        smallest positive probability in the data of `fit`, at least 2.2e-16 and at
+        most 1 / (2 n_classes). Only with `from_logits=False`.
 
     Notes
     -----
     A probability of zero says that the classifier could not tell it from zero. How
     small that is differs between the votes of ten trees and a softmax in float64, so
-    it is learned from the data, as for concentrations below a detection limit [1]_.
-    Pass logits where the classifier has them. No probability of zero is ever returned:
-    the smallest is the smallest normal number of the dtype.
+    it is learned from the data, as for concentrations below a detection limit [1]_. A
+    positive probability below 2.2e-16, the resolution of double precision, is taken
+    for that number: the logarithms of such products of underflow, down to -745, would
+    outweigh all others. Pass logits where the classifier has them. No probability of
+    zero is ever returned: the smallest is the smallest normal number of the dtype.
 
     References
     ----------
@@ -168,7 +173,8 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Return X if it holds logits, and logarithms if it holds probabilities."""
         if self.from_logits:
             return X
-        return np.log(np.where(X > 0, X, self.zero_replacement_))
+        positive = np.where(X > 0, X, self.zero_replacement_)
+        return np.log(np.maximum(positive, RESOLUTION, out=positive))
 
     @abstractmethod
     def _fit(self, logits, codes, sample_weight):
@@ -191,4 +197,4 @@ def _half_smallest(proba, sample_weight):
     smallest = proba.min() or proba[proba > 0].min()
     # Below 1 / n_classes, so that no zero becomes the largest of its row.
     half = min(float(smallest), 1 / proba.shape[1]) / 2
-    return max(half, float(np.finfo(proba.dtype).tiny))
+    return max(half, RESOLUTION)

@@ -102,16 +102,23 @@ def _loss_defaults(loss):
         return {}
     if isinstance(loss, CalibrationLoss):
         return loss.get_params(deep=False)
-    if not isinstance(loss, str | type):
-        return {}
-    loss = get_loss(loss) if isinstance(loss, str) else loss
-    parameters = inspect.signature(loss).parameters.values()
+    parameters = _signature(loss).values()
     return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def _signature(loss):
+    """Return the constructor's parameters of a known loss; of an instance none."""
+    loss = get_loss(loss) if isinstance(loss, str) else loss
+    if isinstance(loss, CalibrationLoss):
+        loss = type(loss)
+    return inspect.signature(loss).parameters if isinstance(loss, type) else {}
 
 
 def _check_names(loss, names):
     """Raise ValueError for the first name that is no parameter of the loss."""
-    valid = _loss_defaults(loss)
+    valid = _signature(loss)
+    if any(each.kind is each.VAR_KEYWORD for each in valid.values()):
+        return
     for name in names:
         if name not in valid:
             raise ValueError(

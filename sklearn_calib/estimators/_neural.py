@@ -22,10 +22,12 @@ from sklearn_calib.estimators._parameters import (
 from sklearn_calib.estimators._skorch import SkorchClassifier
 from sklearn_calib.estimators._training import (
     Training,
+    check_representable,
     check_two_classes,
     draw_seed,
     drop_zeros,
     seeded_torch,
+    warn_if_diverged,
 )
 
 
@@ -81,11 +83,12 @@ class NeuralClassifier(SkorchClassifier):
     random_state : int, RandomState instance or None, default=None
         Controls the initial weights, the order of the samples, dropout and the
         validation share. With an int every epoch is seeded by the int and its number:
-        a resumed run equals one that was never interrupted. Torch's global state is
-        left as it was found.
+        a resumed run equals one that was never interrupted, except that early stopping
+        counts anew. Torch's global state is left as it was found.
 
     dtype : {"float32", "float64"}, default="float32"
-        Precision of the data and of the network.
+        Precision of the data and of the network. A module for integers casts them
+        back itself; in float32 they are exact up to 2**24.
 
     device : str or torch.device, default="cpu"
         Where to compute.
@@ -97,12 +100,12 @@ class NeuralClassifier(SkorchClassifier):
         skorch's own way to hold out validation data, in place of
         `validation_fraction`.
 
+    dataset : class, default=skorch.dataset.Dataset
+        Holds X and y.
+
     iterator_train, iterator_valid : callable, default=iterate_batches
         Make batches out of a dataset. The training batches are shuffled unless
         `iterator_train__shuffle=False`.
-
-    dataset : class, default=skorch.dataset.Dataset
-        Holds X and y.
 
     warm_start : bool, default=False
         Let `fit` go on from the weights of the previous call.
@@ -144,10 +147,6 @@ class NeuralClassifier(SkorchClassifier):
     history_ : skorch.history.History
         For each epoch `train_loss` and, with validation data, `valid_loss`,
         `valid_acc`, `valid_log_loss` and `valid_ece`.
-
-    See Also
-    --------
-    CalibratedClassifier : Calibrate any classifier after training.
 
     Examples
     --------
@@ -240,8 +239,7 @@ class NeuralClassifier(SkorchClassifier):
             Labels of any kind, of at least two classes.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A sample of weight 2 counts as two; one of weight 0
-            is left out.
+            Non-negative weights; 2 counts as two samples, 0 leaves one out.
 
         **fit_params : dict
             Passed to the forward of the module, and to `train_split`.
@@ -254,14 +252,13 @@ class NeuralClassifier(SkorchClassifier):
         Raises
         ------
         TypeError
-            If X is sparse, `loss` is no loss, or weights are given to a loss that has
-            no weighted form.
+            If X is sparse, `loss` is no loss, or a loss takes no weights.
 
         ValueError
             If X, y or a parameter is not as described; the message names it.
         """
         anew = not (self.warm_start and self.initialized_)
-        classes = None if anew else self.classes_
+        classes = None if anew else self._known_classes
         return self._train(X, y, sample_weight, classes, anew, "fit", fit_params)
 
     def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
@@ -293,7 +290,7 @@ class NeuralClassifier(SkorchClassifier):
         ------
         ValueError
             If the first call lacks `classes`, a later one changes them, or
-            `early_stopping` is on: no validation data are held out here.
+            `early_stopping` is on.
         """
         anew = not self.initialized_
         if self.early_stopping:
@@ -301,15 +298,16 @@ class NeuralClassifier(SkorchClassifier):
                 "early_stopping must be False for partial_fit, which holds out no "
                 "validation data, got True. Call fit instead."
             )
-        if anew and classes is None:
+        known = self._known_classes
+        if known is None and classes is None:
             raise ValueError(
                 "classes must be given in the first call of partial_fit, got None. "
                 "Pass all the labels, such as numpy.unique(y) of the whole data."
             )
-        classes = self.classes_ if classes is None else np.unique(classes)
-        if not anew and not np.array_equal(classes, self.classes_):
+        classes = known if classes is None else np.unique(classes)
+        if known is not None and not np.array_equal(classes, known):
             raise ValueError(
-                f"classes must stay {self.classes_} after the first call of "
+                f"classes must stay {known} after the first call of "
                 f"partial_fit, got {classes}. Leave classes out, or call fit."
             )
         fit_params = {**fit_params, "epochs": 1}
@@ -322,12 +320,13 @@ class NeuralClassifier(SkorchClassifier):
         known = inspect.signature(NeuralClassifier).parameters
         check_known(self._get_param_names(), known)
         BaseEstimator._validate_params(self)
-        X, y = self._check_data(X, y, reset=anew)
+        X, y = self._check_data(X, y, reset=anew or self._known_classes is None)
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
         codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X)
+            check_representable(sample_weight, self.dtype)
             X, codes, sample_weight = drop_zeros(X, codes, sample_weight)
         if method == "fit":
             check_two_classes(classes[np.unique(codes)])
@@ -339,9 +338,12 @@ class NeuralClassifier(SkorchClassifier):
             with seeded_torch(seed):
                 if anew:
                     self.initialize()
+                else:
+                    self._initialize_callbacks()
                 super().partial_fit(X, codes, _routing_method=method, **fit_params)
         finally:
             self._training = self._batch_weight = None
+        warn_if_diverged(self.history)
         return self
 
     def predict_proba(self, X):

@@ -41,7 +41,8 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
 
     _training = None
     _batch_weight = None
-    _input_shape = ()
+    _input_shape = None
+    _data_dtype = None
 
     def _get_param_names(self):
         return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
@@ -62,9 +63,12 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
     def _check_data(self, *arrays, reset):
         """Validate X, or X and y, as arrays of the network's precision."""
         arrays = [to_numpy(a) if isinstance(a, torch.Tensor) else a for a in arrays]
+        if reset:
+            self._data_dtype = self.dtype
+        dtype = self._data_dtype or self.dtype
         with np.errstate(over="ignore"):  # too large for float32 is an error of its own
             checked = validate_data(
-                self, *arrays, reset=reset, dtype=self.dtype, allow_nd=True
+                self, *arrays, reset=reset, dtype=dtype, allow_nd=True
             )
         if len(arrays) == 2:
             check_classification_targets(checked[1])
@@ -72,9 +76,18 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
 
     @property
     def classes_(self):
+        if self._known_classes is None:
+            raise AttributeError(
+                f"{type(self).__name__} has no attribute 'classes_' before it has seen "
+                "labels. Call fit, or partial_fit with classes."
+            )
         if self._training is None:
-            return self.classes_inferred_
-        return np.arange(len(self.classes_inferred_))
+            return self._known_classes
+        return np.arange(len(self._known_classes))
+
+    @property
+    def _known_classes(self):
+        return vars(self).get("classes_inferred_")
 
     def check_data(self, X, y=None):
         """Do nothing: the data were checked before they were encoded."""
@@ -91,6 +104,11 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         return self
 
     def _default_module(self):
+        if self._input_shape is None:
+            raise ValueError(
+                "module must be given to initialize without data, got None. Call fit, "
+                "which builds the default network in the shape of the data."
+            )
         if len(self._input_shape) not in (1, 3):
             raise ValueError(
                 "module must be given unless X is a table of shape (n_samples, "
@@ -102,7 +120,7 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
 
     def _data_params(self, module):
         """Return the data's sizes that the constructor of a module asks for."""
-        if isinstance(module, torch.nn.Module):
+        if isinstance(module, torch.nn.Module) or self._input_shape is None:
             return {}
         sizes = {"n_classes": len(self.classes_inferred_)}
         if len(self._input_shape) in (1, 3):

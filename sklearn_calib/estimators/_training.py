@@ -1,11 +1,13 @@
 """What holds during one call of fit: seeds, weights and the validation share."""
 
 import threading
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from skorch.dataset import ValidSplit
 
@@ -61,6 +63,18 @@ def validation_split(fraction, y, seed):
     return ValidSplit(float(fraction), stratified=True, random_state=seed)
 
 
+def check_representable(sample_weight, dtype):
+    """Raise ValueError for weights that the network's precision turns to 0 or inf."""
+    limits = np.finfo(dtype)
+    positive = sample_weight[sample_weight > 0]
+    if positive.min() < limits.tiny or sample_weight.sum() > limits.max:
+        raise ValueError(
+            f"sample_weight must stay positive and have a finite sum in {dtype}, got "
+            f"weights in [{positive.min():.3g}, {positive.max():.3g}]. Divide them by "
+            "their mean."
+        )
+
+
 def drop_zeros(X, codes, sample_weight):
     """Leave out samples of weight zero, which would still take places in batches."""
     kept = sample_weight > 0
@@ -75,4 +89,15 @@ def check_two_classes(classes):
         raise ValueError(
             "y must hold at least 2 classes with a positive sample_weight, got "
             f"{len(classes)} class: {classes}. Pass samples of another class."
+        )
+
+
+def warn_if_diverged(history):
+    """Warn if the loss of the last epoch is no number any more."""
+    loss = history[-1].get("train_loss", 0.0) if len(history) else 0.0
+    if not np.isfinite(loss):
+        warnings.warn(
+            f"The training loss is {loss} after epoch {len(history)}, and so will be "
+            "the probabilities. Lower lr, or scale the features.",
+            ConvergenceWarning,
         )

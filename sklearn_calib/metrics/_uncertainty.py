@@ -110,7 +110,10 @@ def ece_interval(
     errors of zero are taken as zero, and is zero if noise alone could have made the
     observed error. The upper end allows for the spread of the noise but subtracts no
     bias, for there may be none where gaps are large. The interval is rather too wide
-    than too narrow, for a calibrated classifier most of all.
+    than too narrow, for a calibrated classifier most of all. Not so with
+    `mode="classwise"` and norm "l2": the noise of the classes is drawn as if it were
+    independent, and for two classes an interval of level 0.95 was seen to hold the
+    value in 0.89 of the samples.
 
     References
     ----------

@@ -189,3 +189,17 @@ def test_probabilities_of_zero_are_half_of_the_smallest():
 def test_bad_parameters(params, message):
     with pytest.raises(ValueError, match=message):
         TemperatureScaling(**params).fit(np.eye(3), [0, 1, 2])
+
+
+def test_probabilities_that_underflow_are_repaired():
+    """The tiny probabilities of naive Bayes would outweigh all others."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=600)
+    logits = 400 * rng.normal(size=(600, 3))
+    logits[np.arange(600), y] += 400
+    proba = softmax(logits)
+    assert (proba == 0).any()
+    fitted = TemperatureScaling().fit(proba[:300], y[:300])
+    after = fitted.predict_proba(proba[300:])
+    assert log_loss(y[300:], after) < np.log(3)
+    assert log_loss(y[300:], after) < 0.5 * log_loss(y[300:], proba[300:])

@@ -20,7 +20,6 @@ def _expected_failures(estimator):
 @parametrize_with_checks(
     [NeuralClassifier(dtype="float64"), NeuralClassifier(dtype="float32")],
     expected_failed_checks=_expected_failures,
-    xfail_strict=False,
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_neural(estimator, check):

@@ -127,3 +127,17 @@ def test_search_over_instances():
     grid = {"loss": [FocalLoss(gamma=1.0), FocalLoss(gamma=3.0), "cross_entropy"]}
     search = GridSearchCV(NeuralClassifier(max_epochs=1), grid, cv=2).fit(X, y)
     assert len(search.cv_results_["params"]) == 3
+
+
+class WithRequired(torch.nn.CrossEntropyLoss):
+    """A loss whose constructor needs an argument."""
+
+    def __init__(self, alpha):
+        super().__init__(label_smoothing=alpha)
+
+
+def test_a_required_argument_of_a_loss_can_be_set():
+    net = NeuralClassifier(loss=WithRequired, loss__alpha=0.2, max_epochs=1).fit(X, y)
+    assert net.criterion_.label_smoothing == 0.2
+    with pytest.raises(ValueError, match="WithRequired has no parameter 'beta'"):
+        net.set_params(loss__beta=1)
