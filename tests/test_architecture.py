@@ -130,8 +130,9 @@ def row(name):
 
 
 def snake_case(name):
-    """Return FocalLoss as focal_loss."""
-    return "_".join(re.findall("[A-Z][a-z]+", name)).lower()
+    """Return FocalLoss as focal_loss and AURCLoss as aurc_loss."""
+    words = re.findall("[A-Z][a-z]+|[A-Z]+(?![a-z])", name)
+    return "_".join(words).lower()
 
 
 def public_subclasses(base):

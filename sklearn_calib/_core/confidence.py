@@ -1,8 +1,14 @@
-"""How sure a classifier is: the probability of the class that it predicts."""
+"""How sure a classifier is: its largest probability, or another function of them."""
 
 import numpy as np
+from scipy.special import xlogy
 
-from sklearn_calib._core.validation import FEW_COLUMNS, proba_blocks, row_blocks
+from sklearn_calib._core.validation import (
+    FEW_COLUMNS,
+    did_you_mean,
+    proba_blocks,
+    row_blocks,
+)
 
 
 def top_label(proba):
@@ -38,3 +44,94 @@ def _block_hits(block, codes):
             return confidence, block[every, codes] == confidence
     predicted = block.argmax(axis=1)
     return block[every, predicted], predicted == codes
+
+
+def maximum_softmax_probability(proba):
+    """Return the largest probability of each row, MSP."""
+    return top_label(proba)[0]
+
+
+def softmax_margin(proba):
+    """Return how far each row's largest probability is above the second."""
+    return _of_sorted_rows(lambda rows: rows[:, -1] - rows[:, -2], proba)
+
+
+def negative_entropy(proba):
+    """Return the sum of p log p of each row, at most 0."""
+    return _of_sorted_rows(lambda rows: xlogy(rows, rows).sum(axis=1), proba)
+
+
+def negative_gini(proba):
+    """Return the sum of squares of each row, minus 1: at most 0."""
+    return _of_sorted_rows(lambda rows: (rows * rows).sum(axis=1) - 1, proba)
+
+
+def l2_norm(proba):
+    """Return the Euclidean length of each row."""
+    return _of_sorted_rows(lambda rows: np.sqrt((rows * rows).sum(axis=1)), proba)
+
+
+def max_logit(logits):
+    """Return the largest logit of each row."""
+    return top_label(logits)[0]
+
+
+def _of_sorted_rows(function, proba):
+    """Apply a function to blocks of rows whose values increase."""
+    values = np.empty(len(proba), dtype=proba.dtype)
+    for rows in row_blocks(*proba.shape):
+        # In the order of the classes, the rounding of a sum would part samples that
+        # have the same probabilities for other classes.
+        values[rows] = function(np.sort(proba[rows], axis=1))
+    return values
+
+
+CONFIDENCES = {
+    "l2_norm": l2_norm,
+    "margin": softmax_margin,
+    "max_logit": max_logit,
+    "msp": maximum_softmax_probability,
+    "negative_entropy": negative_entropy,
+    "negative_gini": negative_gini,
+}
+
+
+def get_confidence(confidence):
+    """Return a confidence function by its name; a callable is returned as it is.
+
+    All take probabilities of shape (n_samples, n_classes) and return one number per
+    sample, greater where the classifier is surer; "max_logit" takes logits.
+    """
+    if callable(confidence):
+        return confidence
+    if not isinstance(confidence, str):
+        raise TypeError(
+            f"confidence must be a name or a callable, got {confidence!r}. Names: "
+            f"{sorted(CONFIDENCES)}."
+        )
+    if confidence not in CONFIDENCES:
+        raise ValueError(
+            f"confidence must be the name of a function or a callable, got "
+            f"{confidence!r}.{did_you_mean(confidence, CONFIDENCES)} Names: "
+            f"{sorted(CONFIDENCES)}."
+        )
+    return CONFIDENCES[confidence]
+
+
+def check_confidence(values, n_samples):
+    """Return what a confidence function said as floats, one per sample, without NaN."""
+    values = np.asarray(values)
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)
+    if values.shape != (n_samples,):
+        raise ValueError(
+            f"confidence must be one number per sample, of shape ({n_samples},), got "
+            f"shape {values.shape}. Reduce over the classes, as in proba.max(axis=1)."
+        )
+    if np.isnan(values).any():
+        raise ValueError(
+            "confidence must not be NaN, for it ranks the samples, got "
+            f"{np.isnan(values).sum()} of {n_samples}. Use -inf for samples that must "
+            "come last."
+        )
+    return values

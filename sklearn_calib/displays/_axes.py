@@ -1,4 +1,8 @@
-"""What a figure needs from matplotlib: axes, a companion below them, and colours."""
+"""What a figure needs from matplotlib: axes, a companion below them, and colours.
+
+Nothing is remembered between displays on the same axes: a later one finds what the
+earlier ones have drawn by its group id.
+"""
 
 # Okabe and Ito's colours, apart for colour-blind readers too, without the yellow that
 # is lost on white. Beside each a marker, for prints in grey.
@@ -24,6 +28,11 @@ def new_axes(figsize):
         ) from error
     _, ax = plt.subplots(figsize=figsize, layout="constrained")
     return ax
+
+
+def artists(ax, gid):
+    """Return what displays have drawn on an axes under a group id."""
+    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
 
 
 def find_axes_below(ax, label):

@@ -4,10 +4,10 @@ import numpy as np
 
 from sklearn_calib._core.binning import bin_sums, gap_norm
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.displays._axes import STYLES, new_axes
+from sklearn_calib.displays._axes import STYLES, artists, new_axes
+from sklearn_calib.displays._predictions import predictions_of
 from sklearn_calib.displays._reliability_artists import (
     LINE,
-    artists,
     decorate,
     draw_bins,
     draw_histogram,
@@ -174,18 +174,7 @@ class ReliabilityDisplay:
         >>> display.line_.get_label()
         'GaussianNB (ECE 0.030)'
         """
-        if not hasattr(estimator, "predict_proba"):
-            raise TypeError(
-                "estimator must be a classifier with predict_proba, got "
-                f"{estimator!r}. Wrap it into sklearn_calib.CalibratedClassifier."
-            )
-        return cls.from_predictions(
-            y,
-            estimator.predict_proba(X),
-            labels=estimator.classes_,
-            name=type(estimator).__name__ if name is None else name,
-            **options,
-        )
+        return cls.from_predictions(y, **predictions_of(estimator, X, name), **options)
 
     @classmethod
     @validate_params(

@@ -1,23 +1,14 @@
-"""What a reliability diagram is made of; several of them may share their axes.
-
-Nothing is remembered between displays on the same axes: a later one finds what the
-earlier ones have drawn by its group id.
-"""
+"""What a reliability diagram is made of; several of them may share their axes."""
 
 import numpy as np
 
-from sklearn_calib.displays._axes import add_axes_below, find_axes_below
+from sklearn_calib.displays._axes import add_axes_below, artists, find_axes_below
 
 BAR, LINE = "reliability bar", "reliability line"
 HISTOGRAM = "confidence histogram"
 GAP_COLOR = "#D55E00"
 # The lines in the histogram: what came true, and what was predicted.
 MARKS = ("-", "--")
-
-
-def artists(ax, gid):
-    """Return what displays have drawn on an axes under a group id."""
-    return [artist for artist in ax.get_children() if artist.get_gid() == gid]
 
 
 def decorate(ax, x_label, y_label, mean_label, *, histogram):

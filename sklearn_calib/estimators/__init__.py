@@ -1,7 +1,7 @@
 """Estimators: neural classifiers that train calibrated, and what wraps any classifier.
 
-Each name loads its own module when first used, so that `CalibratedClassifier` works
-without torch being imported.
+Each name loads its own module when first used, so that `CalibratedClassifier` and
+`SelectiveClassifier` work without torch being imported.
 """
 
 from sklearn_calib._core.lazy import lazy_names
@@ -11,6 +11,7 @@ _HOMES = {
     "ConvNet": "sklearn_calib.estimators._modules",
     "MLP": "sklearn_calib.estimators._modules",
     "NeuralClassifier": "sklearn_calib.estimators._neural",
+    "SelectiveClassifier": "sklearn_calib.estimators._selective",
     "iterate_batches": "sklearn_calib.estimators._batches",
 }
 
@@ -19,6 +20,7 @@ __all__ = [
     "CalibratedClassifier",
     "ConvNet",
     "NeuralClassifier",
+    "SelectiveClassifier",
     "iterate_batches",
 ]
 

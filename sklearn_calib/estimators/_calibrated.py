@@ -1,20 +1,13 @@
 """`CalibratedClassifier`: a classifier and its calibrator, as one estimator."""
 
 import os
-import warnings
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    process_routing,
-)
+from sklearn.utils import assert_all_finite, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_memory, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, check_memory
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.validation import StrOptions, check_sample_weight
@@ -22,9 +15,12 @@ from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
 from sklearn_calib.estimators._folds import fit_and_predict, make_splits
 from sklearn_calib.estimators._responses import predict_scores
+from sklearn_calib.estimators._routing import RoutingMixin
 
 
-class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class CalibratedClassifier(
+    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
     """Calibrate any classifier on data that it was not trained on.
 
     Each fold of a cross-validation trains the classifier on one part and fits a
@@ -113,6 +109,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     0.03
     """
 
+    _weighted_part = "calibrator"
     _parameter_constraints = {
         "cv": ["cv_object"],
         "ensemble": ["boolean", StrOptions({"auto"})],
@@ -197,25 +194,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 setattr(self, name, getattr(classifiers[0], name))
         return self
 
-    def _route(self, sample_weight, fit_params):
-        """Return what the classifier's fit and the splitter are given."""
-        if get_config()["enable_metadata_routing"]:
-            routed = process_routing(
-                self, "fit", sample_weight=sample_weight, **fit_params
-            )
-            return routed.estimator.fit, routed.splitter.split
-        if sample_weight is None or isinstance(self.estimator, FrozenEstimator):
-            return fit_params, {}
-        if has_fit_parameter(self.estimator, "sample_weight"):
-            return {**fit_params, "sample_weight": sample_weight}, {}
-        warnings.warn(
-            f"The weights reach the calibrator only: {type(self.estimator).__name__} "
-            "takes no sample_weight. Pass them to a step of a pipeline, such as "
-            "logisticregression__sample_weight, or enable metadata routing.",
-            UserWarning,
-        )
-        return fit_params, {}
-
     def _plan(self, X, y, split_params):
         """Return the splits, and whether to train on all data afterwards."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
@@ -284,28 +262,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
-
-    def get_metadata_routing(self):
-        """Return how metadata are passed on to the classifier and the splitter.
-
-        Returns
-        -------
-        routing : MetadataRouter
-            See scikit-learn's user guide on metadata routing.
-        """
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        to_split = MethodMapping().add(caller="fit", callee="split")
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(estimator=self.estimator, method_mapping=to_fit)
-            .add(splitter=self.cv, method_mapping=to_split)
-        )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
-        return tags
 
 
 class _CalibratedPair:

@@ -1,5 +1,6 @@
 """Losses as torch modules, each with its functional twin: logits in, a loss out."""
 
+from sklearn_calib.losses._aurc import AURCLoss, aurc_loss
 from sklearn_calib.losses._base import CalibrationLoss
 from sklearn_calib.losses._brier import BrierLoss, brier_loss
 from sklearn_calib.losses._cross_entropy import CrossEntropyLoss, cross_entropy_loss
@@ -11,12 +12,18 @@ from sklearn_calib.losses._focal_calibration import (
 )
 from sklearn_calib.losses._inverse_focal import InverseFocalLoss, inverse_focal_loss
 from sklearn_calib.losses._registry import get_loss, get_loss_names
+from sklearn_calib.losses._regularized_aurc import (
+    RegularizedAURCLoss,
+    regularized_aurc_loss,
+)
 from sklearn_calib.losses._sample_dependent_focal import (
     SampleDependentFocalLoss,
     sample_dependent_focal_loss,
 )
+from sklearn_calib.losses._soft_rank import soft_rank
 
 __all__ = [
+    "AURCLoss",
     "BrierLoss",
     "CalibrationLoss",
     "CrossEntropyLoss",
@@ -24,7 +31,9 @@ __all__ = [
     "FocalCalibrationLoss",
     "FocalLoss",
     "InverseFocalLoss",
+    "RegularizedAURCLoss",
     "SampleDependentFocalLoss",
+    "aurc_loss",
     "brier_loss",
     "cross_entropy_loss",
     "dual_focal_loss",
@@ -33,5 +42,7 @@ __all__ = [
     "get_loss",
     "get_loss_names",
     "inverse_focal_loss",
+    "regularized_aurc_loss",
     "sample_dependent_focal_loss",
+    "soft_rank",
 ]

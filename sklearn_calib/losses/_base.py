@@ -33,6 +33,9 @@ class CalibrationLoss(nn.Module):
     {'gamma': 2.0, 'reduction': 'mean'}
     """
 
+    # Whether the loss of a sample is the same in any batch.
+    is_per_sample = True
+
     def __init__(self, *, reduction="mean"):
         super().__init__()
         self.reduction = check_choice("reduction", reduction, REDUCTIONS)
@@ -43,7 +46,7 @@ class CalibrationLoss(nn.Module):
         Parameters
         ----------
         deep : bool, default=True
-            Whether to list the parameters of nested objects too. Losses nest none.
+            No difference: the parameters of a nested loss are not listed.
 
         Returns
         -------
@@ -53,10 +56,10 @@ class CalibrationLoss(nn.Module):
         names = inspect.signature(type(self)).parameters
         return {name: getattr(self, name) for name in names}
 
-    def extra_repr(self):
-        """Return the parameters as they stand between the parentheses of ``repr``."""
+    def __repr__(self):
         items = self.get_params().items()
-        return ", ".join(f"{name}={value!r}" for name, value in items)
+        parameters = ", ".join(f"{name}={value!r}" for name, value in items)
+        return f"{type(self).__name__}({parameters})"
 
 
 def check_choice(name, value, choices):
@@ -69,12 +72,13 @@ def check_choice(name, value, choices):
     )
 
 
-def check_nonnegative(name, value, *, below=math.inf):
-    """Return `value` if it is a number in [0, below)."""
+def check_nonnegative(name, value, *, below=math.inf, most=math.inf):
+    """Return `value` if it is a number in [0, below), or in [0, most]."""
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if number and 0 <= value < below:
+    if number and 0 <= value < below and value <= most:
         return value
     rule = "finite and >= 0" if math.isinf(below) else f"in [0, {below})"
+    rule = rule if math.isinf(most) else f"in [0, {most}]"
     if number:
         raise ValueError(f"{name} must be {rule}, got {value!r}. 0 switches it off.")
     raise TypeError(
@@ -171,7 +175,7 @@ def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
     check_choice("reduction", reduction, REDUCTIONS)
     if sample_weight is None:
         return getattr(values, reduction)() if reduction != "none" else values
-    weight = _check_weight(sample_weight, values)
+    weight = check_weight(sample_weight, values)
     values = weight * values
     if reduction == "none":
         return values
@@ -182,7 +186,7 @@ def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
     return total / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
 
 
-def _check_weight(sample_weight, values):
+def check_weight(sample_weight, values):
     """Return one weight per sample, of the losses' precision and device."""
     if not isinstance(sample_weight, Tensor):
         raise TypeError(

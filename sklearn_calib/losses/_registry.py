@@ -1,21 +1,25 @@
 """The losses by name: adding one is a row here."""
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._aurc import AURCLoss
 from sklearn_calib.losses._brier import BrierLoss
 from sklearn_calib.losses._cross_entropy import CrossEntropyLoss
 from sklearn_calib.losses._dual_focal import DualFocalLoss
 from sklearn_calib.losses._focal import FocalLoss
 from sklearn_calib.losses._focal_calibration import FocalCalibrationLoss
 from sklearn_calib.losses._inverse_focal import InverseFocalLoss
+from sklearn_calib.losses._regularized_aurc import RegularizedAURCLoss
 from sklearn_calib.losses._sample_dependent_focal import SampleDependentFocalLoss
 
 _LOSSES = {
+    "aurc": AURCLoss,
     "brier": BrierLoss,
     "cross_entropy": CrossEntropyLoss,
     "dual_focal": DualFocalLoss,
     "focal": FocalLoss,
     "focal_calibration": FocalCalibrationLoss,
     "inverse_focal": InverseFocalLoss,
+    "regularized_aurc": RegularizedAURCLoss,
     "sample_dependent_focal": SampleDependentFocalLoss,
 }
 

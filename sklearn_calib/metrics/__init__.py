@@ -1,34 +1,40 @@
 """Metrics of calibration and of selective prediction: true labels, then probabilities.
 
-An error or a loss is better low.
+An error, a loss or a risk is better low; a score or a coverage is better high.
 """
 
+from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._calibration_error import (
     classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
 )
+from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._refit import lowest_error_within_one_se
 from sklearn_calib.metrics._risk_coverage import (
-    aurc_loss,
-    excess_aurc_loss,
+    coverage_at_risk,
+    risk_at_coverage,
     risk_coverage_curve,
 )
 from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
 from sklearn_calib.metrics._uncertainty import ece_consistency_bound, ece_interval
 
 __all__ = [
+    "augrc_loss",
     "aurc_loss",
     "bootstrap_interval",
     "classwise_calibration_error",
+    "coverage_at_risk",
     "ece_consistency_bound",
     "ece_interval",
     "excess_aurc_loss",
     "expected_calibration_error",
+    "failure_auroc_score",
     "get_scorer",
     "get_scorer_names",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
+    "risk_at_coverage",
     "risk_coverage_curve",
 ]

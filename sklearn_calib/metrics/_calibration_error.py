@@ -103,6 +103,12 @@ def expected_calibration_error(
     give 1 a bin of its own, some split ties when bins have equal numbers of samples,
     and some measure the positive class where there are two columns.
 
+    Of all ways to bin the top label, one bin for each sample gives the largest value,
+    which is at least the error rate divided by the number of classes ([3]_, Lemma 4.1).
+    That is a bound of the estimate, and not, as stated there, of the error of the
+    population: a classifier that is always 0.7 confident, and right in 7 of 10 cases,
+    is calibrated, and has the value 0.42 if each sample has its own bin.
+
     References
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
@@ -110,6 +116,9 @@ def expected_calibration_error(
 
     .. [2] R. Roelofs, N. Cain, J. Shlens and M. C. Mozer, "Mitigating Bias in
        Calibration Error Estimation", AISTATS 2022.
+
+    .. [3] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
 
     Examples
     --------
@@ -280,6 +289,10 @@ def classwise_calibration_error(
     tables. With many classes most probabilities are in the first bin, and
     "quantile" bins see more.
 
+    With one bin for each sample the value is at least the error rate divided by the
+    number of classes; the error of the population is not ([3]_, Prop. 4.3), see the
+    notes of :func:`expected_calibration_error`.
+
     References
     ----------
     .. [1] M. Kull, M. Perello-Nieto, M. Kängsepp, T. Silva Filho, H. Song and P. Flach,
@@ -288,6 +301,9 @@ def classwise_calibration_error(
 
     .. [2] J. Nixon, M. Dusenberry, G. Jerfel, T. Nguyen, J. Liu, L. Zhang and D. Tran,
        "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
+
+    .. [3] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
 
     Examples
     --------

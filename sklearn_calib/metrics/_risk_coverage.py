@@ -1,34 +1,17 @@
 """Risk and coverage: what is gained by answering only the samples one is sure of."""
 
+from numbers import Real
+
 import numpy as np
-from scipy.special import digamma, xlogy
 
-from sklearn_calib._core.confidence import top_label
-from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
-from sklearn_calib.metrics._targets import TARGETS, as_columns, check_targets
+from sklearn_calib._core.validation import Interval, validate_params
+from sklearn_calib.metrics._ranking import LOSS, RANKING, rank
 
-
-def _maximum_probability(proba):
-    """Return the maximum softmax probability, MSP."""
-    return top_label(proba)[0]
+# Shares are quotients of sums: 0.1 * 3 asks for three of ten samples, not for four.
+ROUNDING = 1e-9
 
 
-def _zero_one(proba, codes):
-    """Return 1 for a wrong prediction, 0 for a right one."""
-    return (top_label(proba)[1] != codes).astype(np.float64)
-
-
-_CONFIDENCES = {
-    "msp": _maximum_probability,
-}
-_LOSSES = {
-    "zero_one": _zero_one,
-}
-CONFIDENCE = {"confidence": [StrOptions(set(_CONFIDENCES))]}
-LOSS = {"loss": [StrOptions(set(_LOSSES))]}
-
-
-@validate_params({**TARGETS, **CONFIDENCE, **LOSS}, prefer_skip_nested_validation=True)
+@validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)
 def risk_coverage_curve(
     y_true,
     y_proba,
@@ -52,11 +35,23 @@ def risk_coverage_curve(
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities. A 1-d array holds those of the positive class.
 
-    confidence : {"msp"}, default="msp"
-        What the samples are ranked by: the largest probability.
+    confidence : str, callable or array-like of shape (n_samples,), default="msp"
+        What the samples are ranked by, greater where the classifier is surer:
 
-    loss : {"zero_one"}, default="zero_one"
-        What the risk is the mean of: one for a wrong prediction.
+        - "msp": the maximum softmax probability;
+        - "margin": the largest probability minus the second;
+        - "negative_entropy": the sum of p log p;
+        - "negative_gini": the sum of p squared, minus 1;
+        - "l2_norm": the root of the sum of p squared;
+        - a function of probabilities of shape (n_samples, n_classes) that returns one
+          number per sample;
+        - these numbers themselves, such as `logits.max(axis=1)`.
+
+    loss : {"zero_one", "log"} or callable, default="zero_one"
+        What the risk is the mean of: "zero_one" is 1 for a wrong prediction; "log" is
+        minus the logarithm of the true class's probability; a callable gets the
+        columns of the true classes, of shape (n_samples,), and the probabilities, of
+        shape (n_samples, n_classes), and returns one finite number per sample.
 
     labels : array-like of shape (n_classes,), default=None
         The label of each column, by default the sorted distinct values of `y_true`.
@@ -79,11 +74,17 @@ def risk_coverage_curve(
     ------
     ValueError
         If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        probabilities, or the confidence is unknown or NaN.
 
     See Also
     --------
     aurc_loss : Area under this curve.
+    sklearn_calib.displays.RiskCoverageDisplay : This curve as a picture.
+
+    Notes
+    -----
+    With the log loss, a probability below 2.2e-16, the resolution of double precision,
+    counts as that, as in :func:`sklearn.metrics.log_loss`: zero has a loss of 36.
 
     References
     ----------
@@ -103,28 +104,30 @@ def risk_coverage_curve(
     >>> thresholds
     array([0.9, 0.8, 0.7])
     """
-    mass, total_loss, thresholds = _ranked_groups(
+    mass, total_loss, thresholds = rank(
         y_true, y_proba, confidence, loss, labels, sample_weight
     )
-    answered = np.cumsum(mass)
-    return answered / answered[-1], np.cumsum(total_loss) / answered, thresholds
+    return *curve(mass, total_loss), thresholds
 
 
-@validate_params({**TARGETS, **CONFIDENCE, **LOSS}, prefer_skip_nested_validation=True)
-def aurc_loss(
+@validate_params(
+    {**RANKING, **LOSS, "coverage": [Interval(Real, 0, 1, closed="right")]},
+    prefer_skip_nested_validation=True,
+)
+def risk_at_coverage(
     y_true,
     y_proba,
     *,
+    coverage,
     confidence="msp",
     loss="zero_one",
     labels=None,
     sample_weight=None,
 ):
-    r"""Area under the risk-coverage curve, AURC.
+    """Mean loss of the most confident samples, given the share to answer. Low is good.
 
-    The mean over k of the mean loss of the k most confident samples. 0 is best; a
-    classifier whose confidence says nothing has its error rate. Both a better accuracy
-    and a better ranking of right before wrong predictions lower it.
+    Of the thresholds on the confidence under which at least this share is answered, the
+    highest is taken.
 
     Parameters
     ----------
@@ -134,70 +137,73 @@ def aurc_loss(
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities. A 1-d array holds those of the positive class.
 
-    confidence : {"msp"}, default="msp"
-        What the samples are ranked by: the largest probability.
+    coverage : float
+        Share of the samples to answer at least, in (0, 1].
 
-    loss : {"zero_one"}, default="zero_one"
-        What is averaged: one for a wrong prediction.
+    confidence : str, callable or array-like of shape (n_samples,), default="msp"
+        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+
+    loss : {"zero_one", "log"} or callable, default="zero_one"
+        What the risk is the mean of, as in :func:`risk_coverage_curve`.
 
     labels : array-like of shape (n_classes,), default=None
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, which count repetitions: their scale matters, as the
-        number of samples does, and they must not sum to less than one.
+        Weights of the samples.
 
     Returns
     -------
-    aurc : float
-        Area in [0, 1].
+    risk : float
+        Mean loss of the answered samples; with "zero_one" an error rate in [0, 1].
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the weights sum to less than one.
+        If the coverage is not in (0, 1], the labels do not match the columns, or
+        `y_proba` holds anything but probabilities.
 
     See Also
     --------
-    excess_aurc_loss : What the ranking alone costs.
+    coverage_at_risk : The share that can be answered, given the risk.
 
     Notes
     -----
-    The value is :math:`\frac{1}{n} \sum_{k=1}^n \frac{1}{k} \sum_{i=1}^k \ell_{(i)}`
-    with the losses in the order of decreasing confidence [1]_. Samples of equal
-    confidence may stand in any order; the value is the mean over all their orders,
-    hence it does not depend on the order of the rows. Other packages leave it to their
-    sort, or interpolate the curve with trapezoids; the code of [1]_ divides by one
-    sample too many.
-
-    References
-    ----------
-    .. [1] Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-Reduced Uncertainty Estimation
-       for Deep Neural Classifiers", ICLR 2019.
-
-    .. [2] H. Zhou, J. Van Landeghem, T. Popordanoska and M. B. Blaschko, "A Novel
-       Characterization of the Population Area Under the Risk Coverage Curve (AURC)
-       and Rates of Finite Sample Estimators", ICML 2025.
+    No threshold can part samples of equal confidence: where many are tied, the share
+    that is answered may be much larger than `coverage`.
 
     Examples
     --------
-    >>> from sklearn_calib.metrics import aurc_loss
-    >>> round(aurc_loss([0, 1, 0, 1], [0.1, 0.9, 0.8, 0.7]), 3)
-    0.146
+    >>> from sklearn_calib.metrics import risk_at_coverage
+    >>> y_true, y_proba = [0, 1, 0, 1], [0.1, 0.9, 0.8, 0.7]
+    >>> risk_at_coverage(y_true, y_proba, coverage=0.5)
+    0.0
+    >>> risk_at_coverage(y_true, y_proba, coverage=1.0)
+    0.25
     """
-    groups = _ranked_groups(y_true, y_proba, confidence, loss, labels, sample_weight)
-    return _area(*groups[:2])
+    mass, total_loss, _ = rank(y_true, y_proba, confidence, loss, labels, sample_weight)
+    reached, risk = curve(mass, total_loss)
+    return float(risk[np.searchsorted(reached, coverage * (1 - ROUNDING))])
 
 
-@validate_params({**TARGETS, **CONFIDENCE}, prefer_skip_nested_validation=True)
-def excess_aurc_loss(
-    y_true, y_proba, *, confidence="msp", labels=None, sample_weight=None
+@validate_params(
+    {**RANKING, **LOSS, "max_risk": [Interval(Real, 0, None, closed="left")]},
+    prefer_skip_nested_validation=True,
+)
+def coverage_at_risk(
+    y_true,
+    y_proba,
+    *,
+    max_risk,
+    confidence="msp",
+    loss="zero_one",
+    labels=None,
+    sample_weight=None,
 ):
-    r"""Area under the risk-coverage curve in excess of a perfect ranking, E-AURC.
+    """Largest share of the samples that can be answered at a risk. High is good.
 
-    The part of :func:`aurc_loss` that is not due to the error rate: what it costs that
-    some wrong predictions are more confident than right ones. 0 is best.
+    Of the thresholds on the confidence at or above which the mean loss is at most
+    `max_risk`, the one that answers the most samples is taken.
 
     Parameters
     ----------
@@ -207,80 +213,56 @@ def excess_aurc_loss(
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities. A 1-d array holds those of the positive class.
 
-    confidence : {"msp"}, default="msp"
-        What the samples are ranked by: the largest probability.
+    max_risk : float
+        Largest mean loss of the answered samples, at least 0.
+
+    confidence : str, callable or array-like of shape (n_samples,), default="msp"
+        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+
+    loss : {"zero_one", "log"} or callable, default="zero_one"
+        What the risk is the mean of, as in :func:`risk_coverage_curve`.
 
     labels : array-like of shape (n_classes,), default=None
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, which count repetitions as in :func:`aurc_loss`.
+        Weights of the samples.
 
     Returns
     -------
-    excess : float
-        Area in [0, 1].
+    coverage : float
+        Share of the samples, in [0, 1]. It is 0 if no threshold has so low a risk.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the weights sum to less than one.
+        If `max_risk` is negative, the labels do not match the columns, or `y_proba`
+        holds anything but probabilities.
+
+    See Also
+    --------
+    risk_at_coverage : The risk, given the share to answer.
 
     Notes
     -----
-    A perfect ranking of many samples with the error rate :math:`r` has the area
-    :math:`r + (1 - r) \log(1 - r)` [1]_, which is what is subtracted. Of
-    finitely many it has a little more, at most :math:`r / n`.
-
-    References
-    ----------
-    .. [1] Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-Reduced Uncertainty Estimation
-       for Deep Neural Classifiers", ICLR 2019.
+    The risk is that of these samples and promises nothing about others: the threshold
+    has been chosen by looking at their labels.
 
     Examples
     --------
-    >>> from sklearn_calib.metrics import excess_aurc_loss
-    >>> round(excess_aurc_loss([0, 1, 0, 1], [0.1, 0.9, 0.8, 0.7]), 3)
-    0.112
+    >>> from sklearn_calib.metrics import coverage_at_risk
+    >>> y_true, y_proba = [0, 1, 0, 1], [0.1, 0.9, 0.8, 0.7]
+    >>> coverage_at_risk(y_true, y_proba, max_risk=0.05)
+    0.5
+    >>> coverage_at_risk(y_true, y_proba, max_risk=0.25)
+    1.0
     """
-    mass, total_loss, _ = _ranked_groups(
-        y_true, y_proba, confidence, "zero_one", labels, sample_weight
-    )
-    risk = total_loss.sum() / mass.sum()
-    return _area(mass, total_loss) - float(risk + xlogy(1 - risk, 1 - risk))
+    mass, total_loss, _ = rank(y_true, y_proba, confidence, loss, labels, sample_weight)
+    reached, risk = curve(mass, total_loss)
+    return float(reached[risk <= max_risk * (1 + ROUNDING)].max(initial=0.0))
 
 
-def _ranked_groups(y_true, y_proba, confidence, loss, labels, sample_weight):
-    """Return weight, summed loss and confidence of samples of equal confidence.
-
-    The most confident come first. Samples without weight are left out.
-    """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba = check_proba(as_columns(proba))
-    scores = _CONFIDENCES[confidence](proba)
-    losses = _LOSSES[loss](proba, codes)
-    if weight is not None:
-        scores, losses = scores[weight > 0], (losses * weight)[weight > 0]
-        weight = weight[weight > 0]
-    negated, group = np.unique(-scores, return_inverse=True)
-    mass = np.bincount(group, weight).astype(np.float64)
-    return mass, np.bincount(group, losses), -negated
-
-
-def _area(mass, total_loss):
-    """Return the mean over k of the mean loss of the first k, ties in any order."""
-    after = np.cumsum(mass)
-    if after[-1] < 1:
-        raise ValueError(
-            "sample_weight must sum to at least 1, for it counts repetitions, got a "
-            f"sum of {after[-1]:.3g}. Multiply the weights by n_samples / sum."
-        )
-    before, loss_before = after - mass, np.cumsum(total_loss) - total_loss
-    # On average over the orders of a group, the mean loss of the first k within it is
-    # (loss_before + (k - before) mean) / k = mean + (loss_before - before mean) / k.
-    # The digamma function sums 1 / k, for fractional weights too.
-    mean = total_loss / mass
-    reciprocals = digamma(after + 1) - digamma(before + 1)
-    area = total_loss + (loss_before - before * mean) * reciprocals
-    return float(area.sum() / after[-1])
+def curve(mass, total_loss):
+    """Return the coverage and the risk after each group of equal confidence."""
+    answered = np.cumsum(mass)
+    return answered / answered[-1], np.cumsum(total_loss) / answered

@@ -7,12 +7,14 @@ from sklearn.metrics import get_scorer as get_sklearn_scorer
 from sklearn.metrics import get_scorer_names as get_sklearn_scorer_names
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._calibration_error import (
     classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
 )
-from sklearn_calib.metrics._risk_coverage import aurc_loss, excess_aurc_loss
+from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_coverage
 
 
 # What make_scorer returns is what searches know how to route weights to and how to
@@ -97,18 +99,27 @@ def get_scorer_names():
     return sorted(_SCORERS)
 
 
+def _positive(metric, **options):
+    """Return the scorer of what is better high."""
+    return _LabelledScorer(metric, 1, options, response_method="predict_proba")
+
+
 def _negative(metric, **options):
     """Return the scorer of an error or a loss."""
     return _LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
 _SCORERS = {
+    "coverage_at_5_percent_risk": _positive(coverage_at_risk, max_risk=0.05),
+    "failure_auroc": _positive(failure_auroc_score),
     "neg_adaptive_ece": _negative(
         expected_calibration_error, mode="top_label", strategy="quantile"
     ),
+    "neg_augrc": _negative(augrc_loss),
     "neg_aurc": _negative(aurc_loss),
     "neg_classwise_ece": _negative(classwise_calibration_error),
     "neg_ece": _negative(expected_calibration_error, mode="top_label"),
     "neg_excess_aurc": _negative(excess_aurc_loss),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
+    "neg_risk_at_80_percent_coverage": _negative(risk_at_coverage, coverage=0.8),
 }

@@ -1,9 +1,15 @@
-"""The largest probability of a row, and whether its column is the true one."""
+"""The largest probability of a row, its hits, and other confidence functions."""
 
 import numpy as np
 import pytest
 
-from sklearn_calib._core.confidence import top_label, top_label_hits
+from sklearn_calib._core.confidence import (
+    CONFIDENCES,
+    check_confidence,
+    get_confidence,
+    top_label,
+    top_label_hits,
+)
 from sklearn_calib._core.validation import FEW_COLUMNS
 
 few_and_many = pytest.mark.parametrize(
@@ -42,3 +48,104 @@ def test_without_ties(n_classes):
 def test_hits_are_of_checked_probabilities():
     with pytest.raises(ValueError, match="must be finite"):
         top_label_hits(np.array([[np.nan, 0.5]]), np.array([0]))
+
+
+all_confidences = pytest.mark.parametrize("name", CONFIDENCES)
+
+
+@pytest.mark.parametrize(
+    ("name", "even", "uneven", "certain"),
+    [
+        ("msp", 1 / 3, 0.5, 1),
+        ("margin", 0, 0.2, 1),
+        # ln(1/3); .5 ln .5 + .3 ln .3 + .2 ln .2
+        ("negative_entropy", -1.0986122886681098, -1.0296530140645737, 0),
+        ("negative_gini", -2 / 3, -0.62, 0),
+        ("l2_norm", 3**-0.5, 0.38**0.5, 1),
+        ("max_logit", 1 / 3, 0.5, 1),
+    ],
+)
+def test_values(name, even, uneven, certain):
+    proba = np.array([[1 / 3] * 3, [0.2, 0.5, 0.3], [0, 1, 0]])
+    values = get_confidence(name)(proba)
+    np.testing.assert_allclose(values, [even, uneven, certain], rtol=1e-12, atol=1e-15)
+
+
+def test_every_function_has_its_values():
+    (mark,) = test_values.pytestmark
+    assert {row[0] for row in mark.args[1]} == set(CONFIDENCES)
+
+
+def test_max_logit_of_logits():
+    values = get_confidence("max_logit")(np.array([[-3.0, 7.5], [-1.0, -2.0]]))
+    np.testing.assert_array_equal(values, [7.5, -1.0])
+
+
+@all_confidences
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_order_of_classes_does_not_matter(name, dtype):
+    """To the last bit, or equal samples would not tie."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(30), size=3000).astype(dtype)
+    values = get_confidence(name)(proba)
+    permuted = get_confidence(name)(rng.permuted(proba, axis=1))
+    np.testing.assert_array_equal(values, permuted)
+    assert values.shape == (3000,)
+    assert values.dtype == dtype
+
+
+@all_confidences
+def test_greatest_where_the_classifier_is_surer(name):
+    """Along the way from no idea to certainty."""
+    share = np.linspace(0, 1, 20)[:, None]
+    proba = share * np.eye(4)[2] + (1 - share) / 4
+    assert (np.diff(get_confidence(name)(proba)) > 0).all()
+
+
+@all_confidences
+def test_input_is_not_changed(name):
+    proba = np.array([[0.9, 0.1], [0.2, 0.8]])
+    get_confidence(name)(proba)
+    np.testing.assert_array_equal(proba, [[0.9, 0.1], [0.2, 0.8]])
+
+
+def test_callable_is_a_confidence_function():
+    def first(proba):
+        return proba[:, 0]
+
+    assert get_confidence(first) is first
+
+
+@pytest.mark.parametrize(
+    ("confidence", "exception", "message"),
+    [
+        ("margn", ValueError, r"got 'margn'\. Did you mean 'margin'\? Names: \['l2"),
+        ("zzz", ValueError, r"got 'zzz'\. Names: "),
+        (3, TypeError, r"a name or a callable, got 3\. Names: "),
+    ],
+)
+def test_unknown_confidence(confidence, exception, message):
+    with pytest.raises(exception, match=message):
+        get_confidence(confidence)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.5, np.nan], r"must not be NaN, .* got 1 of 2\. Use -inf"),
+        ([[0.5, 0.5]], r"of shape \(2,\), got shape \(1, 2\)\. Reduce"),
+        ([0.5], r"of shape \(2,\), got shape \(1,\)"),
+        (0.5, r"got shape \(\)"),
+    ],
+)
+def test_bad_confidence(values, message):
+    with pytest.raises(ValueError, match=message):
+        check_confidence(values, 2)
+
+
+def test_confidence_of_any_kind():
+    np.testing.assert_array_equal(check_confidence([True, False], 2), [1.0, 0.0])
+    np.testing.assert_array_equal(
+        check_confidence([-np.inf, np.inf], 2), [-np.inf, np.inf]
+    )
+    assert check_confidence(np.zeros(2, np.float32), 2).dtype == np.float32

@@ -12,12 +12,14 @@ from sklearn.base import clone
 
 from sklearn_calib import losses
 from sklearn_calib.losses import (
+    AURCLoss,
     BrierLoss,
     CrossEntropyLoss,
     DualFocalLoss,
     FocalCalibrationLoss,
     FocalLoss,
     InverseFocalLoss,
+    RegularizedAURCLoss,
     SampleDependentFocalLoss,
     get_loss,
     get_loss_names,
@@ -54,6 +56,14 @@ LOSSES = [
     FocalCalibrationLoss(gamma=0.5, norm="l1"),
     FocalCalibrationLoss(gamma_cal=0.5),
     SampleDependentFocalLoss(gammas=(5, 3, 0.5), thresholds=(0.2, 0.5)),
+    AURCLoss(confidence="margin", weights="log"),
+    AURCLoss(base="brier", weights="sele"),
+    RegularizedAURCLoss(lambd=0, confidence="max_logit"),
+    RegularizedAURCLoss(lambd=1, epsilon=1e-4, confidence="l2_norm"),
+    RegularizedAURCLoss(epsilon="auto", confidence="negative_entropy"),
+    RegularizedAURCLoss(epsilon=1e-3, confidence="margin", base=FocalLoss(gamma=0.5)),
+    RegularizedAURCLoss(epsilon=10.0, confidence="negative_gini", weights="harmonic"),
+    RegularizedAURCLoss(ranks="hard", weights="sele"),
 ]
 
 # Cross-entropy in other words.
@@ -64,6 +74,7 @@ CROSS_ENTROPIES = [
     FocalCalibrationLoss(gamma=0, lambd=0),
     FocalLoss(gamma=0),
     InverseFocalLoss(gamma=0),
+    RegularizedAURCLoss(lambd=0),
     SampleDependentFocalLoss(gammas=(0, 0)),
 ]
 
@@ -216,9 +227,15 @@ def test_perfect_prediction(loss):
 
 @pytest.mark.parametrize(
     "loss",
-    # Finite differences cannot know that the gate of gamma_cal is held constant; its
-    # recorded gradient is in test_focal_calibration.py.
-    [loss for loss in LOSSES if loss.get_params().get("gamma_cal") is None],
+    # Finite differences cannot know that the gate of gamma_cal is held constant, nor
+    # that an epsilon found from the batch is; test_focal_calibration.py and
+    # test_regularized_aurc.py know it.
+    [
+        loss
+        for loss in LOSSES
+        if loss.get_params().get("gamma_cal") is None
+        and loss.get_params().get("epsilon") != "auto"
+    ],
     ids=repr,
 )
 def test_gradient(loss):
@@ -263,15 +280,17 @@ def test_copies(loss, copier):
     twin = quiet(lambda: copier(loss))
     assert twin is not loss
     assert type(twin) is type(loss)
-    assert twin.get_params() == loss.get_params()
-    assert twin.get_params(deep=False) == loss.get_params()
+    assert repr(twin) == repr(loss)
+    assert twin.get_params(deep=False) == twin.get_params()
     assert torch.equal(twin(*random_batch()), loss(*random_batch()))
 
 
 @all_losses
 def test_repr_makes_the_loss(loss):
     twin = quiet(lambda: eval(repr(loss), dict(vars(losses))))
-    assert twin.get_params() == loss.get_params()
+    assert twin is not loss
+    assert repr(twin) == repr(loss)
+    assert torch.equal(twin(*random_batch()), loss(*random_batch()))
 
 
 @all_losses
@@ -318,11 +337,23 @@ def test_autocast(loss):
     assert torch.isfinite(layer.weight.grad).all()
 
 
-@all_losses
-def test_batch_of_one(loss):
+@pytest.mark.parametrize(
+    "loss", [loss for loss in LOSSES if loss.is_per_sample], ids=repr
+)
+def test_other_samples_change_nothing(loss):
     logits, target = random_batch()
     values = with_reduction(loss, "none")(logits, target)
     torch.testing.assert_close(loss(logits[2:3], target[2:3]), values[2])
+
+
+@all_losses
+def test_batch_of_one(loss):
+    """The last batch of an epoch may be that small."""
+    logits, target = random_batch(n_samples=1)
+    value, grad = value_and_grad(loss, logits, target)
+    assert value > 0
+    assert torch.isfinite(grad).all()
+    assert grad[0, target[0]] < 0
 
 
 @all_losses

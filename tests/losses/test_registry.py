@@ -22,7 +22,7 @@ def test_a_copy_of_the_names():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("focl", r"one of \['brier', .*\], got 'focl'\. Did you mean 'focal'\?"),
+        ("focl", r"one of \['aurc', .*\], got 'focl'\. Did you mean 'focal'\?"),
         ("crossentropy", r"Did you mean 'cross_entropy'\?"),
         ("xyz", r"got 'xyz'\.$"),
         (None, r"got None\.$"),
@@ -36,7 +36,8 @@ def test_unknown_name(name, message):
 
 def snake_case(name):
     """Return the function's name of a class, or the key with the suffix _loss."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    starts = r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    return re.sub(starts, "_", name).lower()
 
 
 def loss_classes():

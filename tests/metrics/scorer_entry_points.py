@@ -53,35 +53,41 @@ Y = np.array(["ash", "birch", "cedar"])[CODES]
 GRID = {"var_smoothing": [1e-9, 1e-1, 1.0]}
 
 
-def scores_are_errors(scores):
-    scores = np.asarray(scores)
+def scores_are_errors(scores, sign=-1):
+    scores = sign * np.asarray(scores)
     assert np.isfinite(scores).all()
-    assert (scores <= 1e-12).all()
-    assert (scores >= -1).all()
+    assert (scores >= -1e-12).all()
+    assert (scores <= 1).all()
+
+
+def scores_suit_the_name(scores, name):
+    scores_are_errors(scores, sign=-1 if name.startswith("neg_") else 1)
 
 
 def run_get_scorer():
     assert set(NAMES) <= set(get_scorer_names())
     for name in NAMES:
-        scores_are_errors(get_scorer(name)(GaussianNB().fit(X, Y), X, Y))
+        scores_suit_the_name(get_scorer(name)(GaussianNB().fit(X, Y), X, Y), name)
 
 
 def run_check_scoring():
     scorer = check_scoring(GaussianNB(), scoring="neg_ece")
     scores_are_errors(scorer(GaussianNB().fit(X, Y), X, Y))
     scorer = check_scoring(GaussianNB(), scoring=NAMES)
-    scores_are_errors(list(scorer(GaussianNB().fit(X, Y), X, Y).values()))
+    for name, score in scorer(GaussianNB().fit(X, Y), X, Y).items():
+        scores_suit_the_name(score, name)
 
 
 def run_cross_val_score():
     for name in NAMES:
-        scores_are_errors(cross_val_score(GaussianNB(), X, Y, scoring=name))
+        scores = cross_val_score(GaussianNB(), X, Y, scoring=name)
+        scores_suit_the_name(scores, name)
 
 
 def run_cross_validate():
     results = cross_validate(GaussianNB(), X, Y, scoring=[*NAMES, "neg_log_loss"])
     for name in NAMES:
-        scores_are_errors(results[f"test_{name}"])
+        scores_suit_the_name(results[f"test_{name}"], name)
 
 
 def run_grid_search():

@@ -1,6 +1,7 @@
 """Laws that every metric obeys, whatever it measures."""
 
 from functools import partial
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
@@ -8,17 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib.metrics import (
+    augrc_loss,
     aurc_loss,
     classwise_calibration_error,
+    coverage_at_risk,
     excess_aurc_loss,
     expected_calibration_error,
+    failure_auroc_score,
     maximum_calibration_error,
+    risk_at_coverage,
 )
 
-# Metrics of a matrix of probabilities, with settings known to be delicate.
-METRICS = {
+
+def failure_auroc_or_chance(y_true, y_proba, **options):
+    """Return one half where all predictions are right, or all are wrong."""
+    with catch_warnings():
+        simplefilter("ignore", UndefinedMetricWarning)
+        value = failure_auroc_score(y_true, y_proba, **options)
+    return 0.5 if np.isnan(value) else value
+
+
+# Metrics of a matrix of probabilities, with settings known to be delicate. Of these 0
+# is best.
+ERRORS = {
     "ece": expected_calibration_error,
     "ece-quantile": partial(expected_calibration_error, strategy="quantile"),
     "ece-l2": partial(expected_calibration_error, norm="l2"),
@@ -33,8 +49,21 @@ METRICS = {
     "classwise-max": partial(classwise_calibration_error, norm="max"),
     "classwise-sum": partial(classwise_calibration_error, average="sum"),
     "aurc": aurc_loss,
+    "aurc-population": partial(aurc_loss, estimator="population"),
+    "aurc-trapezoid": partial(aurc_loss, estimator="trapezoid"),
+    "aurc-entropy": partial(aurc_loss, confidence="negative_entropy"),
+    "augrc": augrc_loss,
     "excess-aurc": excess_aurc_loss,
+    "risk-at-coverage": partial(risk_at_coverage, coverage=0.8),
 }
+# What is better high, or has no bound.
+OTHERS = {
+    "aurc-log": partial(aurc_loss, loss="log"),
+    "coverage-at-risk": partial(coverage_at_risk, max_risk=0.3),
+    "failure-auroc": failure_auroc_or_chance,
+}
+METRICS = ERRORS | OTHERS
+all_errors = pytest.mark.parametrize("metric", ERRORS.values(), ids=ERRORS)
 all_metrics = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 
 LABELS = np.array(["ash", "birch", "cedar", "date", "elm"])
@@ -65,7 +94,8 @@ def test_is_in_range(metric, problem):
     n_classes = proba.shape[1]
     value = metric(codes, proba, labels=range(n_classes))
     assert type(value) is float
-    bound = n_classes if metric is METRICS["classwise-sum"] else 1
+    bounds = {METRICS["classwise-sum"]: n_classes, METRICS["aurc-log"]: 37}
+    bound = bounds.get(metric, 1)
     assert -1e-12 <= value <= bound + 1e-12
 
 
@@ -157,18 +187,18 @@ def test_input_is_not_changed(metric):
         np.testing.assert_array_equal(array, copy)
 
 
-@all_metrics
+@all_errors
 def test_perfect_predictions_have_none(metric):
     codes = np.arange(30) % 3
     assert metric(codes, np.eye(3)[codes]) == 0
 
 
-@all_metrics
+@all_errors
 def test_certain_and_wrong_is_worst_where_there_is_a_worst(metric):
-    """Excess AURC is none: the ranking is as good as any."""
+    """Excess AURC is none: the ranking is as good as any. AUGRC is one half."""
     codes = np.arange(30) % 3
     value = metric(codes, np.eye(3)[(codes + 1) % 3])
-    assert value == 0 if metric is excess_aurc_loss else value > 0.6
+    assert value == 0 if metric is excess_aurc_loss else value >= 0.5
 
 
 @all_metrics
@@ -178,7 +208,7 @@ def test_absent_class(metric):
     codes = np.where(codes == 1, 2, codes)
     with pytest.raises(ValueError, match=r"got 2: 0, 2\. Pass labels="):
         metric(codes, proba)
-    assert 0 <= metric(codes, proba, labels=[0, 1, 2]) < 1
+    assert np.isfinite(metric(codes, proba, labels=[0, 1, 2]))
 
 
 @all_metrics

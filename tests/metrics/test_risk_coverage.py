@@ -1,121 +1,201 @@
-"""Values of risk, coverage and the area between them."""
-
-from itertools import pairwise, permutations
+"""Values of risk and coverage, and what can be chosen for both."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from sklearn.metrics import log_loss
 
-from sklearn_calib.metrics import aurc_loss, excess_aurc_loss, risk_coverage_curve
+from sklearn_calib._core.confidence import CONFIDENCES
+from sklearn_calib.metrics import (
+    augrc_loss,
+    aurc_loss,
+    coverage_at_risk,
+    excess_aurc_loss,
+    failure_auroc_score,
+    risk_at_coverage,
+    risk_coverage_curve,
+)
 
+Y_TRUE = np.array([0, 0, 1, 1])
+PROBA = np.array([[0.9, 0.1], [0.8, 0.2], [0.8, 0.2], [0.6, 0.4]])
 
-def as_problem(confidence, hit):
-    """Return labels and two columns with these confidences of the predicted class."""
-    confidence, hit = np.asarray(confidence), np.asarray(hit, dtype=bool)
-    return np.where(hit, 0, 1), np.column_stack([confidence, 1 - confidence])
-
-
-def area(hit):
-    """Return the mean over k of the error rate of the first k."""
-    return np.mean(np.cumsum(~np.asarray(hit)) / np.arange(1, len(hit) + 1))
-
-
-def load(recorded, case):
-    """Return the labels and the probabilities of a recorded case."""
-    inputs = recorded["inputs"][case["input"]]
-    return np.array(inputs["labels"]), np.array(inputs["probs"])
-
-
-def test_recorded_values(reference):
-    recorded = reference("metric_aurc")
-    for case in recorded["expected"]:
-        if case["input"] in {"edge", "exact"}:
-            continue
-        y_true, proba = load(recorded, case)
-        values, labels = case["values"], range(proba.shape[1])
-        ours = aurc_loss(y_true, proba, labels=labels)
-        expected = values["aurc" if "aurc" in values else "em"]
-        assert ours == pytest.approx(expected, rel=1e-12)
-        if "eaurc" in values:
-            ours = excess_aurc_loss(y_true, proba, labels=labels)
-            assert ours == pytest.approx(values["eaurc"], rel=1e-12)
-
-
-@pytest.mark.parametrize("name", ["edge", "exact"])
-def test_recorded_values_with_ties(reference, name):
-    """The recorded ones are for one order of the ties, ours is the mean over all."""
-    recorded = reference("metric_aurc")
-    rng = np.random.default_rng(0)
-    for case in recorded["expected"]:
-        if case["input"] != name:
-            continue
-        y_true, proba = load(recorded, case)
-        confidence, hit = proba.max(axis=1), proba.argmax(axis=1) == y_true
-        ours = aurc_loss(y_true, proba, labels=range(proba.shape[1]))
-        best = area(hit[np.lexsort((~hit, -confidence))])
-        worst = area(hit[np.lexsort((hit, -confidence))])
-        other = case["values"]["aurc" if "aurc" in case["values"] else "em"]
-        assert best < ours < worst
-        assert best - 1e-12 < other < worst + 1e-12
-        orders = [np.lexsort((rng.random(len(hit)), -confidence)) for _ in range(4000)]
-        assert ours == pytest.approx(np.mean([area(hit[o]) for o in orders]), rel=3e-3)
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=6))
-def test_mean_over_all_orders_of_ties(samples):
-    """Against all permutations, one by one."""
-    confidence = [(7 + level) / 10 for level, _ in samples]
-    orders = [
-        [hit for _, hit in order]
-        for order in permutations(samples)
-        if all(a[0] >= b[0] for a, b in pairwise(order))
-    ]
-    problem = as_problem(confidence, [hit for _, hit in samples])
-    expected = np.mean([area(hit) for hit in orders])
-    assert aurc_loss(*problem, labels=[0, 1]) == pytest.approx(expected, rel=1e-12)
-
-
-def test_many_samples():
-    """No precision is lost where 1 / k is a difference of large numbers."""
-    rng = np.random.default_rng(0)
-    confidence = rng.uniform(0.5, 1, size=200_000)
-    hit = rng.uniform(size=200_000) < confidence
-    expected = area(hit[np.argsort(-confidence)])
-    assert aurc_loss(*as_problem(confidence, hit)) == pytest.approx(expected, rel=1e-11)
-
-
-def test_no_information_has_the_error_rate():
-    problem = as_problem([0.7] * 10, [True] * 8 + [False] * 2)
-    assert aurc_loss(*problem) == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("n_wrong", [1, 10, 40, 100])
-def test_perfect_ranking_has_almost_no_excess(n_wrong):
-    """Of n samples it is at most r / n, with the error rate r."""
-    hit = np.arange(100) < 100 - n_wrong
-    problem = as_problem(np.linspace(1, 0.6, 100), hit)
-    excess = excess_aurc_loss(*problem, labels=[0, 1])
-    assert -1e-15 <= excess <= n_wrong / 100 / 100
+WITH_CONFIDENCE = [
+    augrc_loss,
+    aurc_loss,
+    excess_aurc_loss,
+    failure_auroc_score,
+    risk_coverage_curve,
+]
 
 
 def test_curve():
-    problem = as_problem([0.9, 0.8, 0.8, 0.6], [True, True, False, False])
-    coverage, risk, thresholds = risk_coverage_curve(*problem)
+    coverage, risk, thresholds = risk_coverage_curve(Y_TRUE, PROBA)
     np.testing.assert_allclose(coverage, [0.25, 0.75, 1])
     np.testing.assert_allclose(risk, [0, 1 / 3, 0.5])
     np.testing.assert_allclose(thresholds, [0.9, 0.8, 0.6])
-    weighted = risk_coverage_curve(*problem, sample_weight=[0, 1, 1, 2])
+    weighted = risk_coverage_curve(Y_TRUE, PROBA, sample_weight=[0, 1, 1, 2])
     np.testing.assert_allclose(weighted, [[0.5, 1], [0.5, 0.75], [0.8, 0.6]])
 
 
-def test_weights_that_are_no_repetitions():
-    problem = as_problem([0.9, 0.8], [True, False])
-    with pytest.raises(ValueError, match=r"at least 1.* got a sum of 0\.5\. Multiply"):
-        aurc_loss(*problem, sample_weight=[0.25, 0.25])
+def test_recorded_curves(reference):
+    """fd-shifts, from full coverage down, with a last point at coverage zero."""
+    recorded = reference("metric_aurc")
+    (case,) = [one for one in recorded["expected"] if one["id"] == "exact-fd-shifts"]
+    inputs, values = recorded["inputs"]["exact"], case["values"]
+    coverage, risk, _ = risk_coverage_curve(
+        inputs["labels"], inputs["probs"], labels=range(4)
+    )
+    np.testing.assert_allclose(coverage[::-1], values["coverages"][:-1])
+    np.testing.assert_allclose(risk[::-1], values["selective_risks"][:-1])
+    np.testing.assert_allclose(
+        (coverage * risk)[::-1], values["generalized_risks"][:-1]
+    )
 
 
-@pytest.mark.parametrize("name", ["confidence", "loss"])
-def test_bad_options(name):
-    with pytest.raises(ValueError, match=f"'{name}' parameter .* Got 'nothing'"):
-        aurc_loss([0, 1], [0.2, 0.8], **{name: "nothing"})
+def test_recorded_points(reference):
+    """torch-uncertainty, in single precision."""
+    recorded = reference("metric_aurc")
+    for case in recorded["expected"]:
+        if not case["id"].endswith("torch_uncertainty"):
+            continue
+        inputs, values = recorded["inputs"][case["input"]], case["values"]
+        data, labels = (inputs["labels"], inputs["probs"]), sorted({*inputs["labels"]})
+        risk = risk_at_coverage(*data, coverage=0.8, labels=labels)
+        assert risk == pytest.approx(values["risk_at_80_cov"], rel=1e-6)
+        coverage = coverage_at_risk(*data, max_risk=0.05, labels=labels)
+        assert coverage == pytest.approx(values["cov_at_5_risk"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("coverage", "risk"),
+    [(1e-9, 0), (0.25, 0), (0.26, 1 / 3), (0.5, 1 / 3), (0.75, 1 / 3), (1, 0.5)],
+)
+def test_risk_at_coverage(coverage, risk):
+    """A threshold takes both of the tied samples or none."""
+    value = risk_at_coverage(Y_TRUE, PROBA, coverage=coverage)
+    assert value == pytest.approx(risk)
+
+
+@pytest.mark.parametrize(
+    ("max_risk", "coverage"), [(0, 0.25), (0.33, 0.25), (1 / 3, 0.75), (0.5, 1), (9, 1)]
+)
+def test_coverage_at_risk(max_risk, coverage):
+    value = coverage_at_risk(Y_TRUE, PROBA, max_risk=max_risk)
+    assert value == coverage
+
+
+def test_coverage_at_a_risk_that_is_passed_and_met_again():
+    """The largest share counts, whatever the risk of smaller ones."""
+    proba = np.column_stack([np.linspace(0.9, 0.6, 10), np.linspace(0.1, 0.4, 10)])
+    y_true = [1] + [0] * 9
+    assert coverage_at_risk(y_true, proba, max_risk=0.1) == 1
+    assert coverage_at_risk(y_true, proba, max_risk=0.09) == 0
+
+
+def test_rounding_does_not_ask_for_one_sample_more():
+    proba = np.column_stack([np.linspace(0.9, 0.6, 10), np.linspace(0.1, 0.4, 10)])
+    y_true = [0, 0, 0] + [1] * 7
+    assert 0.1 * 3 > 3 / 10
+    assert risk_at_coverage(y_true, proba, coverage=0.1 * 3) == 0
+    weight = [0.1] * 10
+    assert risk_at_coverage(y_true, proba, coverage=0.3, sample_weight=weight) == 0
+    value = coverage_at_risk(y_true, proba, max_risk=0.7, sample_weight=weight)
+    assert value == 1
+
+
+def test_log_loss_is_that_of_scikit_learn():
+    """With probabilities of zero too, which have the same loss in single precision."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.full(4, 0.3), size=200)
+    proba[:4] = np.eye(4)
+    y_true = np.append([1, 1, 2, 3], rng.integers(4, size=196))
+    expected = log_loss(y_true, proba)
+    for given, tolerance in [(proba, 1e-12), (proba.astype(np.float32), 1e-6)]:
+        _, risk, _ = risk_coverage_curve(y_true, given, loss="log")
+        assert risk[-1] == pytest.approx(expected, rel=tolerance)
+
+
+def test_loss_of_the_user():
+    def one_minus_true(codes, proba):
+        return 1 - proba[np.arange(len(proba)), codes]
+
+    y_true = np.array(["no", "no", "yes", "yes"])
+    _, risk, _ = risk_coverage_curve(y_true, PROBA, loss=one_minus_true)
+    np.testing.assert_allclose(risk, [0.1, 1.1 / 3, 1.7 / 4])
+    assert risk_at_coverage(
+        y_true, PROBA, coverage=1, loss=one_minus_true
+    ) == pytest.approx(1.7 / 4)
+
+
+@pytest.mark.parametrize("name", sorted(set(CONFIDENCES) - {"max_logit"}))
+def test_named_confidences(name):
+    rng = np.random.default_rng(0)
+    proba, y_true = rng.dirichlet(np.ones(5), size=300), np.arange(300) % 5
+    scores = CONFIDENCES[name](proba)
+    for confidence in (name, CONFIDENCES[name], scores, scores.tolist()):
+        _, risk, thresholds = risk_coverage_curve(y_true, proba, confidence=confidence)
+        np.testing.assert_allclose(thresholds, np.sort(scores)[::-1])
+        ordered = (proba.argmax(axis=1) != y_true)[np.argsort(-scores)]
+        np.testing.assert_allclose(risk, np.cumsum(ordered) / np.arange(1, 301))
+
+
+@pytest.mark.parametrize("metric", WITH_CONFIDENCE)
+def test_confidence_is_passed_on(metric):
+    """The reverse order of the samples is another order."""
+    rng = np.random.default_rng(0)
+    proba, y_true = rng.dirichlet(np.ones(3), size=300), np.arange(300) % 3
+    value = metric(y_true, proba, confidence="margin")
+    reverse = metric(y_true, proba, confidence=lambda proba: -proba.max(axis=1))
+    assert not np.array_equal(value, reverse)
+
+
+def test_samples_that_come_last():
+    """Minus infinity is a confidence."""
+    _, risk, _ = risk_coverage_curve([1, 0], PROBA[:2], confidence=[-np.inf, 0.0])
+    np.testing.assert_array_equal(risk, [0, 0.5])
+
+
+@pytest.mark.parametrize("metric", WITH_CONFIDENCE)
+@pytest.mark.parametrize(
+    ("confidence", "message"),
+    [
+        ("nothing", r"got 'nothing'\. Names: \['l2_norm', 'margin'"),
+        ("mps", r"Did you mean 'msp'\?"),
+        ("max_logit", r"from logits, got probabilities\. Pass .*logits\.max\(axis=1\)"),
+        (3, r"'confidence' parameter .* Got 3"),
+        ([0.5, np.nan, 0.1, 0.2], "confidence must not be NaN, .* got 1 of 4"),
+        (lambda proba: proba, r"of shape \(4,\), got shape \(4, 2\)"),
+    ],
+)
+def test_bad_confidence(metric, confidence, message):
+    with pytest.raises(ValueError, match=message):
+        metric(Y_TRUE, PROBA, confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ("nothing", "'loss' parameter .* Got 'nothing'"),
+        (lambda _, proba: proba, r"of shape \(4,\), got shape \(4, 2\) with 0 that"),
+        (lambda codes, _: codes / 0.0, r"got shape \(4,\) with \d that are not finite"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value):RuntimeWarning")
+def test_bad_loss(loss, message):
+    for metric in (augrc_loss, aurc_loss, risk_coverage_curve):
+        with pytest.raises(ValueError, match=message):
+            metric(Y_TRUE, PROBA, loss=loss)
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "value"),
+    [
+        (risk_at_coverage, "coverage", 0),
+        (risk_at_coverage, "coverage", 1.5),
+        (risk_at_coverage, "coverage", np.nan),
+        (coverage_at_risk, "max_risk", -0.1),
+        (coverage_at_risk, "max_risk", np.nan),
+    ],
+)
+def test_bad_bounds(metric, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter .* Got {value!r}"):
+        metric(Y_TRUE, PROBA, **{name: value})

@@ -2,6 +2,7 @@
 
 import pickle
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,24 +15,32 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.svm import SVC
 
 from sklearn_calib.metrics import (
+    augrc_loss,
     aurc_loss,
     classwise_calibration_error,
+    coverage_at_risk,
     excess_aurc_loss,
     expected_calibration_error,
+    failure_auroc_score,
     get_scorer,
     get_scorer_names,
     maximum_calibration_error,
+    risk_at_coverage,
 )
 
 METRICS = {
+    "coverage_at_5_percent_risk": partial(coverage_at_risk, max_risk=0.05),
+    "failure_auroc": failure_auroc_score,
     "neg_adaptive_ece": lambda y, proba, **options: expected_calibration_error(
         y, proba, strategy="quantile", **options
     ),
+    "neg_augrc": augrc_loss,
     "neg_aurc": aurc_loss,
     "neg_classwise_ece": classwise_calibration_error,
     "neg_ece": expected_calibration_error,
     "neg_excess_aurc": excess_aurc_loss,
     "neg_mce": maximum_calibration_error,
+    "neg_risk_at_80_percent_coverage": partial(risk_at_coverage, coverage=0.8),
 }
 all_scorers = pytest.mark.parametrize("name", get_scorer_names())
 
@@ -55,14 +64,14 @@ def test_every_scorer_has_a_metric():
 
 
 @all_scorers
-def test_is_the_negative_metric(name, problem):
+def test_is_the_metric_with_its_sign(name, problem):
     classifier, X, y = problem
-    proba = classifier.predict_proba(X)
-    expected = -METRICS[name](y, proba, labels=classifier.classes_)
+    proba, sign = classifier.predict_proba(X), -1 if name.startswith("neg_") else 1
+    expected = sign * METRICS[name](y, proba, labels=classifier.classes_)
     assert get_scorer(name)(classifier, X, y) == pytest.approx(expected, rel=1e-9)
     # Without a class in the test data.
     rest = y != "apple"
-    expected = -METRICS[name](y[rest], proba[rest], labels=classifier.classes_)
+    expected = sign * METRICS[name](y[rest], proba[rest], labels=classifier.classes_)
     value = get_scorer(name)(classifier, X[rest], y[rest])
     assert value == pytest.approx(expected, rel=1e-9)
 
@@ -98,6 +107,7 @@ def test_pickle_and_copy(name, problem):
     assert search.scoring(*problem) == expected
 
 
+@pytest.mark.filterwarnings("ignore:failure_auroc_score is not defined")
 @all_scorers
 def test_a_training_fold_that_lacks_a_class(name, problem):
     """The error is raised, or becomes a NaN, as the caller of the search wants."""
@@ -125,7 +135,8 @@ def test_predictions_are_shared_between_scorers(problem):
             Counting.n_calls += 1
             return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
 
-    scoring = {name: get_scorer(name) for name in (*get_scorer_names(), "neg_log_loss")}
+    names = [*get_scorer_names(), "neg_log_loss"]
+    scoring = {name: get_scorer(name) for name in names}
     cross_validate(Counting(), X, y, cv=3, scoring=scoring)
     assert Counting.n_calls == 3
 
@@ -201,7 +212,7 @@ def test_get_scorer():
     [
         ("neg_ec", r"got 'neg_ec'\. Did you mean 'neg_ece'\?"),
         ("acuracy", r"Did you mean 'accuracy'\?"),
-        ("zzz", r"got 'zzz'\. Names: \['neg_adaptive_ece', "),
+        ("zzz", r"got 'zzz'\. Names: \['coverage_at_5_percent_risk', "),
     ],
 )
 def test_unknown_name(name, hint):

@@ -1,0 +1,68 @@
+"""How sure a network is of each sample: differentiable functions of its logits."""
+
+import torch
+from torch import Tensor
+
+from sklearn_calib._core.validation import did_you_mean
+
+
+def _msp(logits):
+    return logits.softmax(1).max(1).values
+
+
+def _margin(logits):
+    first, second = logits.softmax(1).topk(2, dim=1).values.unbind(1)
+    return first - second
+
+
+def _negative_entropy(logits):
+    log_proba = logits.log_softmax(1)
+    return (log_proba.exp() * log_proba).sum(1)
+
+
+def _negative_gini(logits):
+    return logits.softmax(1).square().sum(1) - 1
+
+
+def _l2_norm(logits):
+    return torch.linalg.vector_norm(logits.softmax(1), dim=1)
+
+
+def _max_logit(logits):
+    return logits.amax(1)
+
+
+# The names and meanings of sklearn_calib._core.confidence, which has them in NumPy.
+_CONFIDENCES = {
+    "l2_norm": _l2_norm,
+    "margin": _margin,
+    "max_logit": _max_logit,
+    "msp": _msp,
+    "negative_entropy": _negative_entropy,
+    "negative_gini": _negative_gini,
+}
+
+
+def check_confidence(confidence):
+    """Return `confidence` if it is a function or the name of one."""
+    if callable(confidence):
+        return confidence
+    if isinstance(confidence, str) and confidence in _CONFIDENCES:
+        return confidence
+    raise ValueError(
+        f"confidence must be one of {sorted(_CONFIDENCES)} or a callable that takes "
+        f"logits, got {confidence!r}.{did_you_mean(confidence, _CONFIDENCES)}"
+    )
+
+
+def compute_confidence(confidence, logits: Tensor) -> Tensor:
+    """Return one score per row of logits, larger where the network is surer."""
+    function = _CONFIDENCES.get(check_confidence(confidence), confidence)
+    score = function(logits)
+    if not isinstance(score, Tensor) or score.shape != logits.shape[:1]:
+        raise ValueError(
+            f"confidence must return a tensor of shape ({len(logits)},), one score per "
+            f"row of logits, got {tuple(getattr(score, 'shape', ()))}. Reduce over "
+            "the classes, as in logits.amax(1)."
+        )
+    return score.to(logits.dtype)

@@ -1,0 +1,54 @@
+"""What a sample weighs by the rank of its confidence in the batch."""
+
+import math
+
+import torch
+from scipy.special import digamma
+from torch import Tensor
+
+from sklearn_calib.losses._soft_rank import SoftRank
+
+RANKS = ("hard", "soft")
+
+# The weight of a sample from its rank among n, 1 for the least confident.
+WEIGHTS = {
+    "harmonic": lambda rank, n: float(digamma(n + 1)) - torch.digamma(n + 1 - rank),
+    "log": lambda rank, n: -torch.log1p(rank / -(n + 1)),
+    "sele": lambda rank, n: rank / n,
+}
+
+# The epsilon of hard ranks. Equal rows may leave a network unequal by a rounding, and
+# plain ranks would part them; these differ by so much less that they share a rank.
+TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
+
+# Confidences that spread less than this are taken for equal by epsilon="auto". Without
+# a bound the gradient through the ranks grows as one over the spread.
+MIN_SPREAD = 0.01
+
+
+def rank_weights(
+    score: Tensor, *, ranks, weights, epsilon, sample_weight: Tensor | None = None
+) -> Tensor:
+    """Return the weight of each sample from its confidence."""
+    if ranks == "hard":
+        score, epsilon = score.detach(), TIED[score.dtype]
+    elif epsilon == "auto":
+        epsilon = auto_epsilon(score.detach(), sample_weight)
+    rank = SoftRank.apply(score, float(epsilon), sample_weight, "confidence")
+    n = len(rank) if sample_weight is None else _total(sample_weight).item()
+    return WEIGHTS[weights](rank, n)
+
+
+def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None):
+    """Return an epsilon with which even confidences keep half of their ranks' range."""
+    weight = torch.ones_like(score) if sample_weight is None else sample_weight
+    n = _total(weight)
+    mean = (weight * score).sum() / n
+    variance = (weight * (score - mean).square()).sum() / n
+    spread = max(math.sqrt(12 * variance.item()), MIN_SPREAD)
+    return 2 * spread / n.item()
+
+
+def _total(weight):
+    """Return the sum of the weights, above 0 if the batch has weights of 0 only."""
+    return weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)

@@ -1,0 +1,252 @@
+"""The differentiable rank of a tensor, for losses that order their batch."""
+
+import math
+from numbers import Real
+
+import numpy as np
+import torch
+from scipy.optimize import isotonic_regression
+from torch import Tensor
+from torch.autograd import Function
+
+# Stands for a weight of zero: it moves no mean, and its square is still a number.
+TINY = 1e-150
+
+
+def soft_rank(
+    values: Tensor, *, epsilon, sample_weight: Tensor | None = None
+) -> Tensor:
+    r"""Ranks from 1 for the smallest value on, with a gradient.
+
+    The ranks are the point of the permutahedron, the convex hull of all orders of
+    ``1, ..., n``, that is nearest to ``values / epsilon`` [1]_. Values more than
+    ``n * epsilon`` away from all others have their plain rank, closer ones move
+    smoothly between the ranks that they share, and equal ones have the mean.
+
+    Parameters
+    ----------
+    values : Tensor of shape (n,) or (n_rows, n)
+        What is ranked, in single or double precision; each row on its own.
+    epsilon : float
+        How much is smoothed, above 0, in the unit of the values. Towards 0 the ranks
+        become plain ranks, with ties averaged and no gradient; towards infinity all
+        become the mean rank ``(n + 1) / 2``. What it does depends on n: n values that
+        are evenly spread over an interval of length ``n * epsilon`` keep their ranks.
+    sample_weight : Tensor of the shape of `values`, default=None
+        Non-negative: a value of weight m counts as m equal values, and n is the sum
+        of the weights.
+
+    Returns
+    -------
+    ranks : Tensor of the shape of `values`
+        In the precision of the values and on their device.
+
+    Raises
+    ------
+    ValueError
+        If epsilon is not above 0, or the values are not finite or of another shape.
+    TypeError
+        If epsilon is no number, or the values are in no such precision.
+
+    See Also
+    --------
+    regularized_aurc_loss : Weights the samples of a batch by such ranks.
+
+    Notes
+    -----
+    It takes a sort and an isotonic regression, O(n log n), both in NumPy and SciPy and
+    in double precision: a tensor on an accelerator sends its n values to the CPU and
+    waits for the ranks. The gradient is exact. Within a pool of values that share
+    ranks it is that of ``(v_i - mean(v)) / epsilon``, elsewhere zero.
+
+    References
+    ----------
+    .. [1] M. Blondel, O. Teboul, Q. Berthet, J. Djolonga (2020). Fast differentiable
+       sorting and ranking. ICML. Equation 7 and proposition 4, with the quadratic
+       regularisation.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import soft_rank
+    >>> values = torch.tensor([0.9, 0.1, 0.5, 0.52])
+    >>> soft_rank(values, epsilon=0.1)
+    tensor([4.0000, 1.0000, 2.4000, 2.6000])
+    >>> soft_rank(values, epsilon=1e-6)
+    tensor([4., 1., 2., 3.])
+    """
+    check_positive("epsilon", epsilon)
+    _check_values(values)
+    if sample_weight is not None and sample_weight.shape != values.shape:
+        raise ValueError(
+            f"sample_weight must have shape {tuple(values.shape)}, that of values, got "
+            f"{tuple(sample_weight.shape)}. Give one weight per value."
+        )
+    return SoftRank.apply(values, float(epsilon), sample_weight, "values")
+
+
+def check_positive(name, value, *, also=""):
+    """Return `value` if it is a number above 0; `also` names what else is allowed."""
+    rule = f"finite and > 0{also}"
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(
+            f"{name} must be a number, {rule}, got {value!r} of type "
+            f"{type(value).__name__}. Pass a float, such as 0.05."
+        )
+    if not 0 < value < math.inf:
+        raise ValueError(
+            f"{name} must be {rule}, got {value!r}. A small one, such as 1e-6, gives "
+            "plain ranks."
+        )
+    return value
+
+
+def _check_values(values):
+    """Check the type and the shape of what is to be ranked."""
+    if getattr(values, "dtype", None) not in (torch.float32, torch.float64):
+        raise TypeError(
+            "values must be a torch.Tensor of float32 or float64, got "
+            f"{getattr(values, 'dtype', type(values).__name__)}. Convert them with "
+            "torch.as_tensor and call float()."
+        )
+    if values.ndim not in (1, 2) or values.numel() == 0:
+        raise ValueError(
+            "values must have shape (n,) or (n_rows, n), none of them 0, got "
+            f"{tuple(values.shape)}. Rank along the last of two axes."
+        )
+
+
+class SoftRank(Function):
+    """The projection on the permutahedron. `name` is what messages call the values."""
+
+    @staticmethod
+    def forward(ctx, values, epsilon, sample_weight, name):
+        rows = np.atleast_2d(_to_numpy(values))
+        weight = None if sample_weight is None else _to_numpy(sample_weight)
+        ranks, ctx.pools = _project(rows, epsilon, weight, name)
+        return _to_tensor(ranks, values)
+
+    @staticmethod
+    def backward(ctx, grad):
+        # The detour for a second derivative takes as long as the product itself.
+        multiply = _PoolGradient.apply if torch.is_grad_enabled() else _multiply
+        return multiply(grad, ctx.pools, False), None, None, None
+
+
+class _PoolGradient(Function):
+    """The gradient through the ranks. Its own gradient is the transposed product."""
+
+    @staticmethod
+    def forward(ctx, grad, pools, transposed):
+        ctx.pools, ctx.transposed = pools, transposed
+        return _multiply(grad, pools, transposed)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _PoolGradient.apply(grad, ctx.pools, not ctx.transposed), None, None
+
+
+def _multiply(grad, pools, transposed):
+    """Return the product of the transposed Jacobian, or of itself, with a tensor."""
+    return _to_tensor(pools.multiply(_to_numpy(grad).ravel(), transposed), grad)
+
+
+class _Pools:
+    """Which of the sorted values share their ranks. The rows stand end to end."""
+
+    def __init__(self, order, blocks, weight, epsilon):
+        self.order, self.weight, self.epsilon = order, weight, epsilon
+        self.starts, self.counts = blocks[:-1], blocks[1:] - blocks[:-1]
+        self.totals = self.counts if weight is None else self._sums(weight)
+
+    def _sums(self, array):
+        return np.add.reduceat(array, self.starts)
+
+    def repeat(self, per_pool):
+        """Return for each value what holds for its pool."""
+        return per_pool.repeat(self.counts)
+
+    def mean(self, array):
+        """Return for each value the mean over its pool."""
+        array = array if self.weight is None else self.weight * array
+        return self.repeat(self._sums(array) / self.totals)
+
+    def multiply(self, grad, transposed):
+        """Return the product of the transposed Jacobian, or of itself, with `grad`.
+
+        The Jacobian is that of (v - mean(v)) / epsilon.
+        """
+        grad = grad[self.order]
+        if transposed or self.weight is None:
+            mean = self.mean(grad)
+        else:
+            mean = self.weight * self.repeat(self._sums(grad) / self.totals)
+        return self.restore((grad - mean) / self.epsilon)
+
+    def restore(self, array):
+        """Return an array of sorted values in the order in which they came."""
+        restored = np.empty_like(array)
+        restored[self.order] = array
+        return restored
+
+
+def _project(rows, epsilon, weight, name):
+    """Return the ranks of the values, rows end to end, and the pools behind them."""
+    order = rows.argsort(axis=1)
+    if len(rows) > 1:
+        order += rows.shape[1] * np.arange(len(rows))[:, None]
+    order = order.ravel()
+    ordered = rows.ravel()[order]
+    by_row = ordered.reshape(rows.shape)
+    _check_finite(by_row[:, 0], by_row[:, -1], name)
+    if weight is not None:
+        weight = _check_weight(weight).ravel()[order]
+    plain = _plain_ranks(weight, rows.shape)
+    # Gaps of so many epsilon end a pool, and larger ones change nothing. Unbounded, the
+    # values over epsilon would swamp the ranks that are taken from them.
+    far = float(plain.max()) + 1
+    gaps = np.full(rows.shape, far)
+    gaps[:, 1:] = np.minimum(by_row[:, 1:] - by_row[:, :-1], far * epsilon) / epsilon
+    fit = isotonic_regression(gaps.cumsum() - plain, weights=weight)
+    pools = _Pools(order, fit.blocks, weight, epsilon)
+    # Within a pool the differences are exact where the values themselves are large.
+    offset = (ordered - pools.repeat(ordered[pools.starts])) / epsilon
+    return pools.restore(offset + pools.mean(plain - offset)), pools
+
+
+def _plain_ranks(weight, shape):
+    """Return the ranks of sorted values; one of weight m has the mean of m ranks."""
+    if weight is None:
+        plain = np.arange(1.0, shape[1] + 1)
+        return plain if shape[0] == 1 else np.tile(plain, shape[0])
+    weight = weight.reshape(shape)
+    return (weight.cumsum(axis=1) - (weight - 1) / 2).ravel()
+
+
+def _check_finite(smallest, largest, name):
+    """Check sorted rows by their ends; NaN is sorted to the end."""
+    for ends in (smallest, largest):
+        if not np.isfinite(ends).all():
+            raise ValueError(
+                f"{name} must be finite, got {ends[~np.isfinite(ends)][0]}. See "
+                "whether the training diverges: a smaller learning rate helps."
+            )
+
+
+def _check_weight(weight):
+    """Return weights above zero, which the isotonic regression needs."""
+    if not weight.min() >= 0:
+        raise ValueError(
+            f"sample_weight must be non-negative, got {weight.min()}. Leave out values "
+            "by a weight of zero."
+        )
+    return np.maximum(weight, TINY)
+
+
+def _to_numpy(tensor):
+    return tensor.numpy(force=True).astype(np.float64)
+
+
+def _to_tensor(array, like):
+    """Return an array with the shape, precision and device of a tensor."""
+    return torch.from_numpy(array.reshape(like.shape)).to(like)

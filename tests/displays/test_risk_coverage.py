@@ -1,0 +1,203 @@
+"""The risk-coverage curve: its numbers, its words, and several on one axes."""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.displays import RiskCoverageDisplay
+from sklearn_calib.metrics import aurc_loss, risk_coverage_curve
+
+# In the order of confidence right, right or wrong, wrong, right.
+Y_TRUE = ["a", "a", "b", "b", "a"]
+Y_PROBA = np.array([[0.9, 0.1], [0.8, 0.2], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def display():
+    return RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, name="first")
+
+
+def add_second(display, **options):
+    """Draw a second classifier on the axes of the first."""
+    options = {"ax": display.ax_, "name": "second", **options}
+    return RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA[::-1], **options)
+
+
+def risk_at(coverage, line):
+    """Read a curve at some coverages."""
+    x, y = line.get_data()
+    return np.interp(coverage, x, y)
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_curve_passes_through_the_thresholds(display):
+    coverage, risk, _ = risk_coverage_curve(Y_TRUE, Y_PROBA)
+    assert_allclose(risk, [0, 1 / 3, 1 / 2, 2 / 5])
+    assert_allclose(risk_at(coverage, display.line_), risk, atol=1e-12)
+    assert_allclose(display.risk[-1], 0.4)
+
+
+def test_ties_are_in_any_order(display):
+    """Of the second and third sample either is the second, and right in half."""
+    assert_allclose(risk_at(0.4, display.line_), 0.5 / 2)
+
+
+def test_oracle_and_random_order(display):
+    oracle = risk_at([0.2, 0.6, 0.8, 1], display.oracle_line_)
+    assert_allclose(oracle, [0, 0, 1 / 4, 2 / 5], atol=1e-12)
+    assert_allclose(display.random_line_.get_ydata(), 0.4)
+    assert (display.oracle_risk <= display.risk + 1e-12).all()
+
+
+def test_oracle_of_the_log_loss():
+    display = RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, loss="log")
+    losses = -np.log([0.9, 0.8, 0.6, 0.3, 0.2])
+    assert_allclose(
+        risk_at(np.arange(1, 6) / 5, display.oracle_line_),
+        np.cumsum(losses) / np.arange(1, 6),
+    )
+    assert display.ax_.get_ylabel() == "Risk (mean log loss)"
+
+
+def test_area_under_the_curve_is_in_the_legend(display):
+    assert display.aurc == pytest.approx(aurc_loss(Y_TRUE, Y_PROBA))
+    assert display.line_.get_label() == f"first (AURC {display.aurc:.4f})"
+    assert legend_texts(display.ax_) == [
+        display.line_.get_label(),
+        "Random order",
+        "Oracle",
+    ]
+    assert display.ax_.get_xlabel() == "Coverage"
+    assert display.ax_.get_ylabel() == "Risk (error rate)"
+
+
+def test_options_are_passed_on():
+    options = {
+        "confidence": [1, 2, 3, 4, 5],
+        "loss": lambda codes, proba: proba[:, 0] + codes,
+        "sample_weight": [1, 2, 0, 1, 1],
+    }
+    display = RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, **options)
+    assert display.aurc == pytest.approx(aurc_loss(Y_TRUE, Y_PROBA, **options))
+    coverage, risk, _ = risk_coverage_curve(Y_TRUE, Y_PROBA, **options)
+    assert_allclose(risk_at(coverage, display.line_), risk)
+    assert display.ax_.get_ylabel() == "Risk (mean loss)"
+
+
+def test_several_classifiers_on_one_axes(display):
+    second = add_second(display)
+    assert second.ax_ is display.ax_
+    assert display.figure_.axes == [display.ax_]
+    assert len(display.ax_.lines) == 6, "a curve and two references for each"
+    assert legend_texts(display.ax_) == [
+        display.line_.get_label(),
+        second.line_.get_label(),
+        "Random order",
+        "Oracle",
+    ]
+    for one in (display, second):
+        color = one.line_.get_color()
+        assert color == one.oracle_line_.get_color() == one.random_line_.get_color()
+
+
+def test_classifiers_on_one_axes_differ_in_color_and_marker(display):
+    lines = [display.line_] + [add_second(display).line_ for _ in range(6)]
+    assert len({line.get_color() for line in lines}) == 7
+    assert len({line.get_marker() for line in lines}) == 7
+
+
+def test_color_and_name_can_be_chosen(display):
+    second = add_second(display, color="black").plot(display.ax_, name="third")
+    assert "third" in legend_texts(display.ax_)[2]
+    assert second.line_.get_color() != "black"
+    assert add_second(display, color="black").line_.get_color() == "black"
+
+
+@pytest.mark.parametrize("n_more", [0, 1, 3])
+def test_legend_is_above_the_lines_of_a_random_order(n_more):
+    display = RiskCoverageDisplay.from_predictions([1, 1, 0], [0.9, 0.8, 0.7])
+    for _ in range(n_more):
+        display.plot(display.ax_)
+    display.figure_.draw_without_rendering()
+    legend = display.ax_.get_legend().get_window_extent()
+    level = display.ax_.transData.transform((0, display.risk[-1]))[1]
+    assert level < legend.y0
+
+
+def test_first_samples_do_not_set_the_scale():
+    """A wrong prediction that is the most confident of a thousand."""
+    hit = np.arange(1000) != 0
+    confidence = np.linspace(0.99, 0.6, 1000)
+    display = RiskCoverageDisplay.from_predictions(
+        hit, np.column_stack([1 - confidence, confidence])
+    )
+    assert display.line_.get_ydata().max() == 1
+    assert display.ax_.get_ylim()[1] < 0.1
+
+
+def test_no_errors():
+    display = RiskCoverageDisplay.from_predictions([0, 1], [0.1, 0.9])
+    assert display.ax_.get_ylim() == (0, 1)
+    assert legend_texts(display.ax_)[0] == "AURC 0.0000"
+
+
+def test_axes_of_the_user():
+    figure, ax = plt.subplots()
+    display = RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is figure
+
+
+def test_from_estimator_takes_the_columns_of_the_estimator():
+    """A class that the test data lack, and labels that are words."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    y = np.array(["zero", "one", "two", "three"])[y]
+    classifier = GaussianNB().fit(X[:400], y[:400])
+    X, y = X[400:][y[400:] != "one"], y[400:][y[400:] != "one"]
+    display = RiskCoverageDisplay.from_estimator(classifier, X, y, confidence="margin")
+    proba, options = classifier.predict_proba(X), {"labels": classifier.classes_}
+    expected = aurc_loss(y, proba, confidence="margin", **options)
+    assert display.aurc == pytest.approx(expected)
+    assert legend_texts(display.ax_)[0].startswith("GaussianNB (AURC 0.")
+
+
+def test_estimator_without_probabilities():
+    classifier = RidgeClassifier().fit([[0], [1]], [0, 1])
+    with pytest.raises(
+        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Wrap"
+    ):
+        RiskCoverageDisplay.from_estimator(classifier, [[0], [1]], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"confidence": "mps"}, "Did you mean 'msp'"),
+        ({"loss": "brier"}, "'loss' parameter of RiskCoverageDisplay.from_predictions"),
+        ({"labels": ["a"]}, "labels must hold 2 distinct labels"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, **options)
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA)

@@ -1,0 +1,89 @@
+"""Confidence functions on logits agree with those of the metrics on probabilities."""
+
+import numpy as np
+import pytest
+import torch
+
+from sklearn_calib._core.confidence import CONFIDENCES, get_confidence
+from sklearn_calib._core.links import softmax
+from sklearn_calib.losses import RegularizedAURCLoss
+from sklearn_calib.losses._confidence import _CONFIDENCES, compute_confidence
+
+LOGITS = np.random.default_rng(0).normal(size=(200, 5)) * 3
+
+
+def test_the_same_names():
+    assert sorted(_CONFIDENCES) == sorted(CONFIDENCES)
+
+
+@pytest.mark.parametrize("name", _CONFIDENCES)
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_the_same_numbers(name, scale, n_classes):
+    logits = scale * LOGITS[:, :n_classes]
+    argument = logits if name == "max_logit" else softmax(logits)
+    expected = get_confidence(name)(argument)
+    score = compute_confidence(name, torch.tensor(logits))
+    np.testing.assert_allclose(score, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", _CONFIDENCES)
+def test_gradient(name):
+    logits = torch.tensor(LOGITS[:3], requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z: compute_confidence(name, z), logits)
+
+
+@pytest.mark.parametrize("name", _CONFIDENCES)
+def test_surer_is_larger(name):
+    logits = torch.tensor([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [9.0, 0.0, 0.0]])
+    assert (compute_confidence(name, logits).diff() > 0).all()
+
+
+def test_a_function_of_the_logits():
+    loss = RegularizedAURCLoss(confidence=lambda logits: logits.softmax(1).amax(1))
+    batch = torch.tensor(LOGITS[:20]), torch.arange(20) % 5
+    torch.testing.assert_close(loss(*batch), RegularizedAURCLoss()(*batch))
+
+
+@pytest.mark.parametrize(
+    ("confidence", "message"),
+    [
+        (
+            "mps",
+            r"confidence must be one of \['l2_norm', .*\] .*got 'mps'. Did you mea",
+        ),
+        (
+            None,
+            "confidence must be one of .* or a callable that takes logits, got None",
+        ),
+    ],
+)
+def test_unknown(confidence, message):
+    with pytest.raises(ValueError, match=message):
+        RegularizedAURCLoss(confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "message"),
+    [
+        (lambda z: z.softmax(1), r"confidence must return .*\(4,\), .*got \(4, 2\)"),
+        (
+            lambda z: len(z),
+            r"confidence must return a tensor of shape \(4,\), .*got \(\)",
+        ),
+        (lambda z: z.amax(1) * np.nan, "confidence must be finite, got nan"),
+        (
+            lambda z: z.amax(1) * np.inf,
+            "confidence must be finite, got inf",
+        ),
+    ],
+)
+def test_bad_values(confidence, message):
+    loss = RegularizedAURCLoss(confidence=confidence)
+    with pytest.raises(ValueError, match=message):
+        loss(torch.ones(4, 2), torch.zeros(4).long())
+
+
+def test_nan_logits():
+    with pytest.raises(ValueError, match="confidence must be finite, got nan"):
+        RegularizedAURCLoss()(torch.full((2, 2), torch.nan), torch.tensor([0, 1]))

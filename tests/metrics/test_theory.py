@@ -1,0 +1,216 @@
+"""What Zhou et al. 2025, "Revisiting Reweighted Risk for Calibration", prove.
+
+Tested are the second inequalities of Lemma 4.1 and Prop. 4.3, the maps of Props. 4.2
+and 4.4, and the whole of Prop. 4.7. The first inequalities of 4.1 and 4.3 are wrong,
+and so is the second of 4.3 as a strict one: their counterexamples are here. Prop. 4.5
+is not tested, for it needs the expectation of the label given the whole vector of
+probabilities, which no sample tells; its n is the number of classes.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from sklearn_calib._core.confidence import CONFIDENCES
+from sklearn_calib._core.links import softmax
+from sklearn_calib.metrics import (
+    aurc_loss,
+    classwise_calibration_error,
+    expected_calibration_error,
+)
+
+BINNINGS = [(1, "uniform"), (15, "uniform"), (15, "quantile"), (10**4, "quantile")]
+ROUNDING = 1e-12
+# A classifier that is always 0.7 confident, and right in 7 of 10 cases.
+CALIBRATED = np.array([0] * 7 + [1] * 3), np.tile([0.7, 0.3], (10, 1))
+
+
+@st.composite
+def problems(draw):
+    """Draw columns of the true classes, and probabilities, with ties and zeros."""
+    n_samples, n_classes = draw(st.integers(1, 20)), draw(st.integers(2, 5))
+    shape = (n_samples, n_classes)
+    counts = draw(hnp.arrays(int, shape, elements=st.integers(0, 9)))
+    counts[:, 0] += counts.sum(axis=1) == 0
+    codes = draw(hnp.arrays(int, n_samples, elements=st.integers(0, n_classes - 1)))
+    return codes, counts / counts.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module", params=["cifar10", "cifar100"])
+def real(request, shared_data):
+    """Return the test predictions of a published network."""
+    if request.param == "cifar10":
+        data = shared_data("logits/cifar10_resnet110_kull.npz")
+        return data["test_labels"], softmax(data["test_logits"].astype(np.float64))
+    data = shared_data("logits/cifar100_chenyaofo.npz")
+    return data["labels"][:2000], softmax(data["resnet56"][:2000].astype(np.float64))
+
+
+def is_hit(codes, proba):
+    return proba.argmax(axis=1) == codes
+
+
+def error_rate(codes, proba):
+    return np.mean(~is_hit(codes, proba))
+
+
+def singleton_ece(codes, proba):
+    """Return the calibration error with one bin for each sample."""
+    return np.abs(is_hit(codes, proba) - proba.max(axis=1)).mean()
+
+
+def singleton_classwise(codes, proba):
+    """Return the class-wise calibration error with one bin for each sample."""
+    return np.abs(np.eye(proba.shape[1])[codes] - proba).mean()
+
+
+def log_losses(codes, proba):
+    """Return the log loss of each sample, finite where a probability is zero."""
+    return -np.log(np.maximum(proba[np.arange(len(codes)), codes], 1e-15))
+
+
+def check_lower_bound(metric, singleton, codes, proba):
+    """No binning is above that of single samples, which is above the error rate / K."""
+    n_classes, supremum = proba.shape[1], singleton(codes, proba)
+    for n_bins, strategy in BINNINGS:
+        value = metric(
+            codes, proba, n_bins=n_bins, strategy=strategy, labels=range(n_classes)
+        )
+        assert value <= supremum + ROUNDING
+    assert supremum >= error_rate(codes, proba) / n_classes - ROUNDING
+
+
+def check_area(codes, proba, confidence):
+    """Nothing is below the area of the aligned confidence, and that not below (21)."""
+    n_samples, n_classes = proba.shape
+    options = {"loss": log_losses, "labels": range(n_classes)}
+    options["estimator"] = "population"
+    aligned = -log_losses(codes, proba)
+    lowest = aurc_loss(codes, proba, confidence=aligned, **options)
+    value = aurc_loss(codes, proba, confidence=confidence, **options)
+    assert value >= lowest * (1 - ROUNDING)
+    error = error_rate(codes, proba)
+    bound = np.log(2) * (n_samples * error**2 + error) / (2 * (n_samples + 1))
+    assert lowest >= bound * (1 - ROUNDING)
+
+
+@given(problems())
+def test_lower_bound_of_ece(problem):
+    """Lemma 4.1, second inequality."""
+    check_lower_bound(expected_calibration_error, singleton_ece, *problem)
+
+
+def test_lower_bound_of_ece_on_real_predictions(real):
+    check_lower_bound(expected_calibration_error, singleton_ece, *real)
+
+
+@given(problems())
+def test_lower_bound_of_classwise_ece(problem):
+    """Prop. 4.3, second inequality."""
+    check_lower_bound(classwise_calibration_error, singleton_classwise, *problem)
+
+
+def test_lower_bound_of_classwise_ece_on_real_predictions(real):
+    check_lower_bound(classwise_calibration_error, singleton_classwise, *real)
+
+
+@pytest.mark.parametrize(
+    ("metric", "singleton"),
+    [
+        (expected_calibration_error, singleton_ece),
+        (classwise_calibration_error, singleton_classwise),
+    ],
+)
+def test_supremum_is_reached(metric, singleton):
+    """Where no two samples tie, as many bins as samples can hold one each."""
+    codes = np.arange(50) % 4
+    proba = np.random.default_rng(0).dirichlet(np.ones(4), size=50)
+    value = metric(codes, proba, n_bins=50, strategy="quantile")
+    assert value == pytest.approx(singleton(codes, proba), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("metric", "singleton"),
+    [
+        (expected_calibration_error, singleton_ece),
+        (classwise_calibration_error, singleton_classwise),
+    ],
+)
+def test_first_inequalities_are_wrong(metric, singleton):
+    """The error of the population is 0 here, below any supremum over binnings."""
+    for n_bins, strategy in BINNINGS:
+        value = metric(*CALIBRATED, n_bins=n_bins, strategy=strategy)
+        assert value == pytest.approx(0, abs=ROUNDING)
+    assert error_rate(*CALIBRATED) / 2 == pytest.approx(0.15)
+    assert singleton(*CALIBRATED) == pytest.approx(0.42)
+
+
+@pytest.mark.parametrize("row", [[1.0, 0.0], [0.5, 0.5]])
+def test_second_inequality_of_classwise_ece_is_not_strict(row):
+    """Without errors both sides are zero, and a tie between classes can be lost."""
+    codes = np.array([row.index(1.0) if 1.0 in row else 1])
+    proba = np.array([row])
+    assert singleton_classwise(codes, proba) == error_rate(codes, proba) / 2
+
+
+@given(problems())
+def test_map_that_is_best_for_ece(problem):
+    """Prop. 4.2: certain if right, 1 / K if wrong, which meets the bound of 4.1."""
+    codes, proba = problem
+    hit, n_classes = is_hit(codes, proba), proba.shape[1]
+    mapped = np.where(hit, 1, 1 / n_classes)
+    value = np.abs(hit - mapped).mean()
+    assert value <= singleton_ece(codes, proba) + ROUNDING
+    assert value == pytest.approx(error_rate(codes, proba) / n_classes)
+
+
+@given(problems())
+def test_map_that_lowers_classwise_ece(problem):
+    """Prop. 4.4: the largest probability is 1 if right, at most 1 / 2 if wrong."""
+    codes, proba = problem
+    top = np.arange(len(codes)), proba.argmax(axis=1)
+    mapped = proba.copy()
+    mapped[top] = np.where(is_hit(codes, proba), 1, np.minimum(0.5, proba[top]))
+    value = singleton_classwise(codes, mapped)
+    assert value <= singleton_classwise(codes, proba) + ROUNDING
+
+
+@given(problems(), st.data())
+def test_lower_bound_of_aurc(problem, data):
+    """Prop. 4.7, for any confidence, with ties."""
+    codes, proba = problem
+    levels = hnp.arrays(int, len(codes), elements=st.integers(0, 5))
+    check_area(codes, proba, data.draw(levels))
+
+
+@pytest.mark.parametrize("name", sorted(set(CONFIDENCES) - {"max_logit"}))
+def test_lower_bound_of_aurc_on_real_predictions(real, name):
+    check_area(*real, name)
+
+
+@pytest.mark.parametrize("estimator", ["mean", "harmonic", "population"])
+@given(problem=problems(), data=st.data())
+def test_best_confidence_ranks_by_the_loss(estimator, problem, data):
+    """Of right and wrong too, however the area is estimated but by trapezoids."""
+    codes, proba = problem
+    assume(0 < error_rate(codes, proba) < 1)
+    levels = hnp.arrays(int, len(codes), elements=st.integers(0, 5))
+    options = {"estimator": estimator, "labels": range(proba.shape[1])}
+    value, lowest = (
+        aurc_loss(codes, proba, confidence=confidence, **options)
+        for confidence in (data.draw(levels), is_hit(codes, proba))
+    )
+    assert value >= lowest - ROUNDING
+
+
+def test_trapezoids_favour_ties():
+    """Why "trapezoid" is not the default: two losses are tied to be lower."""
+    proba = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]
+    best, tied = (
+        aurc_loss([0, 1, 1], proba, estimator="trapezoid", confidence=confidence)
+        for confidence in ([3, 2, 1], [3, 1, 1])
+    )
+    assert tied == pytest.approx(2 / 9)
+    assert best == pytest.approx(5 / 18)
