@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CalibratedClassifier": "sklearn_calib.estimators",
     "NeuralClassifier": "sklearn_calib.estimators",
+    "SelectiveClassifier": "sklearn_calib.estimators",
     "TemperatureScaling": "sklearn_calib.calibrators",
     **{
         room: f"sklearn_calib.{room}"
@@ -32,6 +33,7 @@ _HOMES = {
 __all__ = [
     "CalibratedClassifier",
     "NeuralClassifier",
+    "SelectiveClassifier",
     "TemperatureScaling",
     "__version__",
     "calibrators",

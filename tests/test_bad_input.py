@@ -139,6 +139,18 @@ PARAMETERS = {
     "strategy": (
         _measure("expected_calibration_error", strategy="width"), ValueError, "strateg",
     ),
+    "epsilon": (
+        _fit(loss="regularized_aurc", loss__epsilon=0), ValueError, "epsilon must be",
+    ),
+    "lambd above one": (
+        _fit(loss="regularized_aurc", loss__lambd=2), ValueError, "lambd must be",
+    ),
+    "confidence": (
+        _measure("aurc_loss", confidence="mps"), ValueError, "Did you mean 'msp'",
+    ),
+    "coverage": (
+        _measure("risk_at_coverage", coverage=0), ValueError, "coverage",
+    ),
     "scorer": (lambda: m.get_scorer("neg_ecce"), ValueError, "Did you mean 'neg_ece'"),
 }  # fmt: skip
 
@@ -153,10 +165,12 @@ PROBABILITIES = {
 }
 
 METRICS = [
+    "augrc_loss",
     "aurc_loss",
     "classwise_calibration_error",
     "excess_aurc_loss",
     "expected_calibration_error",
+    "failure_auroc_score",
     "maximum_calibration_error",
     "risk_coverage_curve",
     "ece_interval",

@@ -89,4 +89,12 @@ def show_bars_or_lines(display):
         bar.set_visible(not several)
     handles = lines if several else [display.bars_, display.gaps_]
     labels = [line.get_label() for line in lines] + ["Gap"] * (not several)
-    display.ax_.legend(handles, labels, loc="upper left", fontsize="small")
+    # Bars may fill the axes up to the top; lines leave the upper left corner free.
+    above = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0, 1),
+        "ncols": 2,
+        "frameon": False,
+    }
+    place = {"loc": "upper left"} if several else above
+    display.ax_.legend(handles, labels, fontsize="small", **place)

@@ -100,12 +100,12 @@ class NeuralClassifier(SkorchClassifier):
         skorch's own way to hold out validation data, in place of
         `validation_fraction`.
 
-    dataset : class, default=skorch.dataset.Dataset
-        Holds X and y.
-
     iterator_train, iterator_valid : callable, default=iterate_batches
         Make batches out of a dataset. The training batches are shuffled unless
         `iterator_train__shuffle=False`.
+
+    dataset : class, default=skorch.dataset.Dataset
+        Holds X and y.
 
     warm_start : bool, default=False
         Let `fit` go on from the weights of the previous call.

@@ -344,7 +344,7 @@ def test_bad_from_logits_is_refused(calibrator, from_logits):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, 1, 3], r"only labels that have a column, got also \[2\]"),
+        ([0, 1, 3], r"only the labels \[0, 1, 3\], got also \[2\]"),
         ([0, 1, 2, 3], "labels must hold 3 distinct labels"),
         ([0, 1, 1], "labels must hold 3 distinct labels"),
     ],

@@ -252,7 +252,7 @@ def test_bad_probabilities_of_the_positive_class(metric, value):
     ("y_true", "options", "message"),
     [
         ([0, 1, 0], {}, "one label for each row of y_proba, got 3 labels and 2 rows"),
-        ([0, 7], {"labels": [0, 1]}, r"only labels that have a column, got also \[7\]"),
+        ([0, 7], {"labels": [0, 1]}, r"only the labels \[0, 1\], got also \[7\]"),
         ([0, 1], {"labels": [0, 1, 2]}, "labels must hold 2 distinct labels"),
         ([0.0, np.nan], {}, "y_true must hold no missing values"),
         ([0, 1], {"sample_weight": [1, -1]}, "sample_weight must be non-negative"),
