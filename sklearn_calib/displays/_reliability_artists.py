@@ -94,6 +94,8 @@ def show_bars_or_lines(display):
         "loc": "lower left",
         "bbox_to_anchor": (0, 1),
         "ncols": 2,
+        "columnspacing": 1,
+        "handlelength": 1.5,
         "frameon": False,
     }
     place = {"loc": "upper left"} if several else above
