@@ -6,7 +6,7 @@ def predictions_of(estimator, X, name):
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             "estimator must be a classifier with predict_proba, got "
-            f"{estimator!r}. Calibrate it, as scikit-learn's CalibratedClassifierCV does."
+            f"{estimator!r}. Calibrate it by scikit-learn's CalibratedClassifierCV."
         )
     return {
         "y_proba": estimator.predict_proba(X),
