@@ -105,7 +105,7 @@ def test_range_of_the_weights():
             torch.zeros(128, 2, dtype=torch.float64),
             torch.zeros(128).long(),
             lambd=1.0,
-            confidence=lambda logits: confidence,  # noqa: ARG005
+            confidence=lambda _: confidence,
             reduction="none",
             **params,
         )
