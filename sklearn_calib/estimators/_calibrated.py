@@ -5,15 +5,14 @@ import os
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import assert_all_finite, column_or_1d, indexable
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.validation import StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
-from sklearn_calib.estimators._folds import fit_and_predict, make_splits
+from sklearn_calib.estimators._folds import check_labels, fit_and_predict, make_splits
 from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
@@ -168,10 +167,10 @@ class CalibratedClassifier(
         """
         self._validate_params()
         _check_calibrator(self.calibrator)
-        X, y = indexable(X, _check_labels(y))
+        y, self.classes_ = check_labels(y, self.estimator)
+        X, y = indexable(X, y)
         sample_weight = check_sample_weight(sample_weight, X)
         fit_params, split_params = self._route(sample_weight, fit_params)
-        self.classes_ = _class_labels(self.estimator, y)
         splits, refit = self._plan(X, y, split_params)
         classifiers, scores, from_logits = self._cached(fit_and_predict)(
             self.estimator, X, y, splits, refit, fit_params, self._response_method()
@@ -288,24 +287,3 @@ def _check_calibrator(calibrator):
         "calibrator must be None or an instance with fit and predict_proba, got "
         f"{calibrator!r}. Pass an object such as TemperatureScaling()."
     )
-
-
-def _check_labels(y):
-    """Return y as a 1-d array of labels."""
-    y = column_or_1d(y, warn=True)
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    return y
-
-
-def _class_labels(estimator, y):
-    """Return the sorted labels, of a frozen classifier those that it knows."""
-    if isinstance(estimator, FrozenEstimator):
-        return np.asarray(estimator.classes_)
-    labels = np.unique(y)
-    if len(labels) < 2:
-        raise ValueError(
-            f"y must hold at least two classes, got one class: {labels.tolist()}. "
-            "Add samples of another class."
-        )
-    return labels

@@ -1,10 +1,29 @@
-"""Training and test parts: what a classifier says about data it has not seen."""
+"""Labels and folds: what a classifier says about data it has not seen."""
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 
 from sklearn_calib.estimators._responses import predict_scores, uses_logits
+
+
+def check_labels(y, estimator):
+    """Return y as a 1-d array and its labels, of a frozen classifier those it knows."""
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    if isinstance(estimator, FrozenEstimator):
+        return y, np.asarray(estimator.classes_)
+    labels = np.unique(y)
+    if len(labels) < 2:
+        raise ValueError(
+            f"y must hold at least two classes, got one class: {labels.tolist()}. "
+            "Add samples of another class."
+        )
+    return y, labels
 
 
 def make_splits(cv, X, y, classes, **params):

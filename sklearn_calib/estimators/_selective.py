@@ -17,8 +17,7 @@ from sklearn_calib.estimators._abstention import (
     threshold_for_coverage,
     threshold_for_risk,
 )
-from sklearn_calib.estimators._calibrated import _check_labels, _class_labels
-from sklearn_calib.estimators._folds import fit_and_predict, make_splits
+from sklearn_calib.estimators._folds import check_labels, fit_and_predict, make_splits
 from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
@@ -200,9 +199,9 @@ class SelectiveClassifier(
         """
         self._validate_params()
         self._check_parameters()
-        X, y = indexable(X, _check_labels(y))
+        y, self.classes_ = check_labels(y, self.estimator)
+        X, y = indexable(X, y)
         sample_weight = check_sample_weight(sample_weight, X)
-        self.classes_ = _class_labels(self.estimator, y)
         self.abstain_label_ = resolve_abstain_label(self.abstain_label, self.classes_)
         fit_params, split_params = self._route(sample_weight, fit_params)
         scores, rows = self._held_out(X, y, fit_params, split_params)
