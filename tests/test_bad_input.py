@@ -118,6 +118,11 @@ PARAMETERS = {
     ),
     "dtype": (_fit(dtype="float16"), ValueError, "'dtype' parameter"),
     "fraction": (_fit(validation_fraction=1.5), ValueError, "'validation_fraction'"),
+    "refit": (_fit(refit="yes"), ValueError, "The 'refit' parameter"),
+    "callback": (
+        _fit(callbacks__update_los__update_every=2), ValueError,
+        "callbacks__update_los__update_every must .* Did you mean 'update_loss'",
+    ),
     "fraction too small": (
         _fit(early_stopping=True), ValueError, "validation_fraction=0.1 must leave",
     ),

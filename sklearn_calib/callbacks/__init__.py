@@ -1,5 +1,6 @@
-"""skorch callbacks: what is watched on the validation share while a network trains."""
+"""skorch callbacks: what a loss learns, and what is watched, while a network trains."""
 
+from sklearn_calib.callbacks._update_loss import UpdateLoss
 from sklearn_calib.callbacks._validation_scores import valid_ece, valid_log_loss
 
-__all__ = ["valid_ece", "valid_log_loss"]
+__all__ = ["UpdateLoss", "valid_ece", "valid_log_loss"]

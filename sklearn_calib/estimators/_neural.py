@@ -1,37 +1,24 @@
 """`NeuralClassifier`: skorch's classifier with a loss to choose and to search."""
 
-import inspect
-
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
 from skorch.utils import is_dataset
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.validation import check_sample_weight, encode_labels
 from sklearn_calib.callbacks._validation_scores import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
+from sklearn_calib.estimators._fit import FitMixin
 from sklearn_calib.estimators._parameters import (
     CONSTRAINTS,
     REFUSED,
-    check_known,
     check_not_refused,
 )
 from sklearn_calib.estimators._skorch import SkorchClassifier
-from sklearn_calib.estimators._training import (
-    Training,
-    check_representable,
-    check_two_classes,
-    draw_seed,
-    drop_zeros,
-    seeded_torch,
-    warn_if_diverged,
-)
 
 
-class NeuralClassifier(SkorchClassifier):
+class NeuralClassifier(FitMixin, SkorchClassifier):
     """Neural classifier that is trained with a calibration loss.
 
     A :class:`skorch.NeuralNetClassifier` in which the loss is a parameter like any
@@ -79,6 +66,11 @@ class NeuralClassifier(SkorchClassifier):
 
     n_iter_no_change : int, default=10
         Epochs without improvement before early stopping.
+
+    refit : bool, default=False
+        Train once more, on all of the data, if a share of them was held out: for as
+        many epochs as gave the weights that were kept, and with a loss that learns
+        starting each epoch in the state in which it started that epoch before.
 
     random_state : int, RandomState instance or None, default=None
         Controls the initial weights, the order of the samples, dropout and the
@@ -146,7 +138,11 @@ class NeuralClassifier(SkorchClassifier):
 
     history_ : skorch.history.History
         For each epoch `train_loss` and, with validation data, `valid_loss`,
-        `valid_acc`, `valid_log_loss` and `valid_ece`.
+        `valid_acc`, `valid_log_loss` and `valid_ece`; and what a loss that learns has
+        learned, such as the `gamma` of each bin.
+
+    validation_history_ : skorch.history.History
+        The history of the run with a held-out share, where `refit` made another.
 
     Examples
     --------
@@ -175,6 +171,7 @@ class NeuralClassifier(SkorchClassifier):
         validation_fraction=None,
         early_stopping=False,
         n_iter_no_change=10,
+        refit=False,
         random_state=None,
         dtype="float32",
         device="cpu",
@@ -214,6 +211,7 @@ class NeuralClassifier(SkorchClassifier):
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
+        self.refit = refit
         self.random_state = random_state
         self.dtype = dtype
         # Not parameters here, or state that the class holds until the first fit.
@@ -314,37 +312,6 @@ class NeuralClassifier(SkorchClassifier):
         return self._train(
             X, y, sample_weight, classes, anew, "partial_fit", fit_params
         )
-
-    def _train(self, X, y, sample_weight, classes, anew, method, fit_params):
-        """Check and encode the data, then let skorch train on them."""
-        known = inspect.signature(NeuralClassifier).parameters
-        check_known(self._get_param_names(), known)
-        BaseEstimator._validate_params(self)
-        X, y = self._check_data(X, y, reset=anew or self._known_classes is None)
-        classes = np.unique(y) if classes is None else classes
-        check_two_classes(classes)
-        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(sample_weight, X)
-            check_representable(sample_weight, self.dtype)
-            X, codes, sample_weight = drop_zeros(X, codes, sample_weight)
-        if method == "fit":
-            check_two_classes(classes[np.unique(codes)])
-        self.classes_inferred_ = classes
-        self._input_shape = X.shape[1:]
-        seed = draw_seed(self.random_state)
-        self._training = Training(seed, method == "fit", sample_weight)
-        try:
-            with seeded_torch(seed):
-                if anew:
-                    self.initialize()
-                else:
-                    self._initialize_callbacks()
-                super().partial_fit(X, codes, _routing_method=method, **fit_params)
-        finally:
-            self._training = self._batch_weight = None
-        warn_if_diverged(self.history)
-        return self
 
     def predict_proba(self, X):
         """Predict probabilities: the softmax of the logits, in float64.

@@ -1,5 +1,6 @@
 """Names and ranges of the parameters of `NeuralClassifier`."""
 
+import inspect
 from numbers import Integral, Real
 
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
@@ -11,6 +12,7 @@ CONSTRAINTS = {
     "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
     "early_stopping": ["boolean"],
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "refit": ["boolean"],
     "random_state": ["random_state"],
     "dtype": [StrOptions({"float32", "float64"})],
     "train_split": [callable, None],
@@ -36,11 +38,14 @@ def check_not_refused(names):
             )
 
 
-def check_known(names, known):
+def check_known(estimator, names):
     """Raise TypeError for misspelt names, which a constructor with **kwargs takes."""
+    classes = [each for each in type(estimator).mro() if "__init__" in vars(each)]
+    known = {name for each in classes for name in inspect.signature(each).parameters}
+    known -= {*REFUSED, "args", "kwargs"}
     for name in names:
         if "__" not in name and name not in known:
             raise TypeError(
-                f"{name!r} is no parameter of NeuralClassifier."
-                f"{did_you_mean(name, known)} Its parameters: {list(known)}."
+                f"{name!r} is no parameter of {type(estimator).__name__}."
+                f"{did_you_mean(name, known)} Its parameters: {sorted(known)}."
             )

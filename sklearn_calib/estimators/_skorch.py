@@ -13,8 +13,8 @@ from skorch.callbacks import EarlyStopping, EpochScoring
 from skorch.dataset import Dataset
 from skorch.utils import noop, to_numpy, to_tensor
 
-from sklearn_calib._core.validation import encode_labels
-from sklearn_calib.callbacks import valid_ece, valid_log_loss
+from sklearn_calib._core.validation import did_you_mean, encode_labels
+from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
 from sklearn_calib.estimators._training import epoch_seed, validation_split
@@ -145,7 +145,7 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         *callbacks, print_log = super()._default_callbacks
         for score in (valid_log_loss, valid_ece):
             callbacks.append((score.__name__, EpochScoring(score, name=score.__name__)))
-        return [*callbacks, print_log]
+        return [*callbacks, ("update_loss", UpdateLoss()), print_log]
 
     def get_default_callbacks(self):
         """Return the default callbacks; the log only where it is printed."""
@@ -155,7 +155,9 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
 
     def _yield_callbacks(self):
         yield from super()._yield_callbacks()
-        if self.early_stopping:  # last: it ends the epoch for the callbacks after it
+        holds_out = self._training is None or self._training.hold_out
+        # Last, because it ends the epoch for the callbacks after it.
+        if self.early_stopping and holds_out:
             stopping = EarlyStopping(
                 "valid_log_loss",
                 patience=self.n_iter_no_change,
@@ -163,6 +165,21 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
                 load_best=True,
             )
             yield "early_stopping", stopping, True
+
+    def initialize_callbacks(self):
+        """Build the callbacks, and refuse parameters of one that is not there."""
+        super().initialize_callbacks()
+        # These two come and go with verbose and early_stopping.
+        names = {"early_stopping", "print_log", *dict(self._uniquely_named_callbacks())}
+        for param in self.get_params_for("callbacks"):
+            name = param.split("__")[0]
+            if name not in names:
+                raise ValueError(
+                    f"callbacks__{param} must name a callback that there is, got "
+                    f"{name!r}.{did_you_mean(name, names)} The callbacks: "
+                    f"{sorted(names)}."
+                )
+        return self
 
     def get_split_datasets(self, X, y=None, **split_params):
         """Return the training data and the validation share, None without one."""
@@ -172,9 +189,23 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
             check_takes_weights(self.criterion_)
         split = self._get_split(y) if self._training.hold_out else None
         if split is None:
-            return dataset, None
-        train, valid = split(dataset, y, **split_params)
+            train, valid = dataset, None
+        else:
+            train, valid = split(dataset, y, **split_params)
+        self._check_can_learn(valid)
         return train, self._encode(valid)
+
+    def _check_can_learn(self, valid):
+        """Raise ValueError if the loss learns and there is nothing to learn from."""
+        if valid is None and self._learns() and not self._training.loss_states:
+            raise ValueError(
+                f"loss {type(self.criterion_).__name__} must have validation data to "
+                "learn from, got none. Call fit, not partial_fit, and let "
+                "validation_fraction or train_split hold some out."
+            )
+
+    def _learns(self):
+        return hasattr(self.criterion_, "update")
 
     def _get_split(self, y):
         fraction = self.validation_fraction
@@ -194,7 +225,7 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
     def _watches_validation(self):
         """Tell whether the loss, early stopping or a callback needs validation data."""
         monitors = [getattr(each, "monitor", None) for _, each in self.callbacks_]
-        return hasattr(self.criterion_, "update") or any(
+        return self._learns() or any(
             isinstance(name, str) and name.startswith("valid") for name in monitors
         )
 
@@ -227,6 +258,18 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         super().on_epoch_begin(net, **kwargs)
         if self._training.seed is not None:
             torch.manual_seed(epoch_seed(self._training.seed, len(self.history)))
+        if self._learns():
+            self._keep_loss_state(len(self.history) - 1)
+        if hasattr(self.criterion_, "reset"):
+            self.criterion_.reset()
+
+    def _keep_loss_state(self, epoch):
+        """Keep the state of the loss, or return to the one of the run before."""
+        states = self._training.loss_states
+        if self._training.hold_out:
+            states.append(deepcopy(self.criterion_.state_dict()))
+        else:
+            self.criterion_.load_state_dict(states[epoch])
 
     def on_batch_begin(self, net, batch=None, training=False, **kwargs):
         """Keep the weights of the batch for its loss."""

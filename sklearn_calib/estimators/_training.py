@@ -23,6 +23,9 @@ class Training:
     seed: int | None
     hold_out: bool
     sample_weight: np.ndarray | None
+    # The states in which the loss starts the epochs: of a run that holds out data they
+    # are kept, and the run on all of the data returns to them.
+    loss_states: list
 
 
 def draw_seed(random_state):

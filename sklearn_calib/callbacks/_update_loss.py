@@ -1,0 +1,127 @@
+"""The moments at which a loss learns from the validation share."""
+
+from collections.abc import Mapping
+from numbers import Integral
+
+import numpy as np
+from skorch.callbacks import Callback
+from skorch.utils import to_numpy
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib.callbacks._validation_scores import concatenate_logits
+
+
+class UpdateLoss(Callback):
+    """Let a loss such as AdaFocal learn from the validation share.
+
+    One of the default callbacks of `NeuralClassifier`, where it is called
+    `update_loss`. A loss that has a method `update` gets the labels and the
+    probabilities of the validation share, and what it returns is recorded in the
+    history of the epoch. With other losses nothing happens.
+
+    Parameters
+    ----------
+    update_every : "epoch", int or dict, default="epoch"
+        When the loss learns: after each epoch, from the predictions that skorch has
+        just made; or after as many batches, counted over all epochs, each time from
+        predictions of their own. A dict is a schedule: it maps an epoch, counted from
+        1, to what holds from there on, as in ``{1: "epoch", 26: 100, 41: 1}``.
+
+    See Also
+    --------
+    sklearn_calib.losses.AdaFocalLoss : A loss that learns.
+
+    Notes
+    -----
+    More frequent updates follow the network more closely and cost one pass over the
+    validation share each; appendix I and figure 53 of [1]_ compare them.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
+       focal loss. NeurIPS.
+
+    Examples
+    --------
+    >>> from sklearn_calib import NeuralClassifier
+    >>> net = NeuralClassifier(loss="adafocal", callbacks__update_loss__update_every=50)
+    """
+
+    def __init__(self, update_every="epoch"):
+        self.update_every = update_every
+
+    def on_train_begin(self, *args, **kwargs):
+        """Check `update_every`."""
+        _check_update_every(self.update_every)
+
+    def on_epoch_begin(self, net, dataset_valid=None, **kwargs):
+        """Find out whether and when there is something to learn in this epoch."""
+        learns = hasattr(net.criterion_, "update")
+        self.dataset_valid_ = dataset_valid if learns else None
+        self.period_ = _period(self.update_every, len(net.history))
+        self.is_due_ = False
+        self.outputs_ = []
+        if isinstance(self.period_, int):
+            earlier = (row.get("train_batch_count", 0) for row in net.history[:-1])
+            self.n_batches_ = sum(earlier)
+
+    def on_batch_begin(self, net, training=False, **kwargs):
+        """Update before a batch to train on, if it is time."""
+        if training and self.is_due_:
+            batches = net.get_iterator(self.dataset_valid_, training=False)
+            outputs = [(net.evaluation_step(batch), batch) for batch in batches]
+            self._update(net, outputs)
+
+    def on_batch_end(self, *args, batch=None, training=False, y_pred=None, **kwargs):
+        """Count the batches to train on, and keep the outputs of the others."""
+        if self.dataset_valid_ is None:
+            return
+        if not training:
+            self.outputs_.append((y_pred, batch))
+        elif isinstance(self.period_, int):
+            self.n_batches_ += 1
+            self.is_due_ = self.n_batches_ % self.period_ == 0
+
+    def on_epoch_end(self, net, **kwargs):
+        """Update from the outputs of the validation pass, if it is time."""
+        if self.outputs_ and (self.period_ == "epoch" or self.is_due_):
+            self._update(net, self.outputs_)
+        self.outputs_ = []
+
+    def _update(self, net, outputs):
+        """Let the loss learn, and record what it has learned."""
+        proba = softmax(concatenate_logits(output for output, _ in outputs))
+        y_true = np.concatenate([to_numpy(batch[1]) for _, batch in outputs])
+        weights = [getattr(batch, "sample_weight", None) for _, batch in outputs]
+        weighted = {}
+        if weights[0] is not None:
+            weighted["sample_weight"] = np.concatenate([to_numpy(w) for w in weights])
+        learned = net.criterion_.update(y_true, proba, **weighted)
+        for name, values in (learned or {}).items():
+            net.history.record(name, values)
+        self.is_due_ = False
+
+
+def _period(update_every, epoch):
+    """Return what holds in an epoch, counted from 1."""
+    if not isinstance(update_every, Mapping):
+        return update_every
+    started = [first for first in update_every if first <= epoch]
+    return update_every[max(started)] if started else "epoch"
+
+
+def _check_update_every(update_every):
+    """Raise ValueError unless `update_every` is a period or a schedule of periods."""
+    schedule = update_every if isinstance(update_every, Mapping) else {1: update_every}
+    for first, period in schedule.items():
+        if not (_is_count(first) and (period == "epoch" or _is_count(period))):
+            raise ValueError(
+                "update_every must be 'epoch', a number of batches of at least 1, or a "
+                f"dict from epochs to either, got {update_every!r}. The default is "
+                "'epoch'."
+            )
+
+
+def _is_count(value):
+    """Tell whether a value is an integer of at least 1."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1

@@ -1,0 +1,137 @@
+"""When and from what a loss learns while a network trains."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_classification
+from skorch.callbacks import Callback
+
+from sklearn_calib import NeuralClassifier
+from sklearn_calib.callbacks import UpdateLoss
+from sklearn_calib.estimators._training import draw_seed, validation_split
+from sklearn_calib.losses import CrossEntropyLoss
+
+# 200 samples to train on and 100 to validate on: 4 batches an epoch.
+X, y = make_classification(n_samples=300, n_informative=5, n_classes=3, random_state=0)
+LABELS = np.array(["ant", "bee", "cow"])[y]
+
+
+class Learner(CrossEntropyLoss):
+    """Cross-entropy that records what it is given, and how often it starts anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.n_resets = [], 0
+
+    def update(self, y_true, y_proba, sample_weight=None):
+        self.seen.append((y_true, y_proba, sample_weight))
+        return {"n_updates": [float(len(self.seen))]}
+
+    def reset(self):
+        self.n_resets += 1
+
+
+class ForwardPasses(Callback):
+    """Count the passes of batches through the network, and predict after each epoch."""
+
+    def on_train_begin(self, net, **kwargs):
+        self.n_rows, self.proba = 0, []
+        net.module_.register_forward_hook(lambda *args: self.count(args[-1]))
+
+    def count(self, outputs):
+        self.n_rows += len(outputs)
+
+    def on_epoch_end(self, net, dataset_valid=None, **kwargs):
+        n_rows = self.n_rows
+        self.proba.append(net.predict_proba(dataset_valid))
+        self.n_rows = n_rows
+
+
+def fit(update_every="epoch", *, max_epochs=3, sample_weight=None, **params):
+    net = NeuralClassifier(
+        loss=Learner,
+        max_epochs=max_epochs,
+        batch_size=50,
+        validation_fraction=1 / 3,
+        random_state=0,
+        callbacks__update_loss__update_every=update_every,
+        **params,
+    )
+    return net.fit(X, LABELS, sample_weight=sample_weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_gets_the_validation_share(weighted):
+    weight = np.random.default_rng(0).uniform(0.5, 2, 300) if weighted else None
+    passes = ForwardPasses()
+    net = fit(sample_weight=weight, callbacks=[passes])
+    shares = [valid_share(net) for _ in range(3)]
+    for (codes, proba, seen), share, expected in zip(
+        net.criterion_.seen, shares, passes.proba, strict=True
+    ):
+        np.testing.assert_array_equal(codes, y[share])
+        np.testing.assert_allclose(proba, expected, rtol=1e-6)
+        if weighted:
+            np.testing.assert_array_equal(seen, weight[share])
+        else:
+            assert seen is None
+
+
+def valid_share(net):
+    """Return the rows that were held out, which the seed decides."""
+    split = validation_split(1 / 3, y, draw_seed(net.random_state))
+    return split(torch.utils.data.TensorDataset(torch.arange(300)), y)[1].indices
+
+
+def test_an_update_an_epoch_needs_no_pass_of_its_own():
+    passes = ForwardPasses()
+    fit(callbacks=[passes])
+    assert passes.n_rows == 3 * 300
+
+
+def test_updates_between_batches_make_a_pass_each():
+    """Four batches an epoch: the last one of an epoch is followed by skorch's pass."""
+    passes = ForwardPasses()
+    net = fit(2, callbacks=[passes])
+    assert len(net.criterion_.seen) == 6
+    assert passes.n_rows == 3 * 300 + 3 * 100
+
+
+def test_batches_are_counted_over_epochs():
+    net = fit(6)
+    assert len(net.criterion_.seen) == 2
+    assert net.history_[:, "n_updates"] == [[1.0], [2.0]]
+    assert "n_updates" not in net.history_[0]
+
+
+def test_schedule():
+    net = fit({1: 2, 2: "epoch", 3: 1})
+    assert net.history_[:, "n_updates"] == [[2.0], [3.0], [7.0]]
+
+
+def test_before_a_schedule_begins_an_update_follows_each_epoch():
+    assert fit({3: 2}).history_[:, "n_updates"] == [[1.0], [2.0], [4.0]]
+
+
+def test_updates_between_batches_change_nothing_else():
+    """A loss that learns nothing trains the same network, dropout included."""
+    proba = [fit(every, module__dropout=0.5).predict_proba(X) for every in ("epoch", 1)]
+    np.testing.assert_array_equal(*proba)
+
+
+def test_a_loss_with_reset_starts_each_epoch_anew():
+    assert fit().criterion_.n_resets == 3
+
+
+@pytest.mark.parametrize(
+    "update_every", [0, -1, 1.5, True, "batch", None, {0: 1}, {"a": 1}, {1: 0}]
+)
+def test_bad_update_every(update_every):
+    with pytest.raises(ValueError, match="update_every must be 'epoch', a number of"):
+        fit(update_every)
+
+
+def test_a_loss_that_does_not_learn_is_left_alone():
+    net = NeuralClassifier(max_epochs=1, validation_fraction=0.2).fit(X, y)
+    assert "update_loss" in dict(net.callbacks_)
+    assert isinstance(dict(net.callbacks_)["update_loss"], UpdateLoss)

@@ -1,0 +1,94 @@
+"""A second run on all of the data, after one with a validation share."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_classification
+from skorch.callbacks import Callback
+
+from sklearn_calib import NeuralClassifier
+from sklearn_calib.losses import CrossEntropyLoss
+
+X, y = make_classification(n_samples=300, n_informative=5, n_classes=3, random_state=0)
+
+
+class Counter(CrossEntropyLoss):
+    """Cross-entropy with a state: how often it was updated."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def update(self, *args, **kwargs):
+        self.count += 1
+
+
+class Watch(Callback):
+    """Record the state of the loss and the number of samples of each epoch."""
+
+    def on_train_begin(self, *args, **kwargs):
+        self.epochs = []
+
+    def on_epoch_begin(self, net, dataset_train=None, **kwargs):
+        self.epochs.append((net.criterion_.count.item(), len(dataset_train)))
+
+
+def make_net(**params):
+    return NeuralClassifier(random_state=0, refit=True, max_epochs=4).set_params(
+        **params
+    )
+
+
+def test_the_second_run_has_all_data_and_the_states_of_the_first():
+    net = make_net(loss=Counter, callbacks=[Watch()]).fit(X, y)
+    assert dict(net.callbacks_)["Watch"].epochs == [(epoch, 300) for epoch in range(4)]
+    assert len(net.validation_history_[:, "valid_log_loss"]) == 4
+    assert "valid_log_loss" not in net.history_[-1]
+
+
+def test_without_a_state_it_is_a_run_without_validation_data():
+    net = make_net(validation_fraction=0.2).fit(X, y)
+    plain = NeuralClassifier(random_state=0, max_epochs=4).fit(X, y)
+    np.testing.assert_array_equal(net.predict_proba(X), plain.predict_proba(X))
+
+
+def test_nothing_held_out_nothing_to_repeat():
+    net = make_net().fit(X, y)
+    assert not hasattr(net, "validation_history_")
+    assert len(net.history_) == 4
+
+
+def test_a_later_fit_forgets_the_validation_history():
+    net = make_net(validation_fraction=0.2).fit(X, y)
+    net.set_params(refit=False).fit(X, y)
+    assert not hasattr(net, "validation_history_")
+
+
+def test_early_stopping_gives_the_number_of_epochs():
+    net = make_net(
+        early_stopping=True,
+        n_iter_no_change=3,
+        lr=0.02,
+        max_epochs=100,
+        validation_fraction=0.3,
+    ).fit(X, y)
+    losses = net.validation_history_[:, "valid_log_loss"]
+    assert len(losses) < 100
+    assert len(net.history_) == np.argmin(losses) + 1
+
+
+def test_weights_and_settings_hold_in_both_runs():
+    weight = np.arange(300) % 3
+    net = make_net(loss=Counter).fit(X, y, sample_weight=weight)
+    assert net.history_[-1, "batches", :, "train_batch_size"] == [128, 72]
+
+
+def test_warm_start_has_no_start_to_go_back_to():
+    with pytest.raises(ValueError, match="refit must be False with warm_start"):
+        make_net(warm_start=True).fit(X, y)
+
+
+def test_partial_fit_cannot_learn():
+    net = NeuralClassifier(loss=Counter)
+    with pytest.raises(ValueError, match="Counter must have validation data to learn"):
+        net.partial_fit(X, y, classes=[0, 1, 2])
