@@ -69,6 +69,17 @@ def bin_sums(confidence, hit, *, n_bins=15, strategy="uniform", sample_weight=No
     return BinSums(np.concatenate(([0.0], edges, [1.0])), *sums)
 
 
+def occupied_bins(sums):
+    """Return the `BinSums` without the empty bins, which their neighbours take over.
+
+    The edges still reach from 0 to 1, and each bin's upper edge is that of its samples.
+    """
+    occupied = sums.weight > 0
+    inner = sums.edges[1:][occupied][:-1]
+    edges = np.concatenate((sums.edges[:1], inner, sums.edges[-1:]))
+    return BinSums(edges, *(values[occupied] for values in sums[1:]))
+
+
 def binned_calibration_error(
     confidence, hit, *, n_bins=15, strategy="uniform", norm="l1", sample_weight=None
 ):

@@ -1,12 +1,21 @@
 """The loss as a parameter of an estimator: a name, a class or an instance."""
 
 import inspect
-from copy import deepcopy
 
-from torch import nn
+from sklearn_calib.losses._parameters import (
+    add_prefix,
+    all_params,
+    build_loss,
+    check_params,
+    remove_prefix,
+    replace_params,
+)
 
-from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses import CalibrationLoss, get_loss, get_loss_names
+PREFIX = "loss__"
+HINT = (
+    " A search over losses with different parameters is a list of grids, one for each "
+    "set of parameters."
+)
 
 
 class LossParamsMixin:
@@ -18,8 +27,8 @@ class LossParamsMixin:
         Parameters
         ----------
         deep : bool, default=True
-            Include the parameters of the current loss, with its defaults, and those
-            of the callbacks.
+            Include the parameters of the current loss and of its base, with their
+            defaults, and those of the callbacks.
 
         Returns
         -------
@@ -27,10 +36,16 @@ class LossParamsMixin:
             Parameter names mapped to their values.
         """
         params = super().get_params(deep=deep)
-        if deep:
-            params.update(_prefixed(_loss_defaults(self.loss)))
-            params.update(_prefixed(self.get_params_for("loss")))
-        return params
+        if not deep:
+            return params
+        # Of an instance scikit-learn lists what it was made with, changed or not.
+        others = {k: v for k, v in params.items() if not k.startswith(PREFIX)}
+        return {**others, **self._get_loss_params()}
+
+    def _get_loss_params(self):
+        """Return the loss and its parameters, with its defaults."""
+        params = all_params(self.loss, self.get_params_for("loss"))
+        return {"loss": self.loss, **add_prefix(PREFIX, params)}
 
     def set_params(self, **params):
         """Set parameters of this estimator, its loss, module or callbacks.
@@ -39,7 +54,7 @@ class LossParamsMixin:
         ----------
         **params : dict
             A new `loss` drops the `loss__...` values that were set for another one
-            and are not given here.
+            and are not given here, and a new `loss__base` the `loss__base__...`.
 
         Returns
         -------
@@ -51,39 +66,30 @@ class LossParamsMixin:
         ValueError
             If a `loss__...` is no parameter of the loss.
         """
-        loss = params.pop("loss", self.loss)
-        values = {k: params.pop(k) for k in list(params) if k.startswith("loss__")}
-        if _is_known(loss):
-            _check_names(loss, [name.removeprefix("loss__") for name in values])
-        if loss is not self.loss and not (_are_names(loss, self.loss)):
-            for name in self.get_params_for("loss"):
-                del vars(self)[f"loss__{name}"]
-        changed = loss is not self.loss or values
-        self.loss = loss
-        vars(self).update(values)
+        new = {k: params.pop(k) for k in list(params) if k.partition("__")[0] == "loss"}
+        if new:
+            self._set_loss_params(new)
         super().set_params(**params)
-        if changed and self.initialized_:
+        if self.initialized_ and new:
             self._initialize_criterion(reason="Re-initializing criterion.")
         return self
 
+    def _set_loss_params(self, new):
+        """Set the loss and its parameters, all or none of them."""
+        after = replace_params(self._get_loss_params(), new)
+        stored = add_prefix(PREFIX, self.get_params_for("loss"))
+        given = {k: v for k, v in after.items() if k in stored or k in new}
+        given = remove_prefix(PREFIX, given)
+        check_params(after["loss"], given, prefix=PREFIX, hint=HINT)
+        for name in stored.keys() - after.keys():
+            del vars(self)[name]
+        vars(self).update(new)
+
     def initialize_criterion(self):
         """Build the loss, anew for each fit."""
-        self.criterion_ = build_loss(self.loss, self.get_params_for("loss"))
+        params = self.get_params_for("loss")
+        self.criterion_ = build_loss(self.loss, params, prefix=PREFIX, hint=HINT)
         return self
-
-
-def build_loss(loss, params):
-    """Return a new instance of a loss, with `params` in place of its own values."""
-    build = get_loss(loss) if isinstance(loss, str) else loss
-    if not _is_known(build):
-        raise TypeError(
-            "loss must be a name, a class or an instance of torch.nn.Module, got "
-            f"{loss!r}. The names: {get_loss_names()}."
-        )
-    _check_names(loss, params)
-    if isinstance(build, CalibrationLoss):
-        return type(build)(**{**build.get_params(deep=False), **params})
-    return build(**params) if isinstance(build, type) else deepcopy(build)
 
 
 def check_takes_weights(criterion):
@@ -94,59 +100,3 @@ def check_takes_weights(criterion):
             "which has no weighted form. Choose a loss whose forward takes "
             "sample_weight, or repeat the samples."
         )
-
-
-def _loss_defaults(loss):
-    """Return the parameters of a loss with their values; none if it is unknown."""
-    if not _is_known(loss):
-        return {}
-    if isinstance(loss, CalibrationLoss):
-        return loss.get_params(deep=False)
-    parameters = _signature(loss).values()
-    return {p.name: p.default for p in parameters if p.default is not p.empty}
-
-
-def _signature(loss):
-    """Return the constructor's parameters of a known loss; of an instance none."""
-    loss = get_loss(loss) if isinstance(loss, str) else loss
-    if isinstance(loss, CalibrationLoss):
-        loss = type(loss)
-    return inspect.signature(loss).parameters if isinstance(loss, type) else {}
-
-
-def _check_names(loss, names):
-    """Raise ValueError for the first name that is no parameter of the loss."""
-    valid = _signature(loss)
-    if any(each.kind is each.VAR_KEYWORD for each in valid.values()):
-        return
-    for name in names:
-        if name not in valid:
-            raise ValueError(
-                f"Loss {_loss_name(loss)} has no parameter {name!r}, got "
-                f"loss__{name}.{did_you_mean(name, valid)} Its parameters: "
-                f"{sorted(valid)}. A search over losses with different parameters is "
-                "a list of grids, one for each set of parameters."
-            )
-
-
-def _loss_name(loss):
-    """Return what a message calls a loss."""
-    if isinstance(loss, str):
-        return repr(loss)
-    return loss.__name__ if isinstance(loss, type) else type(loss).__name__
-
-
-def _is_known(loss):
-    if isinstance(loss, str):
-        return loss in get_loss_names()
-    return isinstance(loss, nn.Module) or (
-        isinstance(loss, type) and issubclass(loss, nn.Module)
-    )
-
-
-def _are_names(loss, other):
-    return isinstance(loss, str) and isinstance(other, str) and loss == other
-
-
-def _prefixed(params):
-    return {f"loss__{name}": value for name, value in params.items()}

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 from skorch import NeuralNetClassifier
-from skorch.callbacks import EarlyStopping, EpochScoring
+from skorch.callbacks import EarlyStopping, EpochScoring, PrintLog
 from skorch.dataset import Dataset
 from skorch.utils import noop, to_numpy, to_tensor
 
@@ -18,6 +18,14 @@ from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
 from sklearn_calib.estimators._training import epoch_seed, validation_split
+
+
+class _PrintNumbers(PrintLog):
+    """skorch's log without the lists of what a loss has learned of each bin."""
+
+    def table(self, row):
+        """Lay out one epoch."""
+        return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
 
 class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
@@ -142,10 +150,11 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
 
     @property
     def _default_callbacks(self):
-        *callbacks, print_log = super()._default_callbacks
+        *callbacks, (print_log, _) = super()._default_callbacks
         for score in (valid_log_loss, valid_ece):
             callbacks.append((score.__name__, EpochScoring(score, name=score.__name__)))
-        return [*callbacks, ("update_loss", UpdateLoss()), print_log]
+        update_loss = ("update_loss", UpdateLoss())
+        return [*callbacks, update_loss, (print_log, _PrintNumbers())]
 
     def get_default_callbacks(self):
         """Return the default callbacks; the log only where it is printed."""

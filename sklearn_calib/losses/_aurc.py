@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from sklearn_calib.losses._base import CalibrationLoss
+from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._regularized_aurc import check_area, regularized_aurc_loss
 
 
@@ -15,6 +15,7 @@ def aurc_loss(
     weights="harmonic",
     reduction="mean",
     sample_weight: Tensor | None = None,
+    **base_params,
 ) -> Tensor:
     """Area under the curve of risk over coverage, AURC. The smaller the better.
 
@@ -45,6 +46,8 @@ def aurc_loss(
     sample_weight : Tensor of shape (N,), default=None
         Non-negative weights: a sample of weight m counts as m equal samples, among the
         ranks too. So the scale of the weights matters.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Returns
     -------
@@ -57,7 +60,7 @@ def aurc_loss(
         If a parameter is unknown, the confidence is not finite or the shapes do not
         match.
     TypeError
-        If the logits are no floating point tensor.
+        If the logits are no floating point tensor, or a keyword is unknown.
 
     See Also
     --------
@@ -92,7 +95,7 @@ def aurc_loss(
         target,
         lambd=1.0,
         confidence=confidence,
-        base=base,
+        base=build_base(base, base_params, aurc_loss),
         ranks="hard",
         weights=weights,
         reduction=reduction,
@@ -100,7 +103,7 @@ def aurc_loss(
     )
 
 
-class AURCLoss(CalibrationLoss):
+class AURCLoss(_ComposedLoss):
     """Area under the curve of risk over coverage, AURC. The smaller the better.
 
     The module of :func:`aurc_loss`, which has the details.
@@ -111,11 +114,13 @@ class AURCLoss(CalibrationLoss):
         What orders the samples: "msp", "margin", "negative_entropy", "negative_gini",
         "l2_norm", "max_logit", or a function of the logits.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample. To search over its parameters, search over instances.
+        The loss of each sample.
     weights : {"harmonic", "log", "sele"}, default="harmonic"
         The estimator; the default is the empirical area.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Examples
     --------
@@ -125,8 +130,6 @@ class AURCLoss(CalibrationLoss):
     tensor(0.6931)
     """
 
-    is_per_sample = False
-
     def __init__(
         self,
         *,
@@ -134,10 +137,11 @@ class AURCLoss(CalibrationLoss):
         base="cross_entropy",
         weights="harmonic",
         reduction="mean",
+        **base_params,
     ):
-        super().__init__(reduction=reduction)
-        check_area(confidence, base, weights)
-        self.confidence, self.base, self.weights = confidence, base, weights
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        check_area(confidence, weights)
+        self.confidence, self.weights = confidence, weights
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
@@ -147,7 +151,7 @@ class AURCLoss(CalibrationLoss):
             logits,
             target,
             confidence=self.confidence,
-            base=self.base,
+            base=self.base_,
             weights=self.weights,
             reduction=self.reduction,
             sample_weight=sample_weight,

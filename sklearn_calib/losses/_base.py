@@ -46,18 +46,19 @@ class CalibrationLoss(nn.Module):
         Parameters
         ----------
         deep : bool, default=True
-            No difference: the parameters of a nested loss are not listed.
+            No difference: there is no base whose parameters could be listed.
 
         Returns
         -------
         params : dict
             Values by name, in the order of the constructor.
         """
-        names = inspect.signature(type(self)).parameters
+        parameters = inspect.signature(type(self)).parameters.values()
+        names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
         return {name: getattr(self, name) for name in names}
 
     def __repr__(self):
-        items = self.get_params().items()
+        items = self.get_params(deep=False).items()
         parameters = ", ".join(f"{name}={value!r}" for name, value in items)
         return f"{type(self).__name__}({parameters})"
 

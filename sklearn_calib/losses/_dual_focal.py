@@ -96,12 +96,12 @@ def dual_focal_loss(
     _check_competitor(competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
-    log_weight = gamma * _log_gap(logits, target, margin, competitor)
+    log_weight = gamma * log_gap(logits, target, margin, competitor)
     values = log_weight.exp() * -F.logsigmoid(margin)
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _log_gap(logits, target, margin, competitor):
+def log_gap(logits, target, margin, competitor):
     """Return log(1 - p_t + q) for each sample."""
     log_rest = F.logsigmoid(-margin)
     if competitor in COMPETITORS:

@@ -1,8 +1,11 @@
 """The losses by name: adding one is a row here."""
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._ada_dual_focal import AdaDualFocalLoss
+from sklearn_calib.losses._adafocal import AdaFocalLoss
 from sklearn_calib.losses._aurc import AURCLoss
 from sklearn_calib.losses._brier import BrierLoss
+from sklearn_calib.losses._calfocal import CalFocalLoss
 from sklearn_calib.losses._cross_entropy import CrossEntropyLoss
 from sklearn_calib.losses._dual_focal import DualFocalLoss
 from sklearn_calib.losses._focal import FocalLoss
@@ -10,10 +13,14 @@ from sklearn_calib.losses._focal_calibration import FocalCalibrationLoss
 from sklearn_calib.losses._inverse_focal import InverseFocalLoss
 from sklearn_calib.losses._regularized_aurc import RegularizedAURCLoss
 from sklearn_calib.losses._sample_dependent_focal import SampleDependentFocalLoss
+from sklearn_calib.losses._selective_aurc import SelectiveAURCLoss
 
 _LOSSES = {
+    "ada_dual_focal": AdaDualFocalLoss,
+    "adafocal": AdaFocalLoss,
     "aurc": AURCLoss,
     "brier": BrierLoss,
+    "calfocal": CalFocalLoss,
     "cross_entropy": CrossEntropyLoss,
     "dual_focal": DualFocalLoss,
     "focal": FocalLoss,
@@ -21,6 +28,7 @@ _LOSSES = {
     "inverse_focal": InverseFocalLoss,
     "regularized_aurc": RegularizedAURCLoss,
     "sample_dependent_focal": SampleDependentFocalLoss,
+    "selective_aurc": SelectiveAURCLoss,
 }
 
 

@@ -1,17 +1,15 @@
 """The regularised AURC loss: a risk, and the same risk weighted by confidence ranks."""
 
-from copy import copy
-
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    CalibrationLoss,
     check_batch,
     check_choice,
     check_nonnegative,
     check_weight,
     reduce_loss,
 )
+from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence, compute_confidence
 from sklearn_calib.losses._rank_weights import RANKS, WEIGHTS, rank_weights
 from sklearn_calib.losses._soft_rank import check_positive
@@ -29,6 +27,7 @@ def regularized_aurc_loss(
     weights="log",
     reduction="mean",
     sample_weight: Tensor | None = None,
+    **base_params,
 ) -> Tensor:
     r"""Mean loss, mixed with the area under its risk-coverage curve. Small is good.
 
@@ -58,9 +57,8 @@ def regularized_aurc_loss(
         "l2_norm" of the probabilities, the "max_logit"; or a function that takes the
         logits and returns one score per sample.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance where
-        its defaults will not do, as in ``FocalLoss(gamma=1.0)``. A reduction that it
-        has is ignored.
+        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
+        reduction is ignored.
     ranks : {"soft", "hard"}, default="soft"
         Soft ranks let the gradient move the confidences past each other. Hard ranks
         are constants for the gradient; confidences that are tied, to within rounding,
@@ -76,6 +74,8 @@ def regularized_aurc_loss(
     sample_weight : Tensor of shape (N,), default=None
         Non-negative weights: a sample of weight m counts as m equal samples, among the
         ranks too, and n is their sum. So the scale of the weights matters.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def regularized_aurc_loss(
         If a parameter is out of range, the confidence is not finite or the shapes do
         not match.
     TypeError
-        If a parameter or the logits are of the wrong type.
+        If a parameter or the logits are of the wrong type, or a keyword is unknown.
 
     See Also
     --------
@@ -130,9 +130,11 @@ def regularized_aurc_loss(
     >>> regularized_aurc_loss(logits, target, lambd=1.0, epsilon="auto")
     tensor(0.4087)
     """
-    _check_params(lambd, epsilon, confidence, base, ranks, weights)
+    _check_params(lambd, epsilon, ranks)
+    check_area(confidence, weights)
+    base = build_base(base, base_params, regularized_aurc_loss)
     logits, target = check_batch(logits, target)
-    values = _base_values(base, logits, target)
+    values = base(logits, target)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values)
     weight = rank_weights(
@@ -146,45 +148,21 @@ def regularized_aurc_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _base_values(base, logits, target):
-    """Return the loss of each sample."""
-    loss = _find_base(base)
-    loss = loss() if isinstance(loss, type) else copy(loss)
-    loss.reduction = "none"
-    return loss(logits, target)
-
-
-def _find_base(base):
-    """Return the class of a name, or an instance as it is."""
-    # The registry imports this file.
-    from sklearn_calib.losses._registry import get_loss
-
-    loss = get_loss(base) if isinstance(base, str) else base
-    if isinstance(base, str | CalibrationLoss) and loss.is_per_sample:
-        return loss
-    raise ValueError(
-        "base must be the name or an instance of a loss of single samples, got "
-        f"{base!r}. Choose a loss that looks at no other samples, such as 'focal'."
-    )
-
-
-def _check_params(lambd, epsilon, confidence, base, ranks, weights):
-    """Check everything that is no tensor."""
+def _check_params(lambd, epsilon, ranks):
+    """Check what the area alone does not depend on."""
     check_nonnegative("lambd", lambd, most=1)
     if epsilon != "auto":
         check_positive("epsilon", epsilon, also=", or 'auto'")
     check_choice("ranks", ranks, RANKS)
-    check_area(confidence, base, weights)
 
 
-def check_area(confidence, base, weights):
+def check_area(confidence, weights):
     """Check what the area alone depends on."""
     check_confidence(confidence)
-    _find_base(base)
     check_choice("weights", weights, WEIGHTS)
 
 
-class RegularizedAURCLoss(CalibrationLoss):
+class RegularizedAURCLoss(_ComposedLoss):
     """Mean loss, mixed with the area under its risk-coverage curve. Small is good.
 
     The module of :func:`regularized_aurc_loss`, which has the details.
@@ -200,24 +178,24 @@ class RegularizedAURCLoss(CalibrationLoss):
         What is ranked: "msp", "margin", "negative_entropy", "negative_gini",
         "l2_norm", "max_logit", or a function of the logits.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample. To search over its parameters, search over instances.
+        The loss of each sample.
     ranks : {"soft", "hard"}, default="soft"
         Whether the gradient flows through the ranks.
     weights : {"log", "harmonic", "sele"}, default="log"
         What a rank weighs.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Examples
     --------
     >>> import torch
-    >>> from sklearn_calib.losses import FocalLoss, RegularizedAURCLoss
-    >>> loss = RegularizedAURCLoss(lambd=0.3, base=FocalLoss(gamma=1.0))
+    >>> from sklearn_calib.losses import RegularizedAURCLoss
+    >>> loss = RegularizedAURCLoss(lambd=0.3, base="focal", base__gamma=1.0)
     >>> loss(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.3147)
     """
-
-    is_per_sample = False
 
     def __init__(
         self,
@@ -229,11 +207,13 @@ class RegularizedAURCLoss(CalibrationLoss):
         ranks="soft",
         weights="log",
         reduction="mean",
+        **base_params,
     ):
-        super().__init__(reduction=reduction)
-        _check_params(lambd, epsilon, confidence, base, ranks, weights)
-        self.lambd, self.epsilon, self.confidence = lambd, epsilon, confidence
-        self.base, self.ranks, self.weights = base, ranks, weights
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        _check_params(lambd, epsilon, ranks)
+        check_area(confidence, weights)
+        self.lambd, self.epsilon, self.ranks = lambd, epsilon, ranks
+        self.confidence, self.weights = confidence, weights
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
@@ -245,7 +225,7 @@ class RegularizedAURCLoss(CalibrationLoss):
             lambd=self.lambd,
             epsilon=self.epsilon,
             confidence=self.confidence,
-            base=self.base,
+            base=self.base_,
             ranks=self.ranks,
             weights=self.weights,
             reduction=self.reduction,

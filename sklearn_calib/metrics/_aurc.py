@@ -97,8 +97,8 @@ def aurc_loss(
 
         - "mean": the mean of the risks at every coverage;
         - "harmonic": the same number, written as a weighted mean of the losses;
-        - "population": the weights that are in the limit of many samples, which the
-          regularised AURC is trained with;
+        - "population": the weights that are in the limit of many samples, which
+          training calls "log";
         - "trapezoid": straight lines between the thresholds. It needs no count of
           samples, hence any scale of the weights will do.
 
@@ -125,6 +125,7 @@ def aurc_loss(
     --------
     excess_aurc_loss : What the ranking alone costs.
     augrc_loss : An area that does not favour the most confident samples.
+    sklearn_calib.losses.aurc_loss : The area of a batch, to train with.
 
     Notes
     -----
@@ -139,6 +140,11 @@ def aurc_loss(
     their orders, hence it does not depend on the order of the rows. ("trapezoid" joins
     the thresholds instead.) Other packages leave it to their sort; the code of [1]_
     divides by one sample too many.
+
+    Without ties, and with ``loss="log"``, "population" is
+    :func:`sklearn_calib.losses.aurc_loss` with ``weights="log"``, and "mean" and
+    "harmonic" are that with ``weights="harmonic"``. There, samples that tie have the
+    weight of their mean rank, here the mean of their weights.
 
     For given losses no confidence has a lower area, except by "trapezoid", than one
     that ranks the samples by their loss. With the "log" loss and the "population"
@@ -290,6 +296,9 @@ def augrc_loss(
     -----
     In :func:`aurc_loss` a wrong prediction among the most confident weighs many times
     one among the least confident; here the weights are proportional to the rank [1]_.
+    Without ties that of the k-th is :math:`(n - k + 1/2) / n`; in training,
+    ``weights="sele"`` of :func:`sklearn_calib.losses.aurc_loss` is half a rank more.
+
     With the error rate :math:`r` and the AUROC :math:`a` of
     :func:`failure_auroc_score`, it is :math:`r (1 - r) (1 - a) + r^2 / 2`. The authors
     print it times 1000.

@@ -14,6 +14,7 @@ from sklearn_calib._core.binning import (
     class_gap_norm,
     gap_norm,
     interior_edges,
+    occupied_bins,
 )
 
 # Multiples of 1/20 repeat often and hit the edges of many numbers of bins.
@@ -53,6 +54,26 @@ def test_quantile_bins_have_equal_numbers():
     counts = np.bincount(bin_index(values, edges))
     assert len(counts) == 16
     assert set(counts) == {3, 4}
+
+
+@given(VALUES, N_BINS, STRATEGIES, st.data())
+def test_occupied_bins(values, n_bins, strategy, data):
+    """They hold the same samples, and each sample is between its bin's edges."""
+    weights = st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values))
+    weight = np.array(data.draw(weights.filter(any)), float)
+    every = bin_sums(
+        values, values > 0.5, n_bins=n_bins, strategy=strategy, sample_weight=weight
+    )
+    sums = occupied_bins(every)
+    assert (sums.weight > 0).all()
+    assert (np.diff(sums.edges)[1:] > 0).all()  # the first bin may hold 0 only
+    assert sums.edges[0] == 0
+    assert sums.edges[-1] == 1
+    for name in ("weight", "confidence", "hit"):
+        whole = getattr(every, name)
+        np.testing.assert_array_equal(getattr(sums, name), whole[every.weight > 0])
+    index = bin_index(values, sums.edges[1:-1])
+    np.testing.assert_array_equal(np.bincount(index, weight), sums.weight)
 
 
 @given(VALUES, N_BINS)

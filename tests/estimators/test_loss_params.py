@@ -10,7 +10,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib import NeuralClassifier
-from sklearn_calib.losses import FocalLoss, get_loss, get_loss_names
+from sklearn_calib.losses import (
+    FocalLoss,
+    RegularizedAURCLoss,
+    get_loss,
+    get_loss_names,
+)
 
 X, y = make_classification(n_samples=120, random_state=0)
 
@@ -141,3 +146,75 @@ def test_a_required_argument_of_a_loss_can_be_set():
     assert net.criterion_.label_smoothing == 0.2
     with pytest.raises(ValueError, match="WithRequired has no parameter 'beta'"):
         net.set_params(loss__beta=1)
+
+
+@pytest.mark.parametrize("loss", ["regularized_aurc", RegularizedAURCLoss()])
+def test_parameters_of_a_base(loss):
+    net = NeuralClassifier(loss=loss, loss__base="focal", loss__base__gamma=2.0)
+    assert net.get_params()["loss__base__gamma"] == 2.0
+    assert "loss__base__gamma" in net.get_params(deep=False)
+    net = clone(net).set_params(loss__base__gamma=1.0, max_epochs=1).fit(X, y)
+    assert net.criterion_.get_params()["base__gamma"] == 1.0
+    assert net.set_params(loss__base="focal").get_params()["loss__base__gamma"] == 1.0
+
+
+def test_defaults_of_a_base_are_listed():
+    net = NeuralClassifier(loss="aurc")
+    assert net.get_params()["loss__base__label_smoothing"] == 0
+    assert net.set_params(loss__base="focal").get_params()["loss__base__gamma"] == 3
+    assert "loss__base__gamma" not in net.get_params(deep=False)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_new_base_drops_earlier_values_in_any_order(order):
+    params = {
+        "loss": "regularized_aurc",
+        "loss__lambd": 0.3,
+        "loss__base": "focal",
+        "loss__base__gamma": 2.0,
+    }
+    net = NeuralClassifier().set_params(**dict(list(params.items())[::order]))
+    assert {name: net.get_params()[name] for name in params} == params
+    new = {"loss__base": "inverse_focal", "loss__base__gamma": 1.0}
+    net.set_params(**dict(list(new.items())[::order]))
+    assert net.get_params()["loss__base__gamma"] == 1.0
+    net.set_params(loss__base="brier")
+    assert "loss__base__gamma" not in net.get_params()
+    assert net.get_params()["loss__lambd"] == 0.3
+    net.set_params(loss="aurc")
+    assert net.get_params()["loss__base"] == "cross_entropy"
+
+
+def test_a_new_base_drops_the_values_of_an_instance():
+    loss = RegularizedAURCLoss(base="focal", base__gamma=2.0)
+    net = NeuralClassifier(loss=loss, max_epochs=1)
+    assert net.get_params()["loss__base__gamma"] == 2.0
+    net.set_params(loss__base="brier").fit(X, y)
+    assert "loss__base__gamma" not in net.get_params()
+    assert net.criterion_.base == "brier"
+
+
+def test_what_a_base_lacks_is_refused():
+    net = NeuralClassifier(loss="regularized_aurc", loss__base="focal")
+    message = r"Loss 'brier' has no parameter 'gamma', got loss__base__gamma"
+    with pytest.raises(ValueError, match=message):
+        net.set_params(loss__base="brier", loss__base__gamma=2.0)
+    assert net.loss__base == "focal"
+    with pytest.raises(
+        ValueError, match=r"got loss__base__gama\. Did you mean 'gamma'"
+    ):
+        net.set_params(loss__base__gama=2.0)
+    with pytest.raises(ValueError, match="'focal' has no parameter 'base__gamma'"):
+        NeuralClassifier(loss="focal", loss__base__gamma=2.0).fit(X, y)
+
+
+def test_search_over_bases():
+    grids = [
+        {"loss__base": ["focal"], "loss__base__gamma": [0.5, 2.0]},
+        {"loss__base": ["cross_entropy"], "loss__base__label_smoothing": [0.1]},
+        {"loss__base": ["brier", FocalLoss(gamma=1.0)]},
+    ]
+    net = NeuralClassifier(loss="regularized_aurc", max_epochs=1, random_state=0)
+    search = GridSearchCV(net, grids, scoring="neg_ece", cv=2).fit(X, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert len(search.cv_results_["params"]) == 5

@@ -4,7 +4,6 @@ import torch
 import torch.nn.functional as F
 
 from sklearn_calib.losses import (
-    AURCLoss,
     FocalLoss,
     RegularizedAURCLoss,
     focal_loss,
@@ -168,15 +167,6 @@ def test_soft_ranks_lower_the_confidence_of_mistakes():
         ),
         ({"ranks": "sof"}, ValueError, "ranks must be one of .*Did you mean 'soft'"),
         ({"weights": "ln"}, ValueError, "weights must be one of 'harmonic', 'log', 's"),
-        ({"base": "focl"}, ValueError, "got 'focl'. Did you mean 'focal'"),
-        ({"base": FocalLoss}, ValueError, "base must be the name or an instance"),
-        (
-            {"base": "aurc"},
-            ValueError,
-            "base must be .* got 'aurc'. Choose a loss that",
-        ),
-        ({"base": AURCLoss()}, ValueError, r"base must be .* got AURCLoss\("),
-        ({"base": F.cross_entropy}, ValueError, "base must be the name or an instance"),
     ],
 )
 def test_bad_parameters(params, error, message):

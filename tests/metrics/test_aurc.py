@@ -4,9 +4,12 @@ from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sklearn_calib import losses
+from sklearn_calib._core.links import softmax
 from sklearn_calib.metrics import (
     augrc_loss,
     aurc_loss,
@@ -170,6 +173,27 @@ def test_perfect_ranking_has_almost_no_excess(n_wrong):
     problem = as_problem(np.linspace(1, 0.6, 100), hit)
     excess = excess_aurc_loss(*problem, labels=[0, 1])
     assert -1e-15 <= excess <= n_wrong / 100 / 100
+
+
+@pytest.mark.parametrize(
+    ("weights", "metric", "options"),
+    [
+        ("harmonic", aurc_loss, {"estimator": "mean"}),
+        ("harmonic", aurc_loss, {"estimator": "harmonic"}),
+        ("log", aurc_loss, {"estimator": "population"}),
+        ("sele", augrc_loss, {}),
+    ],
+)
+def test_same_as_the_loss(weights, metric, options):
+    """Where no samples tie; the generalised area has half a rank less."""
+    rng = np.random.default_rng(0)
+    logits, codes = rng.normal(size=(50, 4)), rng.integers(4, size=50)
+    batch = torch.from_numpy(logits), torch.from_numpy(codes)
+    expected = losses.aurc_loss(*batch, weights=weights).item()
+    if weights == "sele":
+        expected -= losses.cross_entropy_loss(*batch).item() / (2 * len(codes))
+    value = metric(codes, softmax(logits), loss="log", **options)
+    assert value == pytest.approx(expected, rel=1e-12)
 
 
 @given(

@@ -1,7 +1,9 @@
 """What Zhou et al. 2025, "Revisiting Reweighted Risk for Calibration", prove.
 
 Tested are the second inequalities of Lemma 4.1 and Prop. 4.3, the maps of Props. 4.2
-and 4.4, and the whole of Prop. 4.7. The first inequalities of 4.1 and 4.3 are wrong,
+and 4.4, and the whole of Prop. 4.7. The maps replace the largest probability and leave
+the others, so that rows no longer sum to one; here the rest is shared out as well. The
+first inequalities of 4.1 and 4.3 are wrong,
 and so is the second of 4.3 as a strict one: their counterexamples are here. Prop. 4.5
 is not tested, for it needs the expectation of the label given the whole vector of
 probabilities, which no sample tells; its n is the number of classes.
@@ -23,6 +25,7 @@ from sklearn_calib.metrics import (
 
 BINNINGS = [(1, "uniform"), (15, "uniform"), (15, "quantile"), (10**4, "quantile")]
 ROUNDING = 1e-12
+HAIR = 1e-9
 # A classifier that is always 0.7 confident, and right in 7 of 10 cases.
 CALIBRATED = np.array([0] * 7 + [1] * 3), np.tile([0.7, 0.3], (10, 1))
 
@@ -96,6 +99,30 @@ def check_area(codes, proba, confidence):
     assert lowest >= bound * (1 - ROUNDING)
 
 
+def ece_oracle(codes, proba):
+    """Make right predictions certain and give wrong ones 1 / K (Prop. 4.2)."""
+    certain = np.eye(proba.shape[1])[proba.argmax(axis=1)]
+    # A hair more than the other classes, so that it is still the prediction.
+    unsure = (1 - HAIR) / proba.shape[1] + HAIR * certain
+    return np.where(is_hit(codes, proba)[:, None], certain, unsure)
+
+
+def classwise_oracle(codes, proba):
+    """Make right predictions certain and give wrong ones at most 1 / 2 (Prop. 4.4)."""
+    n_classes = proba.shape[1]
+    certain = np.eye(n_classes)[proba.argmax(axis=1)]
+    excess = np.maximum(proba.max(axis=1, keepdims=True) - 0.5, 0)
+    unsure = proba - excess * certain + excess * (1 - certain) / (n_classes - 1)
+    return np.where(is_hit(codes, proba)[:, None], certain, unsure)
+
+
+def check_oracle(metric, singleton, oracle, codes, proba):
+    """No binning of the mapped probabilities is above the supremum over all before."""
+    mapped = oracle(codes, proba)
+    assert singleton(codes, mapped) <= singleton(codes, proba) + HAIR
+    check_lower_bound(metric, singleton, codes, mapped)
+
+
 @given(problems())
 def test_lower_bound_of_ece(problem):
     """Lemma 4.1, second inequality."""
@@ -157,24 +184,56 @@ def test_second_inequality_of_classwise_ece_is_not_strict(row):
 
 @given(problems())
 def test_map_that_is_best_for_ece(problem):
-    """Prop. 4.2: certain if right, 1 / K if wrong, which meets the bound of 4.1."""
+    """Prop. 4.2, which meets the bound of 4.1."""
     codes, proba = problem
-    hit, n_classes = is_hit(codes, proba), proba.shape[1]
-    mapped = np.where(hit, 1, 1 / n_classes)
-    value = np.abs(hit - mapped).mean()
-    assert value <= singleton_ece(codes, proba) + ROUNDING
-    assert value == pytest.approx(error_rate(codes, proba) / n_classes)
+    check_oracle(expected_calibration_error, singleton_ece, ece_oracle, *problem)
+    reached = singleton_ece(codes, ece_oracle(codes, proba))
+    assert reached == pytest.approx(error_rate(codes, proba) / proba.shape[1], rel=1e-6)
 
 
 @given(problems())
 def test_map_that_lowers_classwise_ece(problem):
-    """Prop. 4.4: the largest probability is 1 if right, at most 1 / 2 if wrong."""
+    """Prop. 4.4, also with the other probabilities left as they are."""
+    check_oracle(
+        classwise_calibration_error, singleton_classwise, classwise_oracle, *problem
+    )
     codes, proba = problem
     top = np.arange(len(codes)), proba.argmax(axis=1)
     mapped = proba.copy()
     mapped[top] = np.where(is_hit(codes, proba), 1, np.minimum(0.5, proba[top]))
     value = singleton_classwise(codes, mapped)
     assert value <= singleton_classwise(codes, proba) + ROUNDING
+
+
+def test_map_that_lowers_classwise_ece_is_not_the_best(real):
+    """That of Prop. 4.2 has the lower error, for its wrong predictions share a bin."""
+    codes, proba = real
+    finest = {"n_bins": len(codes), "strategy": "quantile"}
+    best, half = (
+        classwise_calibration_error(codes, oracle(codes, proba), **finest)
+        for oracle in (ece_oracle, classwise_oracle)
+    )
+    assert best < half / 2
+
+
+def test_map_that_lowers_classwise_ece_need_not_do_so_in_bins():
+    """Only the supremum over all of them is sure to be lower."""
+    codes, proba = CALIBRATED
+    assert classwise_calibration_error(codes, proba) < ROUNDING
+    assert classwise_calibration_error(codes, classwise_oracle(codes, proba)) > 0.1
+
+
+def test_maps_on_real_predictions(real):
+    """They keep the predictions, and here the error drops in the bins in use too."""
+    codes, proba = real
+    for metric, singleton, oracle in [
+        (expected_calibration_error, singleton_ece, ece_oracle),
+        (classwise_calibration_error, singleton_classwise, classwise_oracle),
+    ]:
+        check_oracle(metric, singleton, oracle, codes, proba)
+        mapped = oracle(codes, proba)
+        np.testing.assert_array_equal(mapped.argmax(axis=1), proba.argmax(axis=1))
+        assert metric(codes, mapped) < metric(codes, proba)
 
 
 @given(problems(), st.data())

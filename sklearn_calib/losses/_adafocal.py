@@ -1,0 +1,241 @@
+"""The adaptive focal loss: a gamma per bin that follows the calibration error."""
+
+import math
+from numbers import Real
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._base import check_batch, check_nonnegative, reduce_loss
+from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._validation_bins import (
+    LARGEST_GAMMA,
+    LOWEST_GAMMA,
+    _ValidationBinsLoss,
+    bin_of,
+    check_bins,
+    signed_focal_values,
+)
+
+
+def adafocal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma: Tensor,
+    edges: Tensor,
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""Focal loss with a gamma for each bin of p_t, inverse focal where it is negative.
+
+    The surprise at the true class is multiplied by ``(1 - p_t) ** gamma`` where the
+    gamma of the sample's bin is at least 0, and by ``(1 + p_t) ** abs(gamma)`` where it
+    is negative [1]_: the network is held back where it was overconfident, and spurred
+    where it was underconfident. The smaller the better, 0 is best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    gamma : Tensor of shape (n_bins,)
+        The gamma of each bin, finite.
+    edges : Tensor of shape (n_bins - 1,)
+        The probabilities between the bins, not decreasing. A sample on an edge is in
+        the bin below it.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match.
+    TypeError
+        If gamma or the edges are no tensors, or the logits no floating point tensor.
+
+    See Also
+    --------
+    AdaFocalLoss : Finds gamma and the edges from validation data.
+    focal_loss : One gamma for all samples.
+    inverse_focal_loss : What a negative gamma stands for.
+
+    Notes
+    -----
+    Each sample's gamma is a constant for the gradient, and the loss jumps where p_t
+    crosses an edge.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
+       focal loss. NeurIPS. Equation 5.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import adafocal_loss
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> gamma, edges = torch.tensor([3.0, -1.0]), torch.tensor([0.5])
+    >>> target = torch.tensor([0, 2])
+    >>> adafocal_loss(logits, target, gamma=gamma, edges=edges, reduction="none")
+    tensor([0.4281, 0.7593])
+    """
+    check_bins(edges, gamma=gamma)
+    logits, target = check_batch(logits, target)
+    margin = true_class_margin(logits, target)
+    gamma = gamma.to(logits.dtype)[bin_of(torch.sigmoid(margin.detach()), edges)]
+    values = signed_focal_values(margin, F.logsigmoid(-margin), gamma)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+class AdaFocalLoss(_ValidationBinsLoss):
+    """Focal loss that finds its gammas from the validation data. Small is good.
+
+    The module of :func:`adafocal_loss`. Its state is one gamma for each equal-mass bin
+    of the validation confidences. Each :meth:`update` multiplies it by
+    ``exp(lambd * (confidence - accuracy))``, so that gamma rises until the bin is no
+    longer overconfident; where gamma falls below `switch`, the bin goes over to the
+    inverse focal loss, and back in the same way [1]_.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Number of bins, at least 1. The paper finds 10 to 20 best.
+    lambd : float, default=1.0
+        How fast gamma follows the calibration error, at least 0. With 0 it stays.
+    gamma_max : float, default=20.0
+        The largest gamma, at least `switch`. It may be infinite.
+    gamma_min : float, default=-2.0
+        The smallest gamma, at most ``-switch``: minus the largest exponent of the
+        inverse focal loss, whose gradient has the wrong sign somewhere above 3.591.
+    switch : float, default=0.2
+        Where the absolute value of gamma falls below it, gamma changes its sign and
+        starts again from there. With 0 it never does.
+    gamma_initial : float, default=1.0
+        Gamma of all bins before the first update, which then have equal width.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+
+    Attributes
+    ----------
+    gamma : Tensor of shape (n_bins,)
+        The gamma of each bin, a buffer: it is part of ``state_dict``.
+    edges : Tensor of shape (n_bins - 1,)
+        The probabilities between the bins, a buffer. If an update had not enough
+        different confidences for all bins, the last edges are infinite.
+
+    See Also
+    --------
+    CalFocalLoss : Forgets the previous gamma at each update.
+    AdaDualFocalLoss : The same with the dual focal loss.
+    sklearn_calib.callbacks.UpdateLoss : Calls :meth:`update` during training.
+
+    Notes
+    -----
+    The validation data that the loss has learned from are no longer fit for calibrating
+    the result.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
+       focal loss. NeurIPS. Algorithm 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import AdaFocalLoss
+    >>> loss = AdaFocalLoss(n_bins=2)
+    >>> loss(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.3466)
+    >>> record = loss.update([0, 1, 0], [[0.6, 0.4], [0.8, 0.2], [0.9, 0.1]])
+    >>> loss.gamma
+    tensor([1.2214, 0.9048])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_bins=15,
+        lambd=1.0,
+        gamma_max=20.0,
+        gamma_min=-2.0,
+        switch=0.2,
+        gamma_initial=1.0,
+        reduction="mean",
+    ):
+        super().__init__(n_bins=n_bins, reduction=reduction)
+        self.lambd = check_nonnegative("lambd", lambd)
+        self.switch = check_nonnegative("switch", switch)
+        self.gamma_max = _check_gamma("gamma_max", gamma_max, switch, math.inf)
+        self.gamma_min = _check_gamma("gamma_min", gamma_min, LOWEST_GAMMA, -switch)
+        largest = min(gamma_max, LARGEST_GAMMA)
+        self.gamma_initial = _check_gamma(
+            "gamma_initial", gamma_initial, gamma_min, largest
+        )
+        self.register_buffer("gamma", torch.full((n_bins,), float(gamma_initial)))
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`adafocal_loss`."""
+        return adafocal_loss(
+            logits,
+            target,
+            gamma=self.gamma,
+            edges=self.edges,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )
+
+    def _learn(self, confidence, accuracy):
+        """Change gamma where there are samples."""
+        in_use = self.gamma[: len(confidence)]
+        in_use.copy_(
+            updated_gamma(
+                in_use,
+                torch.from_numpy(confidence - accuracy).to(in_use),
+                lambd=self.lambd,
+                gamma_max=self.gamma_max,
+                gamma_min=self.gamma_min,
+                switch=self.switch,
+            )
+        )
+        return {"gamma": in_use}
+
+
+def updated_gamma(
+    gamma: Tensor, gap: Tensor, *, lambd, gamma_max, gamma_min, switch
+) -> Tensor:
+    """Return each bin's next gamma, given its confidence minus its accuracy."""
+    is_focal = gamma >= 0
+    # A greater exponent than 80 overflows in single precision; gamma is at its limit
+    # long before.
+    exponent = (lambd * torch.where(is_focal, gap, -gap)).clamp(max=80)
+    gamma = gamma * torch.exp(exponent)
+    gamma = gamma.clamp(gamma_min, min(gamma_max, LARGEST_GAMMA))
+    other = torch.where(is_focal, -gamma.new_tensor(switch), switch)
+    return torch.where(gamma.abs() < switch, other, gamma)
+
+
+def _check_gamma(name, value, low, high):
+    """Return `value` if it is a number in [low, high]."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(
+            f"{name} must be a number in [{low:g}, {high:g}], got {value!r} of type "
+            f"{type(value).__name__}. Pass a float."
+        )
+    if not low <= value <= high:
+        raise ValueError(
+            f"{name} must be in [{low:g}, {high:g}], got {value!r}. The paper has "
+            "gamma_min=-2, switch=0.2, gamma_initial=1 and gamma_max=20."
+        )
+    return value

@@ -1,0 +1,93 @@
+"""Losses made of another one, their base, whose parameters are theirs: base__gamma."""
+
+import inspect
+from copy import copy, deepcopy
+
+from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._base import CalibrationLoss
+from sklearn_calib.losses._parameters import (
+    PREFIX,
+    all_params,
+    build_loss,
+    find_loss,
+    remove_prefix,
+)
+
+
+class _ComposedLoss(CalibrationLoss):
+    """A loss with a base, the loss of each sample: a name or an instance.
+
+    ``base__gamma=3.0`` sets a parameter of the base. A subclass takes such keywords as
+    ``**base_params`` and hands ``base_`` to its function: a copy of the base that
+    returns one loss per sample. It is a submodule, so that its buffers are part of
+    ``state_dict``, and where it learns from validation data, so does the loss.
+    """
+
+    is_per_sample = False
+
+    def __init__(self, *, base, base_params, reduction="mean"):
+        super().__init__(reduction=reduction)
+        # Set as usual, an instance would become a submodule beside its copy.
+        vars(self)["base"] = base
+        self._base_params = base_params
+        self.base_ = deepcopy(build_base(base, base_params, type(self)))
+        if hasattr(self.base_, "update"):
+            self.update = self.base_.update
+
+    def get_params(self, deep=True):
+        """Return the arguments of the constructor and their values.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to list all parameters of the base, as ``base__...``, or only those
+            that were given.
+
+        Returns
+        -------
+        params : dict
+            Values by name.
+        """
+        params = {**super().get_params(), **self._base_params}
+        return all_params(type(self), params) if deep else params
+
+
+def build_base(base, params, owner):
+    """Return the loss of each sample, given the base and ``base__...`` of `owner`.
+
+    An instance that returns one loss per sample already is returned as it is.
+    """
+    loss = _find_base(base)
+    is_instance = isinstance(loss, CalibrationLoss)
+    if is_instance and not params and loss.reduction == "none":
+        return loss
+    _check_prefix(params, owner)
+    if params or not is_instance:
+        params = remove_prefix(PREFIX, params)
+        loss = build_loss(base, params, prefix=PREFIX)
+    # A shallow copy shares the state: an instance goes on with what it has learned.
+    loss = copy(loss)
+    loss.reduction = "none"
+    return loss
+
+
+def _find_base(base):
+    """Return the class of a name, or an instance as it is."""
+    loss = find_loss(base)
+    if isinstance(base, str | CalibrationLoss) and loss.is_per_sample:
+        return loss
+    raise ValueError(
+        "base must be the name or an instance of a loss of single samples, got "
+        f"{base!r}. Choose a loss that looks at no other samples, such as 'focal'."
+    )
+
+
+def _check_prefix(params, owner):
+    """Refuse keywords that neither `owner` nor a base of it could know."""
+    for name in params:
+        if not name.startswith(PREFIX):
+            raise TypeError(
+                f"{owner.__name__} got an unexpected keyword argument {name!r}."
+                f"{did_you_mean(name, inspect.signature(owner).parameters)} A "
+                f"parameter of the base begins with {PREFIX}."
+            )

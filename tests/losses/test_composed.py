@@ -1,0 +1,169 @@
+"""What holds for every loss that has a base."""
+
+import copy
+import inspect
+import pickle
+
+import pytest
+import torch
+from sklearn.base import clone
+
+from sklearn_calib import losses
+from sklearn_calib.losses import (
+    CalibrationLoss,
+    FocalLoss,
+    focal_loss,
+    get_loss,
+    get_loss_names,
+)
+
+NAMES = [
+    name
+    for name in get_loss_names()
+    if "base" in inspect.signature(get_loss(name)).parameters
+]
+COPIERS = {
+    "clone": clone,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda loss: pickle.loads(pickle.dumps(loss)),
+    "repr": lambda loss: eval(repr(loss), dict(vars(losses))),
+}
+LOGITS = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 0.5]])
+TARGET = torch.tensor([0, 2])
+
+all_composed = pytest.mark.parametrize("name", NAMES)
+
+
+class Learner(CalibrationLoss):
+    """A loss of single samples that learns a factor."""
+
+    def __init__(self, *, gamma=1.0, reduction="mean"):
+        super().__init__(reduction=reduction)
+        self.gamma = gamma
+        self.register_buffer("factor", torch.tensor(1.0))
+
+    def forward(self, logits, target):
+        values = focal_loss(logits, target, gamma=self.gamma, reduction=self.reduction)
+        return self.factor * values
+
+    def update(self, *_):
+        self.factor += 1
+        return {"factor": [self.factor.item()]}
+
+
+def test_the_family_is_here():
+    assert {"aurc", "regularized_aurc"} <= set(NAMES)
+
+
+@all_composed
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_name_with_parameters_is_an_instance(name, order):
+    params = dict([("base", "focal"), ("base__gamma", 5.0)][::order])
+    loss = get_loss(name)(**params)
+    expected = get_loss(name)(base=FocalLoss(gamma=5.0, reduction="sum"))
+    assert torch.equal(loss(LOGITS, TARGET), expected(LOGITS, TARGET))
+    assert not torch.equal(loss(LOGITS, TARGET), get_loss(name)()(LOGITS, TARGET))
+    function = getattr(losses, f"{name}_loss")
+    assert torch.equal(function(LOGITS, TARGET, **params), loss(LOGITS, TARGET))
+
+
+@all_composed
+def test_deep_params_list_those_of_the_base(name):
+    loss = get_loss(name)
+    assert "base__gamma" not in loss(base="focal").get_params(deep=False)
+    assert loss(base="focal").get_params()["base__gamma"] == 3.0
+    assert loss(base=FocalLoss(gamma=2.0)).get_params()["base__gamma"] == 2.0
+    given = loss(base="focal", base__gamma=1.0)
+    assert given.get_params(deep=False)["base__gamma"] == 1.0
+    assert "base__reduction" not in given.get_params()
+
+
+@all_composed
+@pytest.mark.parametrize("copier", COPIERS.values(), ids=COPIERS)
+@pytest.mark.parametrize("base", ["focal", FocalLoss(gamma=2.0)], ids=repr)
+def test_copies_keep_the_parameters_of_the_base(name, copier, base):
+    loss = get_loss(name)(base=base, base__gamma=5.0)
+    twin = copier(loss)
+    assert repr(twin) == repr(loss)
+    assert twin.get_params()["base__gamma"] == 5.0
+    assert torch.equal(twin(LOGITS, TARGET), loss(LOGITS, TARGET))
+
+
+@all_composed
+@pytest.mark.parametrize("copier", COPIERS.values(), ids=COPIERS)
+def test_a_given_instance_stays_untouched(name, copier):
+    base = FocalLoss(gamma=2.0, reduction="sum")
+    twin = copier(get_loss(name)(base=base, base__gamma=5.0))
+    assert repr(base) == repr(twin.base) == "FocalLoss(gamma=2.0, reduction='sum')"
+
+
+@all_composed
+def test_the_state_of_the_base_is_that_of_the_loss(name):
+    base = Learner()
+    base.update([], [])
+    loss = get_loss(name)(base=base)
+    function = getattr(losses, f"{name}_loss")
+    expected = function(LOGITS, TARGET, base=base)
+    assert torch.equal(loss.eval()(LOGITS, TARGET), expected)
+    assert "base_.factor" in loss.state_dict()
+
+    assert loss.update([], [[]]) == {"factor": [3.0]}
+    torch.testing.assert_close(loss(LOGITS, TARGET), 1.5 * expected)
+    assert base.factor == 2
+    assert not hasattr(get_loss(name)(), "update")
+
+    fresh = get_loss(name)(base=Learner())
+    fresh.load_state_dict(loss.state_dict())
+    for twin in (fresh, copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        assert twin.update([], []) == {"factor": [4.0]}
+        torch.testing.assert_close(twin(LOGITS, TARGET), 2 * expected)
+    assert loss.double().base_.factor.dtype == torch.float64
+
+
+@all_composed
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        (
+            {"base": "focal", "base__gama": 1},
+            ValueError,
+            "Loss 'focal' has no parameter 'gama', got base__gama. Did you mean 'gam",
+        ),
+        (
+            {"base__gamma": 1},
+            ValueError,
+            r"Loss 'cross_entropy' .* got base__gamma. Its .*: \['label_smoothing'\]",
+        ),
+        (
+            {"base": FocalLoss(), "base__gama": 1},
+            ValueError,
+            "Loss FocalLoss has no parameter 'gama'",
+        ),
+        (
+            {"base": "focal", "base__reduction": "sum"},
+            ValueError,
+            "Loss 'focal' has no parameter 'reduction', got base__reduction",
+        ),
+        (
+            {"base": "focal", "base__gamma": -1},
+            ValueError,
+            "gamma must be finite and >= 0, got -1",
+        ),
+        (
+            {"confidense": "msp"},
+            TypeError,
+            "(?i)aurc_?loss got an unexpected .* 'confidense'. Did you mean 'conf",
+        ),
+        ({"gamma": 1}, TypeError, "A parameter of the base begins with base__"),
+        ({"base": "focl"}, ValueError, "got 'focl'. Did you mean 'focal'"),
+        ({"base": FocalLoss}, ValueError, "base must be the name or an instance"),
+        ({"base": torch.nn.CrossEntropyLoss()}, ValueError, "base must be the name"),
+        ({"base": "aurc"}, ValueError, "base must be .* got 'aurc'. Choose a loss"),
+        ({"base": losses.AURCLoss()}, ValueError, r"base must be .* got AURCLoss\("),
+    ],
+)
+def test_bad_base(name, params, error, message):
+    with pytest.raises(error, match=message):
+        get_loss(name)(**params)
+    with pytest.raises(error, match=message):
+        getattr(losses, f"{name}_loss")(LOGITS, TARGET, **params)
