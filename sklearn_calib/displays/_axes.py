@@ -1,8 +1,10 @@
-"""What a figure needs from matplotlib: axes, a companion below them, and colours.
+"""What a figure needs from matplotlib: axes, others below or within, and colours.
 
 Nothing is remembered between displays on the same axes: a later one finds what the
 earlier ones have drawn by its group id.
 """
+
+import numpy as np
 
 # Okabe and Ito's colours, apart for colour-blind readers too, without the yellow that
 # is lost on white. Beside each a marker, for prints in grey.
@@ -30,6 +32,14 @@ def new_axes(figsize):
     return ax
 
 
+def sequential_colors(n_colors):
+    """Return colours from dark to light, the same to colour-blind readers."""
+    from matplotlib import colormaps
+
+    # The last part of the map, a yellow, is lost on white.
+    return [colormaps["viridis"](0.85 * step) for step in np.linspace(0, 1, n_colors)]
+
+
 def artists(ax, gid):
     """Return what displays have drawn on an axes under a group id."""
     return [artist for artist in ax.get_children() if artist.get_gid() == gid]
@@ -53,14 +63,18 @@ def add_axes_below(ax, label, height_ratio):
     The room is taken from the place of `ax` itself, so that the neighbours in a grid
     of axes stay where they are.
     """
-    from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
-
-    rows = {"nrows": 2, "ncols": 1, "height_ratios": [1, height_ratio], "hspace": 0.16}
-    if ax.get_subplotspec() is None:
-        box = ax.get_position()
-        sides = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
-        grid = GridSpec(figure=ax.figure, **rows, **sides)
-    else:
-        grid = GridSpecFromSubplotSpec(subplot_spec=ax.get_subplotspec(), **rows)
+    grid = grid_within(ax, 2, 1, height_ratios=[1, height_ratio], hspace=0.16)
     ax.set_subplotspec(grid[0])
     return ax.figure.add_subplot(grid[1], sharex=ax, label=label)
+
+
+def grid_within(ax, n_rows, n_columns, **options):
+    """Return a grid in the place of `ax`."""
+    from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
+
+    place = ax.get_subplotspec()
+    if place is not None:
+        return GridSpecFromSubplotSpec(n_rows, n_columns, place, **options)
+    box = ax.get_position()
+    sides = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
+    return GridSpec(n_rows, n_columns, ax.figure, **sides, **options)

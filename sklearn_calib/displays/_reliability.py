@@ -4,7 +4,13 @@ import numpy as np
 
 from sklearn_calib._core.binning import bin_sums, gap_norm
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.displays._axes import STYLES, artists, new_axes
+from sklearn_calib.displays._axes import (
+    STYLES,
+    artists,
+    new_axes,
+    sequential_colors,
+)
+from sklearn_calib.displays._history import choose_epochs, recorded_rows
 from sklearn_calib.displays._predictions import predictions_of
 from sklearn_calib.displays._reliability_artists import (
     LINE,
@@ -30,6 +36,12 @@ WORDS = {
         "Mean probability",
     ),
 }
+# What is read of an epoch, and how it gets into the history.
+RECORDED = ("bin_edges", "bin_weight", "bin_accuracy", "bin_confidence")
+WAY_OUT = (
+    "Train with callbacks=[RecordBins()], of sklearn_calib.callbacks, or with a loss "
+    "that learns from the validation share, such as 'adafocal'."
+)
 
 
 class ReliabilityDisplay:
@@ -42,9 +54,9 @@ class ReliabilityDisplay:
     under the diagram shows how many samples stand behind each group, and marks the
     accuracy and the mean confidence over all of them.
 
-    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. The first
-    display on an axes is drawn as bars with gaps; with a second one, all of them
-    become lines.
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one, and
+    :meth:`from_history` for one of each of several epochs. The first display on an axes
+    is drawn as bars with gaps; with a second one, all of them become lines.
 
     Parameters
     ----------
@@ -61,8 +73,9 @@ class ReliabilityDisplay:
     prob_pred : ndarray of shape (n_bins,)
         Mean confidence in each bin; the mean probability of the positive class.
 
-    histogram : ndarray of shape (n_bins,)
-        The same as `counts` for bins of equal width, which the histogram shows.
+    histogram : ndarray of shape (n_bins,) or None
+        The same as `counts` for bins of equal width, which the histogram shows. Without
+        it there is none.
 
     ece : float
         Expected calibration error, which is shown in the legend.
@@ -272,6 +285,70 @@ class ReliabilityDisplay:
         )
         return display.plot(ax, **plot_options)
 
+    @classmethod
+    def from_history(cls, history, *, epochs=None, ax=None):
+        """Draw the reliability diagrams of several epochs of training in one.
+
+        They are lines that get lighter from epoch to epoch, over bins with equal
+        numbers of samples of the validation share.
+
+        Parameters
+        ----------
+        history : skorch.history.History or list of dict
+            One dict for each epoch, with `epoch` and the `bin_edges`, `bin_weight`,
+            `bin_accuracy` and `bin_confidence` that
+            :class:`sklearn_calib.callbacks.RecordBins` records, or a loss that learns
+            from the validation share.
+
+        epochs : array-like of int, default=None
+            Numbers of the epochs to draw, which start at 1. By default five, from the
+            first to the last.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones by default.
+
+        Returns
+        -------
+        displays : list of ReliabilityDisplay
+            One for each epoch, drawn on the same axes, without a histogram.
+
+        Raises
+        ------
+        ValueError
+            If nothing was recorded, or not in these epochs.
+
+        Examples
+        --------
+        >>> from sklearn_calib.displays import ReliabilityDisplay
+        >>> bins = {"bin_edges": [0, 0.7, 1], "bin_weight": [50, 50]}
+        >>> first = {
+        ...     "epoch": 1,
+        ...     "bin_accuracy": [0.6, 0.7],
+        ...     "bin_confidence": [0.6, 0.8],
+        ... }
+        >>> second = {**first, "epoch": 2, "bin_confidence": [0.6, 0.9]}
+        >>> history = [{**bins, **first}, {**bins, **second}]
+        >>> displays = ReliabilityDisplay.from_history(history)
+        >>> [display.line_.get_label() for display in displays]
+        ['Epoch 1 (ECE 0.050)', 'Epoch 2 (ECE 0.100)']
+        """
+        rows = choose_epochs(recorded_rows(history, RECORDED, WAY_OUT), epochs)
+        ax = new_axes((4.8, 4.4)) if ax is None else ax
+        colors = sequential_colors(len(rows))
+        return [
+            cls._from_row(row).plot(ax, color=color, histogram=False)
+            for row, color in zip(rows, colors, strict=True)
+        ]
+
+    @classmethod
+    def _from_row(cls, row):
+        """Return the display of one epoch, not yet drawn."""
+        edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
+        ece = gap_norm(weight, weight * (confidence - accuracy), "l1")
+        name = f"Epoch {row['epoch']}"
+        options = {"histogram": None, "ece": float(ece), "name": name}
+        return cls(edges, weight, accuracy, confidence, **options)
+
     def plot(self, ax=None, *, name=None, color=None, histogram=True):
         """Draw the diagram.
 
@@ -301,6 +378,7 @@ class ReliabilityDisplay:
         self.figure_ = self.ax_.figure
         n_earlier = len(artists(self.ax_, LINE))
         if not n_earlier:
+            histogram = histogram and self.histogram is not None
             decorate(self.ax_, *WORDS[self.mode], histogram=histogram)
         palette_color, marker = STYLES[n_earlier % len(STYLES)]
         color = palette_color if color is None else color

@@ -66,8 +66,8 @@ def draw_bins(display, *, label, color, marker):
 def draw_histogram(display, *, color):
     """Draw the counts and the means over all samples, and return the axes, if any."""
     ax = find_axes_below(display.ax_, HISTOGRAM)
-    if ax is None:
-        return None
+    if ax is None or display.histogram is None:
+        return ax
     counts = display.histogram
     bins = {"edges": np.linspace(0, 1, len(counts) + 1), "color": color}
     ax.stairs(counts, **bins)
@@ -89,7 +89,7 @@ def show_bars_or_lines(display):
         bar.set_visible(not several)
     handles = lines if several else [display.bars_, display.gaps_]
     labels = [line.get_label() for line in lines] + ["Gap"] * (not several)
-    # Bars may fill the axes up to the top; lines leave the upper left corner free.
+    # Bars may fill the axes up to the top; lines leave a corner free.
     above = {
         "loc": "lower left",
         "bbox_to_anchor": (0, 1),
@@ -98,5 +98,5 @@ def show_bars_or_lines(display):
         "handlelength": 1.5,
         "frameon": False,
     }
-    place = {"loc": "upper left"} if several else above
+    place = {"loc": "best"} if several else above
     display.ax_.legend(handles, labels, fontsize="small", **place)

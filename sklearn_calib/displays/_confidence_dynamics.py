@@ -1,0 +1,303 @@
+"""Whether the confidence on validation data follows that on training data."""
+
+import numpy as np
+
+from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.displays._axes import STYLES, artists
+from sklearn_calib.displays._history import (
+    count_bins,
+    history_of,
+    name_of,
+    recorded_epochs,
+    recorded_rows,
+    recorded_table,
+)
+from sklearn_calib.displays._panels import (
+    RUN,
+    bin_panels,
+    choose_bins,
+    count_runs,
+    show_legend,
+)
+
+# What can be drawn of each bin, by its name in the history: its words, color and width.
+# Training is wide, for validation often runs on top of it.
+QUANTITIES = {
+    "train_confidence_true": ("Training, true class", STYLES[4][0], 4),
+    "bin_confidence": ("Validation, predicted class", STYLES[1][0], 1.2),
+    "bin_accuracy": ("Validation accuracy", STYLES[2][0], 1.2),
+    "train_confidence_top": ("Training, predicted class", STYLES[3][0], 2.5),
+}
+SHOWN = ("train_confidence_true", "bin_confidence", "bin_accuracy")
+# The lines of the first run, the second and so on.
+LINESTYLES = ("-", "--", ":", "-.")
+QUANTITY = "quantity over epochs"
+WAY_OUT = "Train with callbacks=[RecordBins()], of sklearn_calib.callbacks."
+
+
+class ConfidenceDynamicsDisplay:
+    """Confidence in each bin over the epochs, on training and on validation data.
+
+    A panel for each bin shows whether the confidence on validation data follows that
+    on training data, through which a loss can steer it, and how far both are from the
+    accuracy: a calibrated network's validation confidence is on its accuracy. The
+    bounds of the bin in the validation share are shaded.
+
+    Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs on
+    the same axes are told apart by their lines, and the quantities by colours.
+
+    Parameters
+    ----------
+    epochs : ndarray of shape (n_epochs,)
+        Numbers of the epochs.
+
+    train_confidence_true : ndarray of shape (n_epochs, n_bins)
+        Mean probability of the true class on training data, in each bin; nan where no
+        sample is in a bin, which leaves a gap in the line.
+
+    train_confidence_top : ndarray of shape (n_epochs, n_bins)
+        Mean probability of the predicted class of the same samples.
+
+    bin_confidence : ndarray of shape (n_epochs, n_bins)
+        Mean probability of the predicted class on validation data; nan likewise.
+
+    bin_accuracy : ndarray of shape (n_epochs, n_bins)
+        Accuracy on validation data; nan likewise.
+
+    bin_edges : ndarray of shape (n_epochs, n_bins + 1)
+        Edges of the bins of the validation share; nan after the last of fewer bins.
+
+    name : str, default=None
+        Name of the run, which is shown in the legend.
+
+    Attributes
+    ----------
+    axes_ : ndarray of shape (1, n_shown)
+        Axes of the bins shown.
+
+    figure_ : matplotlib Figure
+        Figure that contains them.
+
+    bins_ : list of int
+        The bins shown; bin 0 holds the lowest confidences.
+
+    lines_ : dict of str to list of matplotlib Line2D
+        For each quantity its line in each bin shown.
+
+    bounds_ : list of matplotlib PolyCollection
+        The shades of the bins shown.
+
+    See Also
+    --------
+    GammaDynamicsDisplay : What a loss learns from the same bins.
+    sklearn_calib.callbacks.RecordBins : Records these numbers for any loss.
+
+    References
+    ----------
+    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
+       focal loss. NeurIPS. Section 4 and Figures 2 and 8 to 14.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn_calib import NeuralClassifier
+    >>> from sklearn_calib.callbacks import RecordBins
+    >>> from sklearn_calib.displays import ConfidenceDynamicsDisplay
+    >>> X, y = load_digits(return_X_y=True)
+    >>> net = NeuralClassifier(max_epochs=3, callbacks=[RecordBins(n_bins=5)])
+    >>> display = ConfidenceDynamicsDisplay.from_estimator(net.fit(X, y))
+    >>> display.bins_
+    [0, 2, 4]
+    """
+
+    def __init__(
+        self,
+        epochs,
+        *,
+        train_confidence_true,
+        train_confidence_top,
+        bin_confidence,
+        bin_accuracy,
+        bin_edges,
+        name=None,
+    ):
+        self.epochs = epochs
+        self.train_confidence_true = train_confidence_true
+        self.train_confidence_top = train_confidence_top
+        self.bin_confidence = bin_confidence
+        self.bin_accuracy = bin_accuracy
+        self.bin_edges = bin_edges
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, name=None, ax=None, **plot_options):
+        """Draw the confidences that a fitted network had after each epoch.
+
+        Parameters
+        ----------
+        estimator : NeuralClassifier
+            Fitted with the callback `RecordBins`.
+
+        name : str, default=None
+            Name in the legend, by default the class of the loss.
+
+        ax : matplotlib Axes or array-like of them, default=None
+            As in :meth:`plot`.
+
+        **plot_options
+            Further arguments of :meth:`plot`: `bins`, `quantities`, `linestyle`.
+
+        Returns
+        -------
+        display : ConfidenceDynamicsDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no history of epochs.
+
+        ValueError
+            If the callback has recorded nothing.
+        """
+        history = history_of(estimator)
+        name = name_of(estimator, name)
+        return cls.from_history(history, name=name, ax=ax, **plot_options)
+
+    @classmethod
+    def from_history(cls, history, *, name=None, ax=None, **plot_options):
+        """Draw the confidences that a history of epochs holds.
+
+        Parameters
+        ----------
+        history : skorch.history.History or list of dict
+            One dict for each epoch, with `epoch` and what
+            :class:`sklearn_calib.callbacks.RecordBins` records.
+
+        name : str, default=None
+            Name in the legend.
+
+        ax : matplotlib Axes or array-like of them, default=None
+            As in :meth:`plot`.
+
+        **plot_options
+            Further arguments of :meth:`plot`: `bins`, `quantities`, `linestyle`.
+
+        Returns
+        -------
+        display : ConfidenceDynamicsDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If no epoch holds all of it.
+        """
+        rows = recorded_rows(history, ["bin_edges", *QUANTITIES], WAY_OUT)
+        n_bins = count_bins(rows, QUANTITIES)
+        tables = {each: recorded_table(rows, each, n_bins) for each in QUANTITIES}
+        tables["bin_edges"] = recorded_table(rows, "bin_edges", n_bins + 1)
+        return cls(recorded_epochs(rows), **tables, name=name).plot(ax, **plot_options)
+
+    def plot(self, ax=None, *, bins=None, quantities=SHOWN, name=None, linestyle=None):
+        """Draw the confidences.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or array-like of shape (1, n_shown), default=None
+            One axes, whose place the panels take; or the `axes_` of an earlier display
+            of the same bins, to compare runs. By default a new figure.
+
+        bins : "all" or array-like of int, default=None
+            The bins to show, from 0 for the lowest confidences on. By default the
+            lowest, the middle and the highest.
+
+        quantities : sequence of str
+            What to show, by its name in the history. By default all but
+            `train_confidence_top`.
+
+        name : str, default=None
+            Name in the legend; by default the one given to the constructor.
+
+        linestyle : matplotlib linestyle, default=None
+            Lines of the run; by default solid ones for the first run on the axes, then
+            dashed and dotted ones, and both.
+
+        Returns
+        -------
+        display : ConfidenceDynamicsDisplay
+            The object itself, with the artists as attributes.
+
+        Raises
+        ------
+        ValueError
+            If there are no such bins or quantities, or `ax` holds another number of
+            axes.
+        """
+        _check_quantities(quantities)
+        n_bins = self.bin_confidence.shape[1]
+        self.bins_ = choose_bins(bins, n_bins)
+        self.axes_ = bin_panels(ax, self.bins_, n_bins, kinds=["Confidence"])
+        self.figure_ = self.axes_[0, 0].figure
+        if linestyle is None:
+            linestyle = LINESTYLES[count_runs(self.axes_) % len(LINESTYLES)]
+        self.bounds_, self.lines_ = [], {quantity: [] for quantity in quantities}
+        for panel, index in zip(self.axes_[0], self.bins_, strict=True):
+            self._draw_bounds(panel, index)
+            for quantity, lines in self.lines_.items():
+                lines.append(self._draw_quantity(panel, index, quantity, linestyle))
+        # It is seen in the legend only.
+        run = {"label": self.name if name is None else name, "gid": RUN}
+        self.axes_[0, 0].plot([], [], color="0.5", linestyle=linestyle, **run)
+        self._show_legend()
+        return self
+
+    def _show_legend(self):
+        """Name each run and each quantity, by the first line that shows it."""
+        handles = {}
+        for line in artists(self.axes_[0, 0], QUANTITY):
+            handles.setdefault(line.get_label(), line)
+        show_legend(self.axes_, [*handles.values(), self.bounds_[0]])
+
+    def _draw_bounds(self, panel, index):
+        """Shade the values that a bin holds."""
+        bounds = self.bin_edges[:, index], self.bin_edges[:, index + 1]
+        style = {"color": "0.5", "alpha": 0.15, "linewidth": 0}
+        shade = panel.fill_between(
+            self.epochs, *bounds, label="Bounds of the bin", **style
+        )
+        self.bounds_.append(shade)
+
+    def _draw_quantity(self, panel, index, quantity, linestyle):
+        """Draw one line and return it."""
+        label, color, width = QUANTITIES[quantity]
+        values = getattr(self, quantity)[:, index]
+        alone = _alone(values)
+        (line,) = panel.plot(
+            self.epochs,
+            values,
+            label=label,
+            color=color,
+            linewidth=width,
+            linestyle=linestyle,
+            marker="." if alone else "",
+            markevery=alone,
+            gid=QUANTITY,
+        )
+        return line
+
+
+def _alone(values):
+    """Return where a value stands between gaps, and a line would not show it."""
+    is_gap = np.isnan(np.concatenate(([np.nan], values, [np.nan])))
+    return np.flatnonzero(~is_gap[1:-1] & is_gap[:-2] & is_gap[2:]).tolist()
+
+
+def _check_quantities(quantities):
+    """Raise ValueError for a quantity that is not recorded."""
+    for quantity in quantities:
+        if quantity not in QUANTITIES:
+            raise ValueError(
+                f"quantities must be names of {list(QUANTITIES)}, got {quantity!r}."
+                f"{did_you_mean(quantity, QUANTITIES)} The default is {SHOWN}."
+            )

@@ -1,0 +1,121 @@
+"""Panels that show some of the bins over the epochs; several runs may share them."""
+
+import numpy as np
+
+from sklearn_calib.displays._axes import artists, grid_within, new_axes
+
+# The group id of one line of each run, in the first panel at least.
+RUN = "run over epochs"
+LINE = {"marker": ".", "markersize": 3, "linewidth": 1.2}
+# More panels beside each other are too narrow to read.
+N_COLUMNS = 5
+
+
+def choose_bins(bins, n_bins):
+    """Return the indices of the bins to show; None means three of them."""
+    if bins is None:
+        return sorted({0, n_bins // 2, n_bins - 1})
+    if isinstance(bins, str) and bins == "all":
+        return list(range(n_bins))
+    chosen = np.atleast_1d(bins)
+    is_index = chosen.dtype.kind in "iu" and chosen.ndim == 1
+    if is_index and set(chosen.tolist()) <= set(range(n_bins)):
+        return chosen.tolist()
+    raise ValueError(
+        f"bins must be indices from 0 to {n_bins - 1}, or 'all', got {bins!r}. By "
+        "default the lowest, the middle and the highest bin are shown."
+    )
+
+
+def bin_panels(ax, bins, n_bins, *, kinds, sharey=()):
+    """Return axes (len(kinds), len(bins)): new ones, some within `ax`, or `ax`.
+
+    `kinds` are the labels of the vertical axes; those in `sharey` have one scale in
+    all panels.
+    """
+    shape = len(kinds), len(bins)
+    ends = {0: ", lowest", n_bins - 1: ", highest"}
+    titles = [f"Bin {index}{ends.get(index, '')}" for index in bins]
+    if ax is not None and not hasattr(ax, "plot"):
+        axes = np.asarray(ax, dtype=object)
+        _check_panels(axes, shape, titles)
+    else:
+        n_columns = min(len(bins), N_COLUMNS)
+        n_rows = len(kinds) * -(-len(bins) // n_columns)
+        ax = new_axes((2.4 * n_columns + 2, 1.9 * n_rows + 0.6)) if ax is None else ax
+        ax.set_axis_off()
+        # A layout engine finds the room for the labels by itself.
+        space = {} if ax.figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
+        grid = grid_within(ax, n_rows, n_columns, **space)
+        axes = _add_panels(ax, shape, grid, [kind in sharey for kind in kinds])
+    _label_panels(axes, titles, kinds)
+    return axes
+
+
+def _check_panels(axes, shape, titles):
+    """Raise ValueError unless the given axes are for these bins."""
+    if axes.shape != shape:
+        raise ValueError(
+            f"ax must be one axes, or an array of axes of shape {shape} for {shape[1]} "
+            f"bins, got shape {axes.shape}. Pass axes_ of a display of the same bins."
+        )
+    earlier = [panel.get_title() for panel in axes[0]]
+    if count_runs(axes) and earlier != titles:
+        raise ValueError(
+            f"ax must be axes of a display of the same bins, {titles}, got {earlier}. "
+            "Pass other bins, or other axes."
+        )
+
+
+def _add_panels(ax, shape, grid, shared):
+    """Return new axes in a grid within `ax`; those of one bin are below each other."""
+    axes = np.empty(shape, dtype=object)
+    for kind, index in np.ndindex(shape):
+        line, column = divmod(index, grid.ncols)
+        axes[kind, index] = ax.figure.add_subplot(
+            grid[line * shape[0] + kind, column],
+            sharex=axes[0, 0],
+            sharey=axes[kind, 0] if shared[kind] else None,
+        )
+        axes[kind, index].tick_params(
+            labelbottom=_is_lowest(kind, index, shape),
+            labelleft=column == 0 or not shared[kind],
+        )
+    return axes
+
+
+def _is_lowest(kind, index, shape):
+    """Tell whether no panel is below one."""
+    return kind == shape[0] - 1 and index + N_COLUMNS >= shape[1]
+
+
+def _label_panels(axes, titles, kinds):
+    """Write on the panels what they show."""
+    for panel, title in zip(axes[0], titles, strict=True):
+        panel.set_title(title, fontsize="medium")
+    for kind, index in np.ndindex(axes.shape):
+        if index % N_COLUMNS == 0:
+            axes[kind, index].set_ylabel(kinds[kind])
+        if _is_lowest(kind, index, axes.shape):
+            axes[kind, index].set_xlabel("Epoch")
+            axes[kind, index].xaxis.get_major_locator().set_params(integer=True)
+
+
+def count_runs(axes):
+    """Return how many runs have been drawn on the panels."""
+    return len(artists(axes[0, 0], RUN))
+
+
+def show_legend(axes, others):
+    """Show the names of the runs and other handles, where they cover nothing."""
+    runs = artists(axes[0, 0], RUN)
+    handles = [run for run in runs if not run.get_label().startswith("_")] + others
+    if handles:
+        axes[0, : min(axes.shape[1], N_COLUMNS)][-1].legend(
+            handles=handles,
+            loc="upper left",
+            bbox_to_anchor=(1.02, 1),
+            borderaxespad=0,
+            fontsize="small",
+            frameon=False,
+        )

@@ -1,0 +1,241 @@
+"""Gamma over the epochs: its lines, its gaps, its switches, and several runs."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from skorch.history import History
+
+from sklearn_calib import NeuralClassifier
+from sklearn_calib.displays import GammaDynamicsDisplay
+from sklearn_calib.losses import get_loss_names
+
+# Three bins, of which the second epoch fills two; the last one switches and returns.
+GAMMA = [[1.0, 1.0, 0.3], [1.1, 0.9], [1.2, 0.8, -0.2], [1.3, 0.7, 0.2]]
+GAP = [[0.1, 0.0, -0.3], [0.1, -0.1], [0.1, -0.1, 0.2], [0.1, -0.1, 0.0]]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def history():
+    history = History()
+    for gamma, gap in zip(GAMMA, GAP, strict=True):
+        history.new_epoch()
+        history.record("epoch", len(history))
+        history.record("gamma", gamma)
+        history.record("calibration_gap", gap)
+    return history
+
+
+def legend_texts(display):
+    legend = display.axes_[0, -1].get_legend()
+    return [text.get_text() for text in legend.get_texts()] if legend else []
+
+
+def bands(display):
+    """Return for each panel whether negative gammas are on grey."""
+    return [len(ax.patches) > 0 for ax in display.axes_[1]]
+
+
+def test_lines(history):
+    display = GammaDynamicsDisplay.from_history(history)
+    assert display.bins_ == [0, 1, 2]
+    for index in range(3):
+        columns = [
+            [row[index] if index < len(row) else np.nan for row in table]
+            for table in (GAP, GAMMA)
+        ]
+        lines = display.gap_lines_[index], display.gamma_lines_[index]
+        for line, ax, values in zip(
+            lines, display.axes_[:, index], columns, strict=True
+        ):
+            assert line in ax.lines
+            assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
+            assert_array_equal(line.get_ydata(), values)
+
+
+def test_epochs_without_an_update_are_left_out(history):
+    del history[1]["gamma"]
+    display = GammaDynamicsDisplay.from_history(history)
+    assert_array_equal(display.gamma_lines_[2].get_xdata(), [1, 3, 4])
+
+
+def test_words(history):
+    display = GammaDynamicsDisplay.from_history(history, name="AdaFocal")
+    titles = [ax.get_title() for ax in display.axes_[0]]
+    assert titles == ["Bin 0, lowest", "Bin 1", "Bin 2, highest"]
+    labels = [ax.get_ylabel() for ax in display.axes_[:, 0]]
+    assert labels == ["Confidence\n- accuracy", "Gamma"]
+    assert [ax.get_xlabel() for ax in display.axes_[1]] == ["Epoch"] * 3
+    assert legend_texts(display) == ["AdaFocal", "Inverse focal loss", "Switch"]
+
+
+def test_zero_gap_is_dashed(history):
+    display = GammaDynamicsDisplay.from_history(history)
+    for ax in display.axes_[0]:
+        dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
+        assert [list(line.get_ydata()) for line in dashed] == [[0, 0]]
+
+
+def test_negative_gamma_is_on_grey_and_switches_are_marked(history):
+    display = GammaDynamicsDisplay.from_history(history)
+    assert bands(display) == [False, False, True]
+    (band,) = display.axes_[1, 2].patches
+    top = band.get_y() + band.get_height()
+    assert (band.get_y(), top) == (display.axes_[1, 2].get_ylim()[0], 0)
+    assert [list(line.get_xdata()) for line in display.switch_lines_] == [
+        [],
+        [],
+        [3, 4],
+    ]
+    assert list(display.switch_lines_[2].get_ydata()) == [-0.2, 0.2]
+
+
+def test_without_negative_gamma_there_is_nothing_to_explain(history):
+    display = GammaDynamicsDisplay.from_history(history[:2])
+    assert bands(display) == [False] * 3
+    assert legend_texts(display) == []
+
+
+@pytest.mark.parametrize(
+    ("bins", "shown"),
+    [(None, [0, 7, 14]), ([3, 1], [3, 1]), (4, [4]), ("all", range(15))],
+)
+def test_bins(bins, shown):
+    history = [{"epoch": 1, "gamma": [1.0] * 15, "calibration_gap": [0.0] * 15}]
+    display = GammaDynamicsDisplay.from_history(history, bins=bins)
+    assert display.bins_ == list(shown)
+    assert display.axes_.shape == (2, len(shown))
+    titles = [ax.get_title().partition(",")[0] for ax in display.axes_[0]]
+    assert titles == [f"Bin {index}" for index in shown]
+
+
+def test_panels_of_one_bin_are_below_each_other():
+    history = [{"epoch": 1, "gamma": [1.0] * 15, "calibration_gap": [0.0] * 15}]
+    display = GammaDynamicsDisplay.from_history(history, bins="all")
+    display.figure_.canvas.draw()
+    boxes = np.vectorize(lambda ax: ax.get_position().bounds, otypes=[object])
+    left, bottom = np.array(boxes(display.axes_).tolist())[..., :2].transpose(2, 0, 1)
+    np.testing.assert_allclose(left[0], left[1])
+    assert (bottom[0] > bottom[1]).all()
+    assert (bottom[1, :5] > bottom[0, 5:10]).all()
+    # Only the lowest row has a label below.
+    labelled = [index for index, ax in enumerate(display.axes_[1]) if ax.get_xlabel()]
+    assert labelled == [10, 11, 12, 13, 14]
+
+
+def test_two_runs(history):
+    first = GammaDynamicsDisplay.from_history(history[:2], name="one")
+    axes = first.axes_
+    second = GammaDynamicsDisplay.from_history(history, name="two", ax=axes)
+    assert (second.axes_ == axes).all()
+    assert legend_texts(second) == ["one", "two", "Inverse focal loss", "Switch"]
+    colors = {display.gamma_lines_[0].get_color() for display in (first, second)}
+    assert len(colors) == 2
+    third = GammaDynamicsDisplay.from_history(history, color="red", ax=axes)
+    assert third.gap_lines_[0].get_color() == "red"
+
+
+def test_a_later_run_finds_room(history):
+    """On axes whose lower part is grey."""
+    display = GammaDynamicsDisplay.from_history(history)
+    lower = [
+        {**row, "gamma": [-2.0] * 3, "calibration_gap": [0] * 3} for row in history
+    ]
+    GammaDynamicsDisplay.from_history(lower, ax=display.axes_)
+    ax = display.axes_[1, 2]
+    assert ax.get_ylim()[0] < -2
+    (band,) = ax.patches
+    assert band.get_y() == ax.get_ylim()[0]
+
+
+def test_within_an_axes(history):
+    """The neighbours stay, and the panels are in its place."""
+    figure, (left, right) = plt.subplots(1, 2)
+    before = left.get_position().bounds, right.get_position()
+    display = GammaDynamicsDisplay.from_history(history, ax=right)
+    assert display.figure_ is figure
+    assert left.get_position().bounds == before[0]
+    for ax in display.axes_.flat:
+        box = ax.get_position()
+        assert before[1].x0 <= box.x0 < box.x1 <= before[1].x1 + 1e-9
+
+
+def test_axes_of_the_user(history):
+    _, axes = plt.subplots(2, 3)
+    display = GammaDynamicsDisplay.from_history(history, ax=axes)
+    assert (display.axes_ == axes).all()
+    assert axes[0, 0].get_title() == "Bin 0, lowest"
+
+
+def test_unbounded_gamma_is_on_a_logarithmic_scale(history):
+    history[3]["gamma"] = [1e17, 50.0, np.inf]
+    display = GammaDynamicsDisplay.from_history(history)
+    display.figure_.canvas.draw()
+    scales = [ax.get_yscale() for ax in display.axes_[1]]
+    assert scales == ["asinh", "linear", "asinh"]
+
+
+@pytest.mark.parametrize("loss", ["ada_dual_focal", "adafocal", "calfocal"])
+def test_from_estimator(loss):
+    net = fit(loss=loss)
+    display = GammaDynamicsDisplay.from_estimator(net)
+    expected = np.array(net.history_[:, "gamma"])[:, 2]
+    assert_array_equal(display.gamma_lines_[1].get_ydata(), expected)
+    assert legend_texts(display)[0] == type(net.criterion_).__name__
+
+
+def fit(**params):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    params = {"loss__n_bins": 5, "validation_fraction": 0.5, **params}
+    net = NeuralClassifier(max_epochs=3, random_state=0, **params)
+    return net.fit(X, X[:, 0] > 0)
+
+
+def test_the_run_with_validation_data_is_shown():
+    net = fit(loss="adafocal", refit=True)
+    display = GammaDynamicsDisplay.from_estimator(net)
+    expected = np.array(net.validation_history_[:, "gamma"])
+    assert_array_equal(display.gamma, expected)
+
+
+def test_no_gamma_was_recorded():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    net = NeuralClassifier(max_epochs=1).fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match=r"history must hold calib.*gamma.*'adafocal'"):
+        GammaDynamicsDisplay.from_estimator(net)
+
+
+def test_the_losses_that_the_message_names_are_there():
+    assert {"ada_dual_focal", "adafocal", "calfocal"} <= set(get_loss_names())
+
+
+@pytest.mark.parametrize("estimator", [NeuralClassifier(), "adafocal"])
+def test_no_history(estimator):
+    with pytest.raises(TypeError, match="estimator must be a fitted NeuralClassifier"):
+        GammaDynamicsDisplay.from_estimator(estimator)
+
+
+@pytest.mark.parametrize("bins", [[], [3], [-1], "some", [1.0], [[0]]])
+def test_bad_bins(history, bins):
+    with pytest.raises(ValueError, match="bins must be indices from 0 to 2"):
+        GammaDynamicsDisplay.from_history(history, bins=bins)
+
+
+def test_other_number_of_axes(history):
+    _, axes = plt.subplots(2, 2)
+    with pytest.raises(
+        ValueError, match=r"shape \(2, 3\) for 3 bins, got shape \(2, 2"
+    ):
+        GammaDynamicsDisplay.from_history(history, ax=axes)
+
+
+def test_other_bins_on_the_same_axes(history):
+    axes = GammaDynamicsDisplay.from_history(history, bins=[0, 1]).axes_
+    with pytest.raises(ValueError, match="ax must be axes of a display of the same bi"):
+        GammaDynamicsDisplay.from_history(history, bins=[0, 2], ax=axes)
