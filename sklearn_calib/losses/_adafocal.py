@@ -144,6 +144,10 @@ class AdaFocalLoss(_ValidationBinsLoss):
     The validation data that the loss has learned from are no longer fit for calibrating
     the result.
 
+    A focal loss stops raising a confidence but never lowers it. Where few samples have
+    been memorised before gamma has risen, it comes too late: then weight decay, more
+    updates (`update_every` of the callback), a larger `lambd` or `gamma_initial` help.
+
     References
     ----------
     .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive

@@ -3,7 +3,11 @@
 from torch import Tensor
 
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
-from sklearn_calib.losses._regularized_aurc import check_area, regularized_aurc_loss
+from sklearn_calib.losses._regularized_aurc import (
+    area_loss,
+    check_area,
+    regularized_aurc_loss,
+)
 
 
 def aurc_loss(
@@ -66,6 +70,8 @@ def aurc_loss(
     --------
     AURCLoss : The same as a module.
     regularized_aurc_loss : Adds the plain risk, and a gradient through the ranks.
+    sklearn_calib.metrics.aurc_loss : Calls the estimator "log" by its limit,
+        "population".
 
     Notes
     -----
@@ -147,12 +153,15 @@ class AURCLoss(_ComposedLoss):
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
         """Return the loss of a batch; see :func:`aurc_loss`."""
-        return aurc_loss(
+        return area_loss(
             logits,
             target,
+            sample_weight,
+            lambd=1.0,
+            epsilon=None,
             confidence=self.confidence,
             base=self.base_,
+            ranks="hard",
             weights=self.weights,
             reduction=self.reduction,
-            sample_weight=sample_weight,
         )

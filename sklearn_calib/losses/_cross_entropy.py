@@ -1,7 +1,9 @@
 """Cross-entropy, with label smoothing and soft targets."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import Function
 
 from sklearn_calib.losses._base import (
     CalibrationLoss,
@@ -9,7 +11,6 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
-from sklearn_calib.losses._margin import true_class_margin
 
 
 def cross_entropy_loss(
@@ -90,13 +91,59 @@ def cross_entropy_loss(
 def _cross_entropy(logits, target, label_smoothing):
     """Return the loss of each sample."""
     if target.ndim == 1 and not label_smoothing:
-        return -F.logsigmoid(true_class_margin(logits, target))
+        return SurpriseAndConfidence.apply(logits, target)[0]
     log_proba = F.log_softmax(logits, 1)
     if target.ndim == 1:
         hit = log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
     else:
         hit = (target * log_proba).sum(1)
     return (label_smoothing - 1) * hit - label_smoothing * log_proba.mean(1)
+
+
+class SurpriseAndConfidence(Function):
+    """-log p_t and the largest probability, from one softmax and with their gradient.
+
+    The surprise is exact however close p_t is to 1. Written down, the gradient takes
+    less time than by the margin, and that of both much less than of one by one.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, target):
+        index = target.unsqueeze(1)
+        share = logits - logits.amax(1, keepdim=True)
+        gap = share.gather(1, index)
+        others = share.exp_().scatter_(1, index, 0.0).sum(1, keepdim=True)
+        # The sum of all minus 1: if the true class is on top, that of the others alone,
+        # which a 1 beside it would swamp.
+        rest = others + gap.expm1()
+        confidence = (1 + rest).reciprocal_()
+        ctx.save_for_backward(logits, index, share, others, confidence)
+        ctx.set_materialize_grads(False)
+        return (rest.log1p_() - gap).squeeze(1), confidence.squeeze(1)
+
+    @staticmethod
+    def backward(ctx, grad, confidence_grad):
+        logits, index, share, others, confidence = ctx.saved_tensors
+        scale = confidence
+        # What is saved has no graph: a second derivative needs a new one.
+        if torch.is_grad_enabled():
+            proba = logits.softmax(1)
+            share, scale = proba.scatter(1, index, 0.0), 1
+            others, confidence = share.sum(1, keepdim=True), proba.amax(1, keepdim=True)
+        grad = 0 if grad is None else grad.unsqueeze(1)
+        if confidence_grad is None:
+            return _surprise_grad(share, others, index, scale * grad), None
+        # Where p is that of the surprise plus 1 for the true class, the gradient of the
+        # confidence is -p times it, and it on its own for the class on top.
+        lift = confidence * confidence_grad.unsqueeze(1)
+        result = _surprise_grad(share, others, index, scale * (grad - lift))
+        top = logits.argmax(1, keepdim=True)
+        return result.scatter_add_(1, top, lift).scatter_add_(1, index, -lift), None
+
+
+def _surprise_grad(share, others, index, factor):
+    """Return p for the other classes and p_t - 1, exactly, for the true one."""
+    return (share * factor).scatter_(1, index, -others * factor)
 
 
 class CrossEntropyLoss(CalibrationLoss):

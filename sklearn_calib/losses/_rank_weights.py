@@ -13,7 +13,7 @@ RANKS = ("hard", "soft")
 # The weight of a sample from its rank among n, 1 for the least confident.
 WEIGHTS = {
     "harmonic": lambda rank, n: float(digamma(n + 1)) - torch.digamma(n + 1 - rank),
-    "log": lambda rank, n: -torch.log1p(rank / -(n + 1)),
+    "log": lambda rank, n: -torch.log1p(rank * (-1 / (n + 1))),
     "sele": lambda rank, n: rank / n,
 }
 

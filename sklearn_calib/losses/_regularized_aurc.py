@@ -1,5 +1,6 @@
 """The regularised AURC loss: a risk, and the same risk weighted by confidence ranks."""
 
+import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
@@ -11,6 +12,7 @@ from sklearn_calib.losses._base import (
 )
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence, compute_confidence
+from sklearn_calib.losses._cross_entropy import CrossEntropyLoss, SurpriseAndConfidence
 from sklearn_calib.losses._rank_weights import RANKS, WEIGHTS, rank_weights
 from sklearn_calib.losses._soft_rank import check_positive
 
@@ -133,19 +135,55 @@ def regularized_aurc_loss(
     _check_params(lambd, epsilon, ranks)
     check_area(confidence, weights)
     base = build_base(base, base_params, regularized_aurc_loss)
+    return area_loss(
+        logits,
+        target,
+        sample_weight,
+        lambd=lambd,
+        epsilon=epsilon,
+        confidence=confidence,
+        base=base,
+        ranks=ranks,
+        weights=weights,
+        reduction=reduction,
+    )
+
+
+def area_loss(
+    logits,
+    target,
+    sample_weight,
+    *,
+    lambd,
+    epsilon,
+    confidence,
+    base,
+    ranks,
+    weights,
+    reduction,
+):
+    """Return the loss of a batch, given parameters that were checked."""
     logits, target = check_batch(logits, target)
-    values = base(logits, target)
+    values, score = _values_and_confidence(base, confidence, logits, target)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values)
     weight = rank_weights(
-        compute_confidence(confidence, logits),
+        score,
         ranks=ranks,
         weights=weights,
         epsilon=epsilon,
         sample_weight=sample_weight,
     )
-    values = values * (1 - lambd + lambd * weight)
+    values = torch.lerp(values, weight * values, float(lambd))
     return reduce_loss(values, reduction, sample_weight)
+
+
+def _values_and_confidence(base, confidence, logits, target):
+    """Return the loss of each sample and how sure the network is of it."""
+    is_cross_entropy = type(base) is CrossEntropyLoss and not base.label_smoothing
+    if is_cross_entropy and confidence == "msp":
+        return SurpriseAndConfidence.apply(logits, target)
+    return base(logits, target), compute_confidence(confidence, logits)
 
 
 def _check_params(lambd, epsilon, ranks):
@@ -219,9 +257,10 @@ class RegularizedAURCLoss(_ComposedLoss):
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
         """Return the loss of a batch; see :func:`regularized_aurc_loss`."""
-        return regularized_aurc_loss(
+        return area_loss(
             logits,
             target,
+            sample_weight,
             lambd=self.lambd,
             epsilon=self.epsilon,
             confidence=self.confidence,
@@ -229,5 +268,4 @@ class RegularizedAURCLoss(_ComposedLoss):
             ranks=self.ranks,
             weights=self.weights,
             reduction=self.reduction,
-            sample_weight=sample_weight,
         )

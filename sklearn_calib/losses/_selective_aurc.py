@@ -146,6 +146,11 @@ def _loss_and_histogram(
     weight = torch.ones_like(values)
     if sample_weight is not None:
         weight = check_weight(sample_weight, values)
+    if not (smallest := weight.min().item()) >= 0:
+        raise ValueError(
+            f"sample_weight must be non-negative, got {smallest}. Leave out samples by "
+            "a weight of zero."
+        )
     score = compute_confidence(confidence, logits)
     histogram = histogram.to(score) + _count(score.detach(), weight, len(histogram))
     bound = _quantile(score, weight, quantile)
@@ -191,7 +196,7 @@ def _quantile(score, weight, quantile):
 def _check_params(quantile, bandwidth, confidence):
     """Check everything that is no tensor, but for the base."""
     check_nonnegative("quantile", quantile, most=1)
-    check_positive("bandwidth", bandwidth)
+    check_positive("bandwidth", bandwidth, hint="The authors use 0.05.")
     check_confidence(confidence)
     if not callable(confidence) and confidence not in CONFIDENCES:
         raise ValueError(

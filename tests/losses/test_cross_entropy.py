@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from sklearn_calib.losses import CrossEntropyLoss, brier_loss, cross_entropy_loss
+from sklearn_calib.losses._cross_entropy import SurpriseAndConfidence
 
 REFERENCE = "loss_label_smoothing"
 NOT_FOLLOWED = {}
@@ -23,6 +24,44 @@ def test_known_values(logit, expected):
     logits = torch.tensor([[logit, 0.0]], dtype=torch.float64)
     loss = cross_entropy_loss(logits, torch.tensor([0]))
     assert loss.item() == pytest.approx(expected, rel=1e-14, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("logit", "expected"),
+    [
+        # mpmath with 50 digits: 1 / (1 + exp(logit)), 1 - p_t
+        (0.0, 0.5),
+        (40.0, 4.248354255291589e-18),
+        (700.0, 9.85967654375977e-305),
+        (-40.0, 1.0),
+    ],
+)
+def test_known_gradient(logit, expected):
+    """Certainty that is right still has the gradient of what is left to gain."""
+    logits = torch.tensor([[logit, 0.0]], dtype=torch.float64, requires_grad=True)
+    cross_entropy_loss(logits, torch.tensor([0])).backward()
+    assert logits.grad.tolist() == [
+        [pytest.approx(-expected, rel=1e-14), pytest.approx(expected, rel=1e-14)]
+    ]
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [lambda *both: both[0], lambda *both: both[1], torch.mul],
+    ids=["surprise", "confidence", "product"],
+)
+def test_derivatives_of_surprise_and_confidence(mix):
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(8, 3, generator=generator, dtype=torch.float64)
+    target = torch.arange(8) % 3
+    assert (logits.argmax(1) == target).unique().numel() == 2
+
+    def function(logits):
+        return mix(*SurpriseAndConfidence.apply(logits, target))
+
+    logits.requires_grad_()
+    assert torch.autograd.gradcheck(function, logits)
+    assert torch.autograd.gradgradcheck(function, logits)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,20 @@ def test_gradient_of_the_paper(epsilon):
     torch.testing.assert_close(logits.grad, (by_loss + by_rank) / 12)
 
 
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+@pytest.mark.parametrize("ranks", ["soft", "hard"])
+def test_one_softmax_serves_loss_and_confidence(ranks, scale):
+    """The default is faster, and the same as loss and confidence on their own."""
+    logits, target = random_batch(20)
+    gradients = []
+    for confidence in ("msp", lambda logits: logits.softmax(1).amax(1)):
+        each = (scale * logits).requires_grad_()
+        loss = RegularizedAURCLoss(confidence=confidence, ranks=ranks)(each, target)
+        loss.backward()
+        gradients.append((loss.detach(), each.grad))
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)
+
+
 def test_lambd_mixes():
     batch = random_batch(20)
     risk = focal_loss(*batch, gamma=2.0)
