@@ -22,6 +22,7 @@ _HOMES = {
         for room in (
             "calibrators",
             "callbacks",
+            "datasets",
             "displays",
             "estimators",
             "losses",
@@ -38,6 +39,7 @@ __all__ = [
     "__version__",
     "calibrators",
     "callbacks",
+    "datasets",
     "displays",
     "estimators",
     "losses",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parent.parent / "doc" / "api.md"
-ROOMS = ["calibrators", "callbacks", "displays", "estimators", "losses", "metrics"]
+ROOMS = ["calibrators", "callbacks", "datasets", "displays", "estimators", "losses"]
+ROOMS += ["metrics"]
 
 
 def row(room, name):

@@ -6,9 +6,10 @@ from torch.utils.data import DataLoader, Subset
 
 
 class Batch(tuple):
-    """The pair (X, y) of one batch, with the weights of its samples beside it."""
+    """The pair (X, y) of one batch; beside it the samples' weights and positions."""
 
     sample_weight = None
+    indices = None
 
 
 class ArrayBatches:
@@ -32,9 +33,11 @@ class ArrayBatches:
 
     def __iter__(self):
         X, y, sample_weight = self.tensors
-        rows = self.rows[torch.randperm(len(self.rows))] if self.shuffle else self.rows
-        for part in rows.split(self.sizes):
+        order = torch.randperm if self.shuffle else torch.arange
+        for indices in order(len(self.rows)).split(self.sizes):
+            part = self.rows[indices]
             batch = Batch((X.index_select(0, part), y.index_select(0, part)))
+            batch.indices = indices
             if sample_weight is not None:
                 batch.sample_weight = sample_weight.index_select(0, part)
             yield batch

@@ -61,7 +61,7 @@ class FitMixin:
                     self._initialize_callbacks()
                 super().partial_fit(X, codes, **fit_params)
         finally:
-            self._training = self._batch_weight = None
+            self._training = self._batch = None
         warn_if_diverged(self.history)
 
     def _count_epochs_kept(self):

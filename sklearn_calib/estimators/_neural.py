@@ -67,6 +67,12 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
     n_iter_no_change : int, default=10
         Epochs without improvement before early stopping.
 
+    batch_transform : callable, default=None
+        What each batch goes through before the network trains on it, such as
+        :class:`~sklearn_calib.datasets.Mixup`: a function of inputs, targets as
+        probabilities and weights (or None) that returns the three. The loss must be
+        defined for probabilities: "cross_entropy", "brier".
+
     refit : bool, default=False
         Train once more, on all of the data, if a share of them was held out: for as
         many epochs as gave the weights that were kept, and with a loss that learns
@@ -171,6 +177,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         validation_fraction=None,
         early_stopping=False,
         n_iter_no_change=10,
+        batch_transform=None,
         refit=False,
         random_state=None,
         dtype="float32",
@@ -211,6 +218,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
+        self.batch_transform = batch_transform
         self.refit = refit
         self.random_state = random_state
         self.dtype = dtype

@@ -12,6 +12,7 @@ CONSTRAINTS = {
     "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
     "early_stopping": ["boolean"],
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "batch_transform": [callable, None],
     "refit": ["boolean"],
     "random_state": ["random_state"],
     "dtype": [StrOptions({"float32", "float64"})],

@@ -10,11 +10,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 from skorch import NeuralNetClassifier
 from skorch.callbacks import EarlyStopping, EpochScoring, PrintLog
-from skorch.dataset import Dataset
+from skorch.dataset import Dataset, unpack_data
 from skorch.utils import noop, to_numpy, to_tensor
+from torch.nn.functional import one_hot
 
 from sklearn_calib._core.validation import did_you_mean, encode_labels
 from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
+from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
 from sklearn_calib.estimators._training import epoch_seed, validation_split
@@ -48,7 +50,7 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
     virtual_params_ = {}
 
     _training = None
-    _batch_weight = None
+    _batch = None
     _input_shape = None
     _data_dtype = None
 
@@ -66,7 +68,7 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
 
     def __getstate__(self):
         state = super().__getstate__()
-        return {k: state[k] for k in state if k not in ("_training", "_batch_weight")}
+        return {k: state[k] for k in state if k not in ("_training", "_batch")}
 
     def _check_data(self, *arrays, reset):
         """Validate X, or X and y, as arrays of the network's precision."""
@@ -202,7 +204,14 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
+        self._start_history(len(train))
         return train, self._encode(valid)
+
+    def _start_history(self, n_samples):
+        """Let a loss with a history begin one, unless a checkpoint holds it."""
+        needs_history = getattr(self.criterion_, "needs_indices", False)
+        if needs_history and len(self.criterion_.history) != n_samples:
+            self.criterion_.start_history(n_samples)
 
     def _check_can_learn(self, valid):
         """Raise ValueError if the loss learns and there is nothing to learn from."""
@@ -280,12 +289,41 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         else:
             self.criterion_.load_state_dict(states[epoch])
 
-    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
-        """Keep the weights of the batch for its loss."""
-        super().on_batch_begin(net, batch=batch, training=training, **kwargs)
-        self._batch_weight = getattr(batch, "sample_weight", None)
+    def train_step_single(self, batch, **fit_params):
+        """Train on one batch, as `batch_transform` makes it."""
+        if self.batch_transform is not None:
+            batch = self._batch = self._transform(batch)
+        return super().train_step_single(batch, **fit_params)
 
-    def get_loss(self, y_pred, y_true, *args, **kwargs):
+    def _transform(self, batch):
+        """Return the transformed batch, whose targets are probabilities."""
+        X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
+        target = one_hot(y, len(self.classes_inferred_)).to(X.dtype)
+        weight = self._on_device(batch, "sample_weight")
+        X, target, weight = self.batch_transform(X, target, weight)
+        batch = Batch((X, target))
+        batch.sample_weight = weight
+        return batch
+
+    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+        """Keep the batch, whose weights and indices its loss may need."""
+        super().on_batch_begin(net, batch=batch, training=training, **kwargs)
+        self._batch = batch
+
+    def on_batch_end(self, net, batch=None, training=False, y_pred=None, **kwargs):
+        """Let a loss that has a history record what the network said."""
+        super().on_batch_end(net, batch=batch, training=training, **kwargs)
+        if training and getattr(self.criterion_, "needs_indices", False):
+            logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
+            y = to_tensor(unpack_data(batch)[1], device=self.device)
+            self.criterion_.record(logits, y, indices=self._on_device(batch, "indices"))
+
+    def _on_device(self, batch, name):
+        """Return what stands beside a batch, None without."""
+        values = getattr(batch, name, None)
+        return None if values is None else to_tensor(values, device=self.device)
+
+    def get_loss(self, y_pred, y_true, *args, training=False, **kwargs):
         """Return the loss of one batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
         if logits.ndim != 2 or logits.shape[1] != len(self.classes_inferred_):
@@ -294,8 +332,22 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
                 f"width {len(self.classes_inferred_)}, got shape {tuple(logits.shape)}."
                 " Two classes need two logits."
             )
+        beside = {}
+        weight = self._on_device(self._batch, "sample_weight")
+        if weight is not None:
+            beside["sample_weight"] = weight.to(logits.dtype)
+        if training and getattr(self.criterion_, "needs_indices", False):
+            beside["indices"] = self._indices()
         y_true = to_tensor(y_true, device=self.device)
-        if self._batch_weight is None:
-            return self.criterion_(logits, y_true)
-        weight = to_tensor(self._batch_weight, device=self.device).to(logits.dtype)
-        return self.criterion_(logits, y_true, sample_weight=weight)
+        return self.criterion_(logits, y_true, **beside)
+
+    def _indices(self):
+        """Return where the samples of the batch are in the training data."""
+        indices = self._on_device(self._batch, "indices")
+        if indices is None:
+            raise ValueError(
+                f"loss {type(self.criterion_).__name__} must know which samples it "
+                "sees, got a batch without indices. Leave out batch_transform and the "
+                "DataLoader options of iterator_train, and pass X as an array."
+            )
+        return indices

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from numbers import Real
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +35,10 @@ class CalibrationLoss(nn.Module):
 
     # Whether the loss of a sample is the same in any batch.
     is_per_sample = True
+    # Whether the target may be probabilities instead of class indices.
+    takes_probabilities = False
+    # Whether forward takes the positions of the samples in the training data.
+    needs_indices = False
 
     def __init__(self, *, reduction="mean"):
         super().__init__()
@@ -73,7 +77,9 @@ def check_choice(name, value, choices):
     )
 
 
-def check_nonnegative(name, value, *, below=math.inf, most=math.inf):
+def check_nonnegative(
+    name, value, *, below=math.inf, most=math.inf, hint="0 switches it off."
+):
     """Return `value` if it is a number in [0, below), or in [0, most]."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if number and 0 <= value < below and value <= most:
@@ -81,11 +87,23 @@ def check_nonnegative(name, value, *, below=math.inf, most=math.inf):
     rule = "finite and >= 0" if math.isinf(below) else f"in [0, {below})"
     rule = rule if math.isinf(most) else f"in [0, {most}]"
     if number:
-        raise ValueError(f"{name} must be {rule}, got {value!r}. 0 switches it off.")
+        raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
     raise TypeError(
         f"{name} must be a number, {rule}, got {value!r} of type "
-        f"{type(value).__name__}. Pass a float; 0 switches it off."
+        f"{type(value).__name__}. Pass a float. {hint}"
     )
+
+
+def check_n_bins(n_bins, *, usual=15):
+    """Return the number of bins if it is an integer of at least 1."""
+    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
+        raise TypeError(
+            f"n_bins must be an integer >= 1, got {n_bins!r} of type "
+            f"{type(n_bins).__name__}. The paper has {usual}."
+        )
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be >= 1, got {n_bins!r}. The paper has {usual}.")
+    return n_bins
 
 
 def check_batch(logits: Tensor, target: Tensor, *, soft=False):
@@ -124,7 +142,7 @@ def _check_class_index(target, logits):
         raise ValueError(
             f"target must have shape ({n_samples},), one class index for each row of "
             f"logits, got {tuple(target.shape)}. Only cross_entropy_loss and "
-            "brier_loss take probabilities, of the shape of logits."
+            "a few others take probabilities, of the shape of logits."
         )
     if target.dtype == torch.bool or not torch.can_cast(target.dtype, torch.int64):
         raise TypeError(

@@ -97,6 +97,8 @@ class BrierLoss(CalibrationLoss):
     tensor(0.7500)
     """
 
+    takes_probabilities = True
+
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:

@@ -166,6 +166,8 @@ class CrossEntropyLoss(CalibrationLoss):
     tensor(0.6931)
     """
 
+    takes_probabilities = True
+
     def __init__(self, *, label_smoothing=0.0, reduction="mean"):
         super().__init__(reduction=reduction)
         self.label_smoothing = check_nonnegative(

@@ -72,6 +72,7 @@ def dual_focal_loss(
     --------
     DualFocalLoss : The same as a module.
     focal_loss : Without the runner-up.
+    sample_dependent_focal_loss : Takes a competitor too (DualFocal-SD).
 
     Notes
     -----
@@ -93,7 +94,7 @@ def dual_focal_loss(
     tensor([0.0266, 0.6075])
     """
     check_nonnegative("gamma", gamma)
-    _check_competitor(competitor)
+    check_competitor(competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
     log_weight = gamma * log_gap(logits, target, margin, competitor)
@@ -127,7 +128,7 @@ def _share(logits, target, margin, competitor):
     return share.sum(1) / torch.isfinite(distance).sum(1).clamp_min(1)
 
 
-def _check_competitor(competitor):
+def check_competitor(competitor):
     """Check that the competitor is a rank, a mean or a constant probability."""
     if competitor in COMPETITORS:
         return
@@ -163,7 +164,7 @@ class DualFocalLoss(CalibrationLoss):
     def __init__(self, *, gamma=5.0, competitor="largest", reduction="mean"):
         super().__init__(reduction=reduction)
         self.gamma = check_nonnegative("gamma", gamma)
-        _check_competitor(competitor)
+        check_competitor(competitor)
         self.competitor = competitor
 
     def forward(

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
@@ -11,7 +12,7 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
-from sklearn_calib.losses._focal import focal_values
+from sklearn_calib.losses._dual_focal import check_competitor, log_gap
 from sklearn_calib.losses._margin import true_class_margin
 
 
@@ -21,6 +22,7 @@ def sample_dependent_focal_loss(
     *,
     gammas=(5.0, 3.0),
     thresholds=(0.2,),
+    competitor=None,
     reduction="mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
@@ -41,6 +43,10 @@ def sample_dependent_focal_loss(
     thresholds : tuple or list of float, default=(0.2,)
         The probabilities at which gamma changes, increasing and inside (0, 1), one
         fewer than `gammas`. A sample on a threshold has the gamma above it.
+    competitor : str, int, float or None, default=None
+        If given, its probability q as in :func:`dual_focal_loss` is taken from p_t, in
+        the weight, which becomes ``(1 - p_t + q) ** gamma``, and where gamma is looked
+        up. "largest" makes the loss DualFocal-SD [2]_.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to return: the mean over the batch, the sum, or one loss per sample.
     sample_weight : Tensor of shape (N,), default=None
@@ -64,6 +70,7 @@ def sample_dependent_focal_loss(
     --------
     SampleDependentFocalLoss : The same as a module.
     focal_loss : One gamma for all samples.
+    dual_focal_loss : One gamma for all samples, with a competitor.
 
     Notes
     -----
@@ -75,6 +82,8 @@ def sample_dependent_focal_loss(
     ----------
     .. [1] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. Torr, P. Dokania (2020).
        Calibrating deep neural networks using focal loss. NeurIPS.
+    .. [2] L. Tao, M. Dong, C. Xu (2023). Dual focal loss for calibration. ICML. Their
+       code has the variant with a sample-dependent gamma, the paper has not.
 
     Examples
     --------
@@ -84,21 +93,29 @@ def sample_dependent_focal_loss(
     >>> sample_dependent_focal_loss(logits, torch.tensor([0, 2]), reduction="none")
     tensor([0.0023, 1.2753])
     """
-    _check_schedule(gammas, thresholds)
+    _check_schedule(gammas, thresholds, competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
-    gamma = _scheduled_gamma(margin, gammas, thresholds)
-    return reduce_loss(focal_values(margin, gamma), reduction, sample_weight)
+    if competitor is None:
+        lead, log_rest = torch.sigmoid(margin), F.logsigmoid(-margin)
+    else:
+        log_rest = log_gap(logits, target, margin, competitor)
+        lead = -torch.expm1(log_rest)
+    gamma = _scheduled_gamma(lead, gammas, thresholds)
+    values = torch.exp(gamma * log_rest) * -F.logsigmoid(margin)
+    return reduce_loss(values, reduction, sample_weight)
 
 
-def _scheduled_gamma(margin, gammas, thresholds):
+def _scheduled_gamma(lead, gammas, thresholds):
     """Return the gamma of each sample, by intervals closed below."""
-    proba, edges = torch.sigmoid(margin), margin.new_tensor(thresholds)
-    return margin.new_tensor(gammas)[torch.bucketize(proba, edges, right=True)]
+    edges = lead.new_tensor(thresholds)
+    return lead.new_tensor(gammas)[torch.bucketize(lead.detach(), edges, right=True)]
 
 
-def _check_schedule(gammas, thresholds):
+def _check_schedule(gammas, thresholds, competitor):
     """Check that the thresholds increase in (0, 1) and separate as many gammas."""
+    if competitor is not None:
+        check_competitor(competitor)
     for name, value in (("gammas", gammas), ("thresholds", thresholds)):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
@@ -131,6 +148,8 @@ class SampleDependentFocalLoss(CalibrationLoss):
         The values of gamma, each at least 0, from small p_t to large.
     thresholds : tuple or list of float, default=(0.2,)
         The probabilities at which gamma changes, increasing and inside (0, 1).
+    competitor : str, int, float or None, default=None
+        If given, its probability is taken from p_t; "largest" is DualFocal-SD.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to return: the mean over the batch, the sum, or one loss per sample.
 
@@ -142,11 +161,19 @@ class SampleDependentFocalLoss(CalibrationLoss):
     tensor(0.0866)
     """
 
-    def __init__(self, *, gammas=(5.0, 3.0), thresholds=(0.2,), reduction="mean"):
+    def __init__(
+        self,
+        *,
+        gammas=(5.0, 3.0),
+        thresholds=(0.2,),
+        competitor=None,
+        reduction="mean",
+    ):
         super().__init__(reduction=reduction)
-        _check_schedule(gammas, thresholds)
+        _check_schedule(gammas, thresholds, competitor)
         self.gammas = gammas
         self.thresholds = thresholds
+        self.competitor = competitor
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
@@ -157,6 +184,7 @@ class SampleDependentFocalLoss(CalibrationLoss):
             target,
             gammas=self.gammas,
             thresholds=self.thresholds,
+            competitor=self.competitor,
             reduction=self.reduction,
             sample_weight=sample_weight,
         )

@@ -1,12 +1,11 @@
 """The selective AURC loss: only the less confident samples are told apart."""
 
-from numbers import Integral
-
 import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
     check_batch,
+    check_n_bins,
     check_nonnegative,
     check_weight,
     reduce_loss,
@@ -256,10 +255,7 @@ class SelectiveAURCLoss(_ComposedLoss):
     ):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(quantile, bandwidth, confidence)
-        if not isinstance(n_bins, Integral) or isinstance(n_bins, bool) or n_bins < 1:
-            raise ValueError(
-                f"n_bins must be an integer >= 1, got {n_bins!r}. The authors use 64."
-            )
+        check_n_bins(n_bins, usual=64)
         self.quantile, self.n_bins, self.bandwidth = quantile, n_bins, bandwidth
         self.confidence = confidence
         self.register_buffer("histogram", torch.zeros(n_bins))

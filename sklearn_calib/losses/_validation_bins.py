@@ -1,7 +1,6 @@
 """What the losses share that learn from bins of the validation confidences."""
 
 import warnings
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
-from sklearn_calib.losses._base import CalibrationLoss
+from sklearn_calib.losses._base import CalibrationLoss, check_n_bins
 
 # (1 - p) ** gamma is 0 or 1 in double precision from here on, and gamma times a loss,
 # which the gradient needs, is still far from the overflow of single precision.
@@ -65,7 +64,7 @@ class _ValidationBinsLoss(CalibrationLoss):
 
     def __init__(self, *, n_bins, reduction):
         super().__init__(reduction=reduction)
-        self.n_bins = _check_n_bins(n_bins)
+        self.n_bins = check_n_bins(n_bins)
         edges = interior_edges(np.empty(0), n_bins=n_bins, strategy="uniform")
         self.register_buffer("edges", torch.tensor(edges, dtype=torch.float32))
 
@@ -149,18 +148,6 @@ class _ValidationBinsLoss(CalibrationLoss):
             UserWarning,
             stacklevel=4,
         )
-
-
-def _check_n_bins(n_bins):
-    """Return the number of bins if it is an integer of at least 1."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
-        raise TypeError(
-            f"n_bins must be an integer >= 1, got {n_bins!r} of type "
-            f"{type(n_bins).__name__}. The paper has 15."
-        )
-    if n_bins < 1:
-        raise ValueError(f"n_bins must be >= 1, got {n_bins!r}. The paper has 15.")
-    return n_bins
 
 
 def _check_targets(y_true, y_proba):

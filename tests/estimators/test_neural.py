@@ -134,7 +134,8 @@ def test_float64_trains_in_float64(table):
 # Weights ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", get_loss_names())
+# The correctness ranking loss ranks neighbours, which repetitions are to each other.
+@pytest.mark.parametrize("loss", sorted({*get_loss_names()} - {"crl"}))
 def test_weights_equal_repetition(table, loss):
     X, y = table
     weight = np.random.default_rng(0).integers(0, 4, size=len(X))

@@ -1,21 +1,110 @@
-"""Compare a loss with the numbers that the authors' own code returned.
+"""What the tests of the losses share: all losses, and recorded numbers.
 
-A module that names a file of tests/reference in ``REFERENCE`` has its test of the
-fixture ``recorded`` run once per recorded case, all but those that ``NOT_FOLLOWED``
-gives a reason for.
+A test with the mark ``losses`` runs once for each loss of `LOSSES`, or for those that
+the function ``where`` picks. A module that names a file of tests/reference in
+``REFERENCE`` has its test of the fixture ``recorded`` run once per recorded case, all
+but those that ``NOT_FOLLOWED`` gives a reason for.
 """
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from sklearn_calib.losses import (
+    AdaDualFocalLoss,
+    AdaFocalLoss,
+    AUCMLoss,
+    AURCLoss,
+    AvUCLoss,
+    ConfidencePenaltyLoss,
+    CrossEntropyLoss,
+    DualFocalLoss,
+    FocalCalibrationLoss,
+    FocalLoss,
+    InverseFocalLoss,
+    KDEECELoss,
+    MbLSLoss,
+    MDCALoss,
+    MMCELoss,
+    RegularizedAURCLoss,
+    SampleDependentFocalLoss,
+    SoftBinnedECELoss,
+    get_loss,
+    get_loss_names,
+)
+
 REFERENCE_DIR = Path(__file__).parent.parent / "reference"
 
 
+def quiet(loss, **params):
+    """Return a loss without the warning of a gamma that is too large for it."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return loss(**params)
+
+
+# The losses that depend on one gamma, at every gamma that the papers use and beyond.
+WITH_GAMMA = [
+    quiet(loss, gamma=gamma)
+    for loss in (DualFocalLoss, FocalCalibrationLoss, FocalLoss, InverseFocalLoss)
+    for gamma in (0, 0.5, 1, 3, 10)
+]
+
+# The defaults of every registered loss, and settings known to be delicate.
+LOSSES = [
+    *(get_loss(name)() for name in get_loss_names()),
+    *WITH_GAMMA,
+    AdaDualFocalLoss(gamma_initial=-2.0),
+    AdaDualFocalLoss(gamma_initial=0.5),
+    AdaFocalLoss(gamma_initial=-2.0),
+    AdaFocalLoss(gamma_initial=0.5),
+    CrossEntropyLoss(label_smoothing=0.1),
+    DualFocalLoss(gamma=0.5, competitor=2),
+    DualFocalLoss(gamma=0.5, competitor=3),
+    DualFocalLoss(gamma=0.5, competitor="mean"),
+    DualFocalLoss(gamma=0.5, competitor="mean2"),
+    DualFocalLoss(gamma=0.5, competitor="mean3"),
+    DualFocalLoss(gamma=0.5, competitor=0.0),
+    DualFocalLoss(gamma=0.5, competitor=0.2),
+    FocalCalibrationLoss(gamma=0.5, norm="l1"),
+    FocalCalibrationLoss(gamma_cal=0.5),
+    KDEECELoss(mode="classwise", norm="l2", bandwidth=0.05),
+    KDEECELoss(mode="top_label", lambd=2, base="focal", base__gamma=0.5),
+    KDEECELoss(mode="canonical", bandwidth="auto", norm="l2"),
+    KDEECELoss(mode="classwise", bandwidth="auto"),
+    AvUCLoss(temperature=None, base="brier"),
+    AvUCLoss(temperature=0.1, threshold=0.3, lambd=3),
+    ConfidencePenaltyLoss(penalty="l1", base="focal", base__gamma=0.5),
+    MbLSLoss(margin=0, lambd=1, base="dual_focal", base__gamma=0.5),
+    MDCALoss(lambd=5, base="focal", base__gamma=0.5),
+    MMCELoss(lambd=5, squared=False, base="brier"),
+    SoftBinnedECELoss(squared=False, temperature=1e-4),
+    SoftBinnedECELoss(binning="bin", decay=80, base="focal", base__gamma=0.5),
+    SoftBinnedECELoss(binning="bin", squared=False, n_bins=3),
+    SampleDependentFocalLoss(gammas=(5, 3, 0.5), thresholds=(0.2, 0.5)),
+    SampleDependentFocalLoss(gammas=(5, 0.5), competitor="largest"),
+    AUCMLoss(margin=0.1, prior="batch"),
+    AURCLoss(confidence="margin", weights="log"),
+    AURCLoss(base="brier", weights="sele"),
+    RegularizedAURCLoss(lambd=0, confidence="max_logit"),
+    RegularizedAURCLoss(lambd=1, epsilon=1e-4, confidence="l2_norm"),
+    RegularizedAURCLoss(epsilon="auto", confidence="negative_entropy"),
+    RegularizedAURCLoss(epsilon=1e-3, confidence="margin", base=FocalLoss(gamma=0.5)),
+    RegularizedAURCLoss(epsilon=10.0, confidence="negative_gini", weights="harmonic"),
+    RegularizedAURCLoss(ranks="hard", weights="sele", base="focal", base__gamma=0.5),
+]
+
+# In training mode, a loss with a memory would keep what one test shows it.
+LOSSES = [loss.eval() for loss in LOSSES]
+
+
 def pytest_generate_tests(metafunc):
+    if mark := metafunc.definition.get_closest_marker("losses"):
+        picked = list(filter(mark.kwargs.get("where"), LOSSES))
+        metafunc.parametrize("loss", picked, ids=repr)
     if "recorded" not in metafunc.fixturenames:
         return
     path = REFERENCE_DIR / f"{metafunc.module.REFERENCE}.json"

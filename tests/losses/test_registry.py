@@ -24,7 +24,7 @@ def test_a_copy_of_the_names():
     [
         (
             "focl",
-            r"one of \['ada_dual.*\], got 'focl'\. Did you mean 'focal'\?",
+            r"one of \['a.*\], got 'focl'\. Did you mean 'focal'\?",
         ),
         ("crossentropy", r"Did you mean 'cross_entropy'\?"),
         ("xyz", r"got 'xyz'\.$"),

@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from sklearn_calib.losses import (
     SampleDependentFocalLoss,
+    dual_focal_loss,
     focal_loss,
     sample_dependent_focal_loss,
 )
@@ -42,6 +44,38 @@ def test_recorded(recorded, assert_recorded):
     assert_recorded(loss)
 
 
+@pytest.mark.parametrize("name", ["small", "edge"])
+def test_recorded_dual(reference, name):
+    """DualFocal-SD has p_t - q, the lead of the true class, in place of p_t."""
+    data = reference("loss_adadualfocal")
+    (case,) = (c for c in data["expected"] if c["id"] == f"{name}-sd53")
+    batch, grad = data["inputs"][name], np.array(case["values"]["grad"], dtype=float)
+    logits = torch.tensor(batch["logits"], dtype=torch.float64, requires_grad=True)
+    loss = SampleDependentFocalLoss(competitor="largest", reduction="sum")
+    value = loss(logits, torch.tensor(batch["labels"]))
+    value.backward()
+    np.testing.assert_allclose(value.item(), case["values"]["loss"], rtol=1e-9)
+    ours = logits.grad.numpy()
+    if name == "edge":
+        # Two classes tie at q in row 5: which of them has the gradient is undefined.
+        ours[5, 2:4] = ours[5, 2:4].sum()
+        grad[5, 2:4] = grad[5, 2:4].sum()
+    np.testing.assert_allclose(ours, grad, **data["tolerance"])
+
+
+@pytest.mark.parametrize("competitor", ["largest", 2, "mean", 0.1])
+def test_one_gamma_is_dual_focal(competitor):
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(50, 4, generator=generator)
+    target = torch.randint(4, (50,), generator=generator)
+    torch.testing.assert_close(
+        sample_dependent_focal_loss(
+            logits, target, gammas=(2.5, 2.5), competitor=competitor
+        ),
+        dual_focal_loss(logits, target, gamma=2.5, competitor=competitor),
+    )
+
+
 def test_third_piece_is_the_paper_at_gamma_3():
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(50, 4, generator=generator)
@@ -75,6 +109,7 @@ def test_schedule_of_wrong_type(param):
     [
         ({"gammas": (5.0, -1.0)}, r"gammas\[1\] must be finite and >= 0, got -1\.0"),
         ({"gammas": (5.0,)}, r"one value more than thresholds, got \(5\.0,\) and"),
+        ({"competitor": "second"}, r"competitor must be one of \('largest', 2, 3,"),
         ({"thresholds": (0.0,)}, r"increase inside \(0, 1\), got \(0\.0,\)"),
         ({"thresholds": (1.0,)}, r"increase inside \(0, 1\), got \(1\.0,\)"),
         ({"thresholds": (float("nan"),)}, "increase inside"),

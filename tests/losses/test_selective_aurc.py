@@ -120,20 +120,9 @@ def test_confidences_outside_of_the_histogram(confidence):
         selective_aurc_loss(*random_batch(), confidence=lambda z: z.amax(1) + 10)
 
 
-@pytest.mark.parametrize("n_bins", [0, 1.5, True, "64"])
-def test_bad_n_bins(n_bins):
-    with pytest.raises(ValueError, match="n_bins must be an integer >= 1, got"):
+@pytest.mark.parametrize(
+    ("n_bins", "error"), [(0, ValueError), (1.5, TypeError), (True, TypeError)]
+)
+def test_bad_n_bins(n_bins, error):
+    with pytest.raises(error, match=r"n_bins must be .*>= 1, got .* The paper has 64"):
         SelectiveAURCLoss(n_bins=n_bins)
-
-
-@pytest.mark.parametrize("bad", [-1.0, math.nan])
-def test_bad_weight(bad):
-    loss, weight = SelectiveAURCLoss(), torch.tensor([1.0, bad])
-    with pytest.raises(ValueError, match="sample_weight must be non-negative, got"):
-        loss(*random_batch(2), sample_weight=weight)
-    assert loss.histogram.sum() == 0
-
-
-def test_bad_bandwidth():
-    with pytest.raises(ValueError, match=r"bandwidth must be .* got 0. The authors"):
-        SelectiveAURCLoss(bandwidth=0)

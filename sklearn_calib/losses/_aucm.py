@@ -1,0 +1,221 @@
+"""The AUC margin loss: the mean scores of two classes are to lie a margin apart."""
+
+from numbers import Real
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._base import (
+    CalibrationLoss,
+    check_batch,
+    check_nonnegative,
+    check_weight,
+    reduce_loss,
+)
+
+
+def aucm_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    margin=1.0,
+    prior=None,
+    a: Tensor | None = None,
+    b: Tensor | None = None,
+    alpha: Tensor | None = None,
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""AUC margin loss, AUCM: how far apart two classes score. The smaller the better.
+
+    With s the probability of class 1, the loss is the variance of s among the positive
+    samples, plus that among the negative ones, plus the square of what their means lack
+    of being `margin` apart. It is what remains of the min-max problem ::
+
+        mean+ (s - a)^2 + mean- (s - b)^2
+            + 2 alpha (margin + mean- s - mean+ s) - alpha^2
+
+    of [1]_ at its solution, the smallest over a and b and the largest over alpha >= 0.
+    With more than two classes it is the mean over each class against the rest. 0 is
+    best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    margin : float, default=1.0
+        How far apart the mean scores are to be, at least 0.
+    prior : {None, "batch"} or float, default=None
+        None weighs both classes the same (version 2 of the authors' code). "batch"
+        multiplies that by ``p * (1 - p)`` with p the share of the positive samples
+        (version 1). A float in (0, 1) is p itself, of all the data (its `imratio`), by
+        which the sums over the samples of a class are divided, in place of their
+        number: it is meant for a, b and alpha that outlast a batch.
+    a, b, alpha : Tensor of shape () or (C,), default=None
+        Values to use in place of the solution, one per class if there are more than
+        two; see the notes.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the loss of the batch; N times that; or N times the same value,
+        since no sample has a loss of its own.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: a sample of weight m counts as m equal samples.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range or the shapes do not match.
+    TypeError
+        If the margin is no number, or the logits are no floating point tensor.
+
+    See Also
+    --------
+    AUCMLoss : The same as a module.
+
+    Notes
+    -----
+    With the solution taken for each batch, any optimiser will do, and batches need some
+    samples of each class: with ``prior=None`` a class that is absent, or alone, adds 0.
+    The authors learn a, b and alpha beside the network instead, over many batches. To
+    do so give them as tensors to the optimiser, here as well; as it descends and alpha
+    must ascend, call ``alpha.register_hook(torch.neg)`` once, and after each step
+    ``alpha.data.clamp_(min=0)``.
+
+    The loss asks for an order, not for calibrated probabilities, and saturates them:
+    calibrate the result. Multi-class is one of several readings of [1]_.
+
+    References
+    ----------
+    .. [1] Z. Yuan, Y. Yan, M. Sonka, T. Yang (2021). Large-scale robust deep AUC
+       maximization: a new surrogate loss and empirical studies on medical image
+       classification. ICCV.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import aucm_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 2.0], [0.0, 1.0]])
+    >>> aucm_loss(logits, torch.tensor([0, 1, 1]))
+    tensor(0.1037)
+    >>> aucm_loss(logits, torch.tensor([1, 0, 0]))
+    tensor(2.8506)
+    """
+    _check_params(margin, prior)
+    logits, target = check_batch(logits, target)
+    weight = torch.ones_like(target, dtype=logits.dtype)
+    if sample_weight is not None:
+        weight = check_weight(sample_weight, weight)
+    score, label = _one_against_rest(logits, target)
+    positive = (weight.unsqueeze(1) * label).T
+    negative = (weight.unsqueeze(1) * (1 - label)).T
+    value = _min_max(score, positive, negative, margin, prior, a, b, alpha).mean()
+    return reduce_loss(value.expand(len(target)), reduction, sample_weight)
+
+
+def _one_against_rest(logits, target):
+    """Return scores and labels of shape (N, problems): one problem for two classes."""
+    score = logits.softmax(1)
+    label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
+    return (score, label) if logits.shape[1] > 2 else (score[:, 1:], label[:, 1:])
+
+
+def _min_max(score, positive, negative, margin, prior, a, b, alpha):
+    """Return the loss of each problem, given the samples' weights in both classes."""
+    scale, up, down = _prior_factors(positive.sum(1), negative.sum(1), prior)
+    above, below = _mean(score, positive), _mean(score, negative)
+    spread = up * _mean((score - _or(a, above)).square(), positive)
+    spread = spread + down * _mean((score - _or(b, below)).square(), negative)
+    lack = margin + down * below - up * above
+    alpha = _or(alpha, lack.clamp_min(0))
+    return scale * (spread + 2 * alpha * lack - alpha.square())
+
+
+def _prior_factors(n_positive, n_negative, prior):
+    """Return the factors of the whole loss and of the means of both classes."""
+    rate = n_positive / _above_zero(n_positive + n_negative)
+    one = torch.ones_like(rate)
+    if prior is None:
+        return ((n_positive > 0) & (n_negative > 0)).to(rate), one, one
+    if prior == "batch":
+        return rate * (1 - rate), one, one
+    return prior * (1 - prior) * one, rate / prior, (1 - rate) / (1 - prior)
+
+
+def _mean(values, weight):
+    """Return the weighted mean of each column, 0 if all its weights are 0."""
+    return (weight * values.T).sum(1) / _above_zero(weight.sum(1))
+
+
+def _above_zero(values):
+    """Return values that can be divided by: 0 / 0 is 0."""
+    return values.clamp_min(torch.finfo(values.dtype).tiny)
+
+
+def _or(given, default):
+    """Return what is given as a tensor, or else the default."""
+    return default if given is None else torch.as_tensor(given).to(default)
+
+
+def _check_params(margin, prior):
+    """Check the margin and the prior."""
+    check_nonnegative("margin", margin)
+    if prior is None or prior == "batch":
+        return
+    if not isinstance(prior, Real) or not 0 < prior < 1:
+        raise ValueError(
+            f"prior must be None, 'batch' or a float in (0, 1), got {prior!r}. None "
+            "weighs both classes the same."
+        )
+
+
+class AUCMLoss(CalibrationLoss):
+    """AUC margin loss, AUCM: how far apart two classes score. The smaller the better.
+
+    The module of :func:`aucm_loss`, which has the details. It needs no optimiser of
+    its own: what the authors learn beside the network is solved for in each batch.
+
+    Parameters
+    ----------
+    margin : float, default=1.0
+        How far apart the mean scores of both classes are to be, at least 0.
+    prior : {None, "batch"} or float, default=None
+        Whether both classes weigh the same, or as by their share in the batch, or as by
+        a share that is given.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the loss of the batch, N times that, or N times the same value.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import AUCMLoss
+    >>> AUCMLoss()(torch.zeros(2, 2), torch.tensor([0, 1]))
+    tensor(1.)
+    """
+
+    is_per_sample = False
+
+    def __init__(self, *, margin=1.0, prior=None, reduction="mean"):
+        super().__init__(reduction=reduction)
+        _check_params(margin, prior)
+        self.margin = margin
+        self.prior = prior
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`aucm_loss`."""
+        return aucm_loss(
+            logits,
+            target,
+            margin=self.margin,
+            prior=self.prior,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

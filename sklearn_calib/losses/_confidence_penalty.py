@@ -1,0 +1,166 @@
+"""Penalties on probabilities far from uniform: negative entropy and the L1 distance."""
+
+from torch import Tensor
+
+from sklearn_calib.losses._base import check_choice, check_nonnegative
+from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._confidence import compute_confidence
+from sklearn_calib.losses._penalty import add_penalty
+
+
+def confidence_penalty_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    lambd=0.1,
+    penalty="entropy",
+    base="cross_entropy",
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+    **base_params,
+) -> Tensor:
+    r"""Mean loss plus lambd times the distance from uniform. The smaller the better.
+
+    The penalty of a sample is ``sum_k p_k * log(p_k)``, the negative of the entropy
+    [1]_, or ``sum_k |p_k - 1 / C|`` [2]_: the surer the network, the larger.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    lambd : float, default=0.1
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+    penalty : {"entropy", "l1"}, default="entropy"
+        How the distance from uniform probabilities is measured: by minus the entropy
+        in nats, from -log(C) to 0, or by absolute differences, from 0 to 2 - 2 / C.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
+        reduction is ignored.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range or the shapes do not match.
+    TypeError
+        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+
+    See Also
+    --------
+    ConfidencePenaltyLoss : The same as a module.
+    mbls_loss : Penalises logits only where they are far apart.
+
+    Notes
+    -----
+    With the entropy the loss may be negative: its minimum is not a certain prediction.
+    Code in circulation takes the mean of ``p_k * log(p_k)`` over the classes, here it
+    is their sum, as in [1]_: a mean is had with ``lambd`` divided by C.
+
+    References
+    ----------
+    .. [1] G. Pereyra, G. Tucker, J. Chorowski, L. Kaiser, G. Hinton (2017).
+       Regularizing neural networks by penalizing confident output distributions. ICLR
+       workshop.
+    .. [2] B. Liu, I. Ben Ayed, A. Galdran, J. Dolz (2022). The devil is in the margin:
+       margin-based label smoothing for network calibration. CVPR. As a competitor, in
+       the code.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import confidence_penalty_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 0.0]])
+    >>> confidence_penalty_loss(logits, torch.tensor([0, 1]), reduction="none")
+    tensor([0.0904, 0.6238])
+    """
+    check_choice("penalty", penalty, PENALTIES)
+    return add_penalty(
+        PENALTIES[penalty],
+        logits,
+        target,
+        lambd=lambd,
+        base=build_base(base, base_params, confidence_penalty_loss),
+        reduction=reduction,
+        sample_weight=sample_weight,
+    )
+
+
+def _negative_entropy(logits, *_):
+    return compute_confidence("negative_entropy", logits)
+
+
+def _l1_distance(logits, *_):
+    return (logits.softmax(1) - 1 / logits.shape[1]).abs().sum(1)
+
+
+PENALTIES = {"entropy": _negative_entropy, "l1": _l1_distance}
+
+
+class ConfidencePenaltyLoss(_ComposedLoss):
+    """Mean loss plus lambd times the distance from uniform. The smaller the better.
+
+    The module of :func:`confidence_penalty_loss`, which has the details.
+
+    Parameters
+    ----------
+    lambd : float, default=0.1
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+    penalty : {"entropy", "l1"}, default="entropy"
+        Whether the distance from uniform probabilities is minus the entropy or the sum
+        of absolute differences.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import ConfidencePenaltyLoss
+    >>> loss = ConfidencePenaltyLoss(penalty="l1", base="focal", base__gamma=1.0)
+    >>> loss(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.3466)
+    """
+
+    is_per_sample = True
+
+    def __init__(
+        self,
+        *,
+        lambd=0.1,
+        penalty="entropy",
+        base="cross_entropy",
+        reduction="mean",
+        **base_params,
+    ):
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        self.lambd = check_nonnegative("lambd", lambd)
+        self.penalty = check_choice("penalty", penalty, PENALTIES)
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`confidence_penalty_loss`."""
+        return confidence_penalty_loss(
+            logits,
+            target,
+            lambd=self.lambd,
+            penalty=self.penalty,
+            base=self.base_,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

@@ -1,0 +1,287 @@
+"""The correctness ranking loss: surer of what the network got right more often."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._base import (
+    check_batch,
+    check_nonnegative,
+    check_weight,
+    reduce_loss,
+)
+from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._confidence import check_confidence, compute_confidence
+
+
+def crl_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    history: Tensor | None = None,
+    indices: Tensor | None = None,
+    lambd=1.0,
+    confidence="msp",
+    base="cross_entropy",
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+    **base_params,
+) -> Tensor:
+    r"""Mean loss plus lambd times the correctness ranking loss. Small is good.
+
+    Each sample i is compared with the next one of the batch, j, and the last with the
+    first. With k the share of the times that a sample was predicted right so far in
+    the training, the ranking loss is ``relu(t * ((k_i - k_j) - (s_i - s_j)))``, where
+    t is the sign of ``k_i - k_j`` [1]_: the confidence s of the sample that was right
+    more often must be larger, by as much. 0 is best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    history : Tensor of shape (n_samples, 2), default=None
+        How often each sample of the training data was predicted right, and how often
+        it was predicted. Of a sample that never was, k is 0.
+    indices : Tensor of shape (N,), default=None
+        Where the samples of the batch are in the history. Without, as for validation
+        data, the loss is that of `base`.
+    lambd : float, default=1.0
+        Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
+    confidence : str or callable, default="msp"
+        What s is: as in :func:`regularized_aurc_loss`; the authors have "msp",
+        "margin" and "negative_entropy", which is divided by log(C) here.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
+        reduction is ignored.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample, that
+        of its comparison with the next.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights. A comparison weighs the product of both, over the mean.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, an index is not in the history or the shapes do
+        not match.
+    TypeError
+        If a parameter or a tensor is of the wrong type, or a keyword is unknown.
+
+    See Also
+    --------
+    CRLLoss : The same as a module, which keeps the history.
+
+    Notes
+    -----
+    Over the history k is scaled to ``(k - min) / (1 - min)``, with its minimum over all
+    samples, as in the authors' code, whose 0 / 0 where all samples were always right
+    is 0 here.
+
+    Who is compared with whom depends on the order of the batch, so batches must be
+    shuffled. Weights are repetitions in the mean over all orders, not in each.
+
+    References
+    ----------
+    .. [1] J. Moon, J. Kim, Y. Shin, S. Hwang (2020). Confidence-aware learning for deep
+       neural networks. ICML.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import crl_loss
+    >>> logits, target = torch.zeros(2, 2), torch.tensor([0, 1])
+    >>> history = torch.tensor([[9, 10], [0, 10], [5, 10]])
+    >>> crl_loss(logits, target, history=history, indices=torch.tensor([0, 2]))
+    tensor(1.0931)
+    """
+    _check_params(lambd, confidence)
+    base = build_base(base, base_params, crl_loss)
+    logits, target = check_batch(logits, target)
+    values = base(logits, target)
+    if sample_weight is not None:
+        sample_weight = check_weight(sample_weight, values)
+    if indices is not None:
+        _check_indices(indices, target, history)
+        correctness = _correctness(history.to(values))[indices]
+        ranking = _ranking_values(logits, correctness, confidence)
+        values = values + lambd * ranking * _partner_weight(sample_weight)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _correctness(history):
+    """Return the share of right predictions of all samples, scaled to reach 0."""
+    share = history[:, 0] / history[:, 1].clamp_min(1)
+    lowest = share.min()
+    return torch.where(lowest < 1, (share - lowest) / (1 - lowest), 0.0)
+
+
+def _ranking_values(logits, correctness, confidence):
+    """Return the ranking loss of each sample and the next."""
+    score = compute_confidence(confidence, logits)
+    if confidence == "negative_entropy":
+        score = score / math.log(logits.shape[1])
+    gap = correctness - correctness.roll(-1)
+    return F.relu(gap.sign() * (gap - (score - score.roll(-1))))
+
+
+def _partner_weight(weight):
+    """Return the weight of each sample's next one, over the mean weight."""
+    if weight is None:
+        return 1.0
+    return weight.roll(-1) / weight.mean().clamp_min(torch.finfo(weight.dtype).tiny)
+
+
+def _check_params(lambd, confidence):
+    """Check the parameters of the ranking loss."""
+    check_nonnegative("lambd", lambd)
+    check_confidence(confidence)
+
+
+def _check_indices(indices, target, history):
+    """Check that the indices are rows of the history, one for each sample."""
+    if not isinstance(indices, Tensor) or indices.dtype != torch.int64:
+        raise TypeError(
+            "indices must be a torch.Tensor of int64, got "
+            f"{getattr(indices, 'dtype', type(indices).__name__)}. Pass the positions "
+            "of the samples in the training data."
+        )
+    if indices.shape != target.shape:
+        raise ValueError(
+            f"indices must have shape {tuple(target.shape)}, one position per sample, "
+            f"got {tuple(indices.shape)}. Give one position per sample."
+        )
+    size = 0 if history is None else len(history)
+    # An accelerator would have to be waited for, and stops by itself.
+    if size and indices.device.type != "cpu":
+        return
+    low, high = indices.min().item(), indices.max().item()
+    if low < 0 or high >= size:
+        raise ValueError(
+            f"indices must lie in the history of {size} samples, got values in "
+            f"[{low}, {high}]. Call start_history with the number of training samples."
+        )
+
+
+class CRLLoss(_ComposedLoss):
+    """Mean loss plus lambd times the correctness ranking loss. Small is good.
+
+    The module of :func:`crl_loss`, which has the details, and keeps the history of the
+    training: :meth:`start_history` once, then for each batch the loss, with `indices`,
+    and :meth:`record`.
+
+    Parameters
+    ----------
+    lambd : float, default=1.0
+        Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
+    confidence : str or callable, default="msp"
+        What is ranked: "msp", "margin", "negative_entropy", "negative_gini",
+        "l2_norm", "max_logit", or a function of the logits.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+
+    Attributes
+    ----------
+    history : Tensor of shape (n_samples, 2)
+        How often each sample was predicted right and how often it was predicted, a
+        buffer: it is part of ``state_dict``, and loading one takes its length.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import CRLLoss
+    >>> loss = CRLLoss()
+    >>> loss.start_history(3)
+    >>> batch = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1])
+    >>> loss.record(*batch, indices=torch.tensor([2, 0]))
+    >>> loss.history
+    tensor([[0, 1],
+            [0, 0],
+            [1, 1]])
+    >>> loss(*batch, indices=torch.tensor([2, 0]))
+    tensor(1.8133)
+    """
+
+    needs_indices = True
+
+    def __init__(
+        self,
+        *,
+        lambd=1.0,
+        confidence="msp",
+        base="cross_entropy",
+        reduction="mean",
+        **base_params,
+    ):
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        _check_params(lambd, confidence)
+        self.lambd, self.confidence = lambd, confidence
+        self.register_buffer("history", torch.zeros(0, 2, dtype=torch.int64))
+
+    def start_history(self, n_samples):
+        """Forget the past, and expect so many samples of training data.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of samples of the training data.
+        """
+        self.history = self.history.new_zeros(n_samples, 2)
+
+    def record(self, logits: Tensor, target: Tensor, *, indices: Tensor):
+        """Count which samples of a batch are predicted right.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (N, C)
+            Unnormalised log probabilities.
+        target : Tensor of shape (N,)
+            Class indices.
+        indices : Tensor of shape (N,)
+            Where the samples are in the training data.
+        """
+        _check_indices(indices, target, self.history)
+        hit = logits.detach().argmax(1) == target
+        counts = torch.stack([hit, torch.ones_like(hit)], 1)
+        self.history.index_add_(0, indices, counts.to(self.history))
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        """Take the length of the history that is loaded."""
+        if f"{prefix}history" in state_dict:
+            self.start_history(len(state_dict[f"{prefix}history"]))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def forward(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        sample_weight: Tensor | None = None,
+        *,
+        indices: Tensor | None = None,
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`crl_loss`."""
+        return crl_loss(
+            logits,
+            target,
+            history=self.history,
+            indices=indices,
+            lambd=self.lambd,
+            confidence=self.confidence,
+            base=self.base_,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

@@ -1,0 +1,98 @@
+"""The calibration error of a batch, estimated with Dirichlet kernels."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._penalty import top_label
+
+# Among these "auto" chooses.
+BANDWIDTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+def calibration_errors(
+    logits: Tensor, target: Tensor, mode, power, bandwidth, weight: Tensor | None
+) -> Tensor:
+    """Return the error of each sample: its distance from the labels close to it."""
+    log_proba, label = MODES[mode](logits, target)
+    neighbours = _neighbours(logits, weight)
+    if bandwidth == "auto":
+        bandwidth = _find_bandwidth(log_proba.detach(), neighbours, weight)
+    share = _log_densities(log_proba, bandwidth, neighbours).softmax(-1)
+    gap = share @ label - log_proba.exp()[..., : label.shape[2]]
+    error = gap.abs().pow(power).sum((0, 2))
+    return error * (neighbours.sum(1) > 0)
+
+
+def _canonical(logits, target):
+    """Return all log probabilities and labels, as one problem."""
+    label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
+    return logits.log_softmax(1)[None], label[None]
+
+
+def _classwise(logits, target):
+    """Return each class against the rest, as C problems of two classes.
+
+    The gaps of two classes are the same, so the label is that of the first one alone.
+    """
+    log_proba, top = logits.log_softmax(1), logits.argmax(1, keepdim=True)
+    # 1 - p is exact in floating point where p is not near 1, as only the largest is.
+    log_rest = torch.log1p(-log_proba.exp().scatter(1, top, 0.0))
+    log_rest = log_rest.scatter(1, top, _log_odds(logits, top)[1])
+    label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
+    return torch.stack([log_proba, log_rest], 2).transpose(0, 1), label.T.unsqueeze(2)
+
+
+def _top_label(logits, target):
+    """Return whether the prediction is right, as one problem of two classes."""
+    log_proba = torch.cat(_log_odds(logits, logits.argmax(1, keepdim=True)), 1)
+    _, hit = top_label(logits, target)
+    return log_proba[None], hit[None, :, None]
+
+
+def _log_odds(logits, top):
+    """Return log p and log(1 - p) of one class per sample, of shape (N, 1) each."""
+    margin = true_class_margin(logits, top.squeeze(1)).unsqueeze(1)
+    return F.logsigmoid(margin), F.logsigmoid(-margin)
+
+
+# From logits and target to log probabilities and labels of B problems, (B, N, classes).
+MODES = {"canonical": _canonical, "classwise": _classwise, "top_label": _top_label}
+
+
+def _neighbours(logits, weight):
+    """Return how often each sample (row) finds each (column) when it is left out."""
+    weight = logits.new_ones(len(logits)) if weight is None else weight
+    itself = torch.eye(len(logits), dtype=logits.dtype, device=logits.device)
+    return (weight - itself).clamp_min(0)
+
+
+def _log_densities(log_proba, bandwidth, neighbours):
+    """Return the log density at each sample (row) of the kernels of each (column)."""
+    alpha = log_proba.exp() / bandwidth
+    # alpha sums to 1 / bandwidth. What is taken from log_proba is added to the total;
+    # without it the gradients of the terms are 1 / bandwidth times that of their sum.
+    log_bandwidth = math.log(bandwidth)
+    total = math.lgamma(1 / bandwidth + alpha.shape[-1]) + log_bandwidth / bandwidth
+    log_norm = total - torch.lgamma(alpha + 1).sum(-1, keepdim=True)
+    # One product of matrices for all terms: (B, N, N) is what takes the time.
+    place = F.pad(log_proba - log_bandwidth, (0, 1), value=1.0)
+    kernel = torch.cat([alpha, log_norm], -1)
+    # The lowest number for the logarithm of 0: the softmax of rows of -inf is nan.
+    log_neighbours = neighbours.log().clamp_min(torch.finfo(neighbours.dtype).min)
+    return torch.baddbmm(log_neighbours, place, kernel.mT)
+
+
+def _find_bandwidth(log_proba, neighbours, weight):
+    """Return the bandwidth of the largest likelihood, each sample left out."""
+    counts = neighbours.sum(1) > 0
+    counts = counts if weight is None else counts * weight
+
+    def likelihood(bandwidth):
+        density = _log_densities(log_proba, bandwidth, neighbours).logsumexp(-1)
+        return (density * counts).sum().item()
+
+    return max(BANDWIDTHS, key=likelihood)

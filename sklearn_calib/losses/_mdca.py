@@ -1,0 +1,278 @@
+"""Penalties on the gap between mean probability and frequency: MDCA and DCA."""
+
+from torch import Tensor
+
+from sklearn_calib.losses._base import check_nonnegative
+from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._penalty import add_penalty, top_label
+
+
+def mdca_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    lambd=1.0,
+    base="cross_entropy",
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+    **base_params,
+) -> Tensor:
+    r"""Mean loss plus lambd times the gap of class probabilities to class frequencies.
+
+    The gap (MDCA, multi-class difference of confidence and accuracy) is the mean over
+    all classes of ``|mean probability - share of the labels|`` in the batch [1]_. The
+    smaller the better, 0 is best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    lambd : float, default=1.0
+        Weight of the gap, at least 0. With 0 the loss is that of `base`.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
+        reduction is ignored.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample, to
+        each of which the penalty of the batch is added.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: a sample of weight m counts as m equal samples.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range or the shapes do not match.
+    TypeError
+        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+
+    See Also
+    --------
+    MDCALoss : The same as a module.
+    dca_loss : Looks at the predicted class only.
+
+    Notes
+    -----
+    Classes of which the batch has no sample count too. The gap of a calibrated network
+    is not 0 but of the order of one over the root of the batch size, so that the
+    penalty needs batches of some size. Where a mean equals its frequency exactly, the
+    gradient of their gap is 0.
+
+    References
+    ----------
+    .. [1] R. Hebbalaguppe, J. Prakash, N. Madan, C. Arora (2022). A stitch in time
+       saves nine: a train-time regularizing loss for improved neural network
+       calibration. CVPR.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import mdca_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
+    >>> mdca_loss(logits, torch.tensor([0, 0, 1]), lambd=0.0)
+    tensor(0.6381)
+    >>> mdca_loss(logits, torch.tensor([0, 0, 1]), lambd=1.0)
+    tensor(0.7957)
+    """
+    return add_penalty(
+        _mdca,
+        logits,
+        target,
+        lambd=lambd,
+        base=build_base(base, base_params, mdca_loss),
+        reduction=reduction,
+        sample_weight=sample_weight,
+    )
+
+
+def _mdca(logits, target, share):
+    """Return the mean gap of the classes."""
+    mean = (share.unsqueeze(1) * logits.softmax(1)).sum(0)
+    return mean.index_add(0, target, share, alpha=-1).abs().mean()
+
+
+def dca_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    lambd=1.0,
+    base="cross_entropy",
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+    **base_params,
+) -> Tensor:
+    r"""Mean loss plus lambd times the gap of confidence to accuracy. Small is good.
+
+    The gap (DCA, difference of confidence and accuracy) is ``|mean confidence -
+    accuracy|`` in the batch, where the confidence is the probability of the predicted
+    class [1]_. 0 is best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
+    lambd : float, default=1.0
+        Weight of the gap, at least 0. With 0 the loss is that of `base`.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
+        reduction is ignored.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample, to
+        each of which the penalty of the batch is added.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: a sample of weight m counts as m equal samples.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range or the shapes do not match.
+    TypeError
+        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+
+    See Also
+    --------
+    DCALoss : The same as a module.
+    mdca_loss : Looks at all classes.
+
+    Notes
+    -----
+    The accuracy is a constant for the gradient. Overconfidence on some samples and
+    underconfidence on others cancel.
+
+    References
+    ----------
+    .. [1] G. Liang, Y. Zhang, X. Wang, N. Jacobs (2020). Improved trainable
+       calibration method for neural networks on medical imaging classification. BMVC.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import dca_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
+    >>> dca_loss(logits, torch.tensor([0, 0, 1]), lambd=0.0)
+    tensor(0.6381)
+    >>> dca_loss(logits, torch.tensor([0, 0, 1]), lambd=1.0)
+    tensor(0.7162)
+    """
+    return add_penalty(
+        _dca,
+        logits,
+        target,
+        lambd=lambd,
+        base=build_base(base, base_params, dca_loss),
+        reduction=reduction,
+        sample_weight=sample_weight,
+    )
+
+
+def _dca(logits, target, share):
+    """Return the gap of the predicted classes."""
+    confidence, hit = top_label(logits, target)
+    return (share * (confidence - hit)).sum().abs()
+
+
+class MDCALoss(_ComposedLoss):
+    """Mean loss plus lambd times the gap of class probabilities to class frequencies.
+
+    The module of :func:`mdca_loss`, which has the details. The smaller the better, 0
+    is best.
+
+    Parameters
+    ----------
+    lambd : float, default=1.0
+        Weight of the gap, at least 0. With 0 the loss is that of `base`.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import MDCALoss
+    >>> loss = MDCALoss(base="focal", base__gamma=1.0)
+    >>> loss(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.8466)
+    """
+
+    def __init__(
+        self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params
+    ):
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        self.lambd = check_nonnegative("lambd", lambd)
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`mdca_loss`."""
+        return mdca_loss(
+            logits,
+            target,
+            lambd=self.lambd,
+            base=self.base_,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )
+
+
+class DCALoss(_ComposedLoss):
+    """Mean loss plus lambd times the gap of confidence to accuracy. Small is good.
+
+    The module of :func:`dca_loss`, which has the details. 0 is best.
+
+    Parameters
+    ----------
+    lambd : float, default=1.0
+        Weight of the gap, at least 0. With 0 the loss is that of `base`.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import DCALoss
+    >>> DCALoss(lambd=0.5)(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.9431)
+    """
+
+    def __init__(
+        self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params
+    ):
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        self.lambd = check_nonnegative("lambd", lambd)
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`dca_loss`."""
+        return dca_loss(
+            logits,
+            target,
+            lambd=self.lambd,
+            base=self.base_,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

@@ -1,0 +1,57 @@
+"""A loss of samples plus a penalty on the batch, and what such penalties look at."""
+
+import torch
+from torch import Tensor
+
+from sklearn_calib.losses._base import (
+    check_batch,
+    check_nonnegative,
+    check_weight,
+    reduce_loss,
+)
+
+# Below this a square is divided by the root of this, not by its own: the gradient of a
+# root is infinite at 0, where all predictions are right or their errors cancel.
+SMALLEST_SQUARE = 1e-10
+
+
+def add_penalty(
+    penalty, logits: Tensor, target: Tensor, *, lambd, base, reduction, sample_weight
+) -> Tensor:
+    """Return base + lambd * penalty, reduced: each sample bears the whole penalty.
+
+    `base` returns one loss per sample. `penalty` takes the logits, the target and the
+    share of each sample in the batch, and returns one number, or one per sample.
+    """
+    check_nonnegative("lambd", lambd)
+    logits, target = check_batch(logits, target)
+    values = base(logits, target)
+    if sample_weight is not None:
+        sample_weight = check_weight(sample_weight, values)
+    share = _sample_shares(values, sample_weight)
+    values = values + lambd * penalty(logits, target, share)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _sample_shares(values, weight):
+    """Return weights that sum to one."""
+    if weight is None:
+        return torch.full_like(values, 1 / len(values), requires_grad=False)
+    # The clamp protects 0 / 0, when a batch holds samples of weight zero only.
+    return weight / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+
+
+def top_label(logits: Tensor, target: Tensor):
+    """Return the confidence of each prediction and whether it is right, 1 or 0.
+
+    Of tied classes the first is predicted, as by argmax. That a prediction is right is
+    a constant for the gradient.
+    """
+    predicted = logits.argmax(1)
+    confidence = logits.softmax(1).gather(1, predicted.unsqueeze(1)).squeeze(1)
+    return confidence, (predicted == target).to(logits.dtype)
+
+
+def root(square: Tensor) -> Tensor:
+    """Return the root with a gradient that is finite at 0."""
+    return square / square.clamp_min(SMALLEST_SQUARE).sqrt()
