@@ -1,9 +1,15 @@
 """The calibrators by name: adding one is a row here."""
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.calibrators._focal_temperature import (
+    FocalPosterior,
+    FocalTemperatureScaling,
+)
 from sklearn_calib.calibrators._temperature import TemperatureScaling
 
 _CALIBRATORS = {
+    "focal_posterior": FocalPosterior,
+    "focal_temperature": FocalTemperatureScaling,
     "temperature": TemperatureScaling,
 }
 

@@ -59,6 +59,7 @@ class FitMixin:
                     self.initialize()
                 else:
                     self._initialize_callbacks()
+                self._check_posterior()
                 super().partial_fit(X, codes, **fit_params)
         finally:
             self._training = self._batch = None
@@ -69,6 +70,19 @@ class FitMixin:
         if not self.early_stopping:
             return len(self.history)
         return dict(self.callbacks_)["early_stopping"].best_epoch_
+
+    def _check_posterior(self):
+        """Raise ValueError if the loss does not tell the posterior."""
+        if not self.posterior:
+            return
+        if not hasattr(self.criterion_, "posterior"):
+            raise ValueError(
+                f"posterior must be False for the loss {type(self.criterion_).__name__}"
+                ", which is not known to tell it, got True. Choose another loss, such "
+                "as 'focal', or calibrate afterwards."
+            )
+        n_classes = len(self.classes_inferred_)
+        self.criterion_.posterior(np.full((1, n_classes), 1 / n_classes))
 
     def _check_refit(self):
         """Raise ValueError if there is no start to go back to."""

@@ -78,6 +78,12 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         many epochs as gave the weights that were kept, and with a loss that learns
         starting each epoch in the state in which it started that epoch before.
 
+    posterior : bool, default=False
+        Let `predict_proba` return what the loss tells of the classes' probabilities,
+        by its method `posterior`, in place of what the network says: losses such as
+        the focal loss are minimal elsewhere than at the truth, and known to be where.
+        Nothing is fitted for it, and `predict` stays the same.
+
     random_state : int, RandomState instance or None, default=None
         Controls the initial weights, the order of the samples, dropout and the
         validation share. With an int every epoch is seeded by the int and its number:
@@ -160,9 +166,6 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
     (150, 3)
     """
 
-    # Tells CalibratedClassifier that decision_function holds logits.
-    decision_function_is_logits = True
-
     _parameter_constraints = CONSTRAINTS
 
     def __init__(
@@ -179,6 +182,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         n_iter_no_change=10,
         batch_transform=None,
         refit=False,
+        posterior=False,
         random_state=None,
         dtype="float32",
         device="cpu",
@@ -220,11 +224,17 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.batch_transform = batch_transform
         self.refit = refit
+        self.posterior = posterior
         self.random_state = random_state
         self.dtype = dtype
         # Not parameters here, or state that the class holds until the first fit.
         for name in (*REFUSED, "history_", "initialized_", "virtual_params_"):
             vars(self).pop(name, None)
+
+    @property
+    def decision_function_is_logits(self):
+        """Whether the softmax of the decision function is `predict_proba`."""
+        return not self.posterior
 
     def set_params(self, **params):
         check_not_refused(params)
@@ -324,6 +334,8 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
     def predict_proba(self, X):
         """Predict probabilities: the softmax of the logits, in float64.
 
+        With `posterior`, what the loss makes of it.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, ...)
@@ -334,7 +346,8 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to one; columns are in the order of `classes_`.
         """
-        return softmax(self._logits(X))
+        proba = softmax(self._logits(X))
+        return self.criterion_.posterior(proba) if self.posterior else proba
 
     def decision_function(self, X):
         """Return the logits, in float64.
@@ -365,7 +378,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         y_pred : ndarray of shape (n_samples,)
             Labels.
         """
-        codes = self.predict_proba(X).argmax(axis=1)
+        codes = softmax(self._logits(X)).argmax(axis=1)
         return self.classes_[codes]
 
     def _logits(self, X):

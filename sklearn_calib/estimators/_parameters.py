@@ -14,6 +14,7 @@ CONSTRAINTS = {
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
     "batch_transform": [callable, None],
     "refit": ["boolean"],
+    "posterior": ["boolean"],
     "random_state": ["random_state"],
     "dtype": [StrOptions({"float32", "float64"})],
     "train_split": [callable, None],

@@ -3,6 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import CalibrationLoss, check_batch, reduce_loss
 
 
@@ -106,3 +107,20 @@ class BrierLoss(CalibrationLoss):
         return brier_loss(
             logits, target, reduction=self.reduction, sample_weight=sample_weight
         )
+
+    def posterior(self, proba):
+        """Return the true probabilities at which the loss is minimal at `proba`.
+
+        The loss is proper: these are `proba` themselves.
+
+        Parameters
+        ----------
+        proba : array-like of shape (n_samples, n_classes)
+            What a network says that minimises the expected loss.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_samples, n_classes)
+            The probabilities that the classes then have, in the same order.
+        """
+        return check_proba(proba, name="proba")

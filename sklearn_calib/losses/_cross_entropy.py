@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
+from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
     CalibrationLoss,
     check_batch,
@@ -185,3 +186,32 @@ class CrossEntropyLoss(CalibrationLoss):
             reduction=self.reduction,
             sample_weight=sample_weight,
         )
+
+    def posterior(self, proba):
+        """Return the true probabilities at which the loss is minimal at `proba`.
+
+        The loss is proper: these are `proba` themselves.
+
+        Parameters
+        ----------
+        proba : array-like of shape (n_samples, n_classes)
+            What a network says that minimises the expected loss.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_samples, n_classes)
+            The probabilities that the classes then have, in the same order.
+
+        Raises
+        ------
+        ValueError
+            If labels are smoothed: a network that says less than the share of each
+            class would tell of negative probabilities.
+        """
+        if self.label_smoothing:
+            raise ValueError(
+                "label_smoothing must be 0 for the loss to tell the posterior, got "
+                f"{self.label_smoothing!r}. Calibrate afterwards instead, as by "
+                "TemperatureScaling."
+            )
+        return check_proba(proba, name="proba")

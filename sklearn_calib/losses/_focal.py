@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.links import focal_posterior
+from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
     CalibrationLoss,
     check_batch,
@@ -63,8 +65,8 @@ def focal_loss(
     Notes
     -----
     The gradient flows through the weight. The loss is not proper: with gamma above 0
-    its minimiser is less confident than the truth, so gamma is to be tuned, or the
-    result to be calibrated.
+    its minimiser is less confident than a confident truth, so gamma is to be tuned, or
+    the result to be calibrated, or mapped by :meth:`FocalLoss.posterior`.
 
     References
     ----------
@@ -130,3 +132,28 @@ class FocalLoss(CalibrationLoss):
             reduction=self.reduction,
             sample_weight=sample_weight,
         )
+
+    def posterior(self, proba):
+        """Return the true probabilities at which the loss is minimal at `proba`.
+
+        For a network that is trained long enough on enough data, this undoes the
+        underconfidence of the loss [1]_, with nothing to fit.
+
+        Parameters
+        ----------
+        proba : array-like of shape (n_samples, n_classes)
+            What a network says that minimises the expected loss.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_samples, n_classes)
+            The probabilities that the classes then have, in the same order.
+
+        References
+        ----------
+        .. [1] N. Charoenphakdee, J. Vongkulbhisal, N. Chairatanakul, M. Sugiyama
+           (2021). On focal loss for class-posterior probability estimation: a
+           theoretical perspective. CVPR. Theorem 11.
+        """
+        proba = check_proba(proba, name="proba")
+        return focal_posterior(proba, self.gamma)

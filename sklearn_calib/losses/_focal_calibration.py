@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.links import focal_calibration_posterior
+from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
     CalibrationLoss,
     check_batch,
@@ -77,6 +79,12 @@ def focal_calibration_loss(
     -----
     Other implementations average the distance over the C classes: their weight is
     ``C * lambd``.
+
+    The loss keeps the order of the classes, but is not proper, though [1]_ says so
+    (section 4.3): with gamma above 0 it moves towards the truth as lambd grows, and
+    does not reach it. Where two classes have probabilities 0.7 and 0.3 and gamma is 3,
+    it is minimal at 0.558 for lambd 0, 0.598 for 0.5 and 0.6345 for 1.5. The truth can
+    be told from there by :meth:`FocalCalibrationLoss.posterior`.
 
     References
     ----------
@@ -162,4 +170,27 @@ class FocalCalibrationLoss(CalibrationLoss):
             gamma_cal=self.gamma_cal,
             reduction=self.reduction,
             sample_weight=sample_weight,
+        )
+
+    def posterior(self, proba):
+        """Return the true probabilities at which the loss is minimal at `proba`.
+
+        With `gamma_cal`, at which its gradient, held constant in the gate, is zero.
+
+        Parameters
+        ----------
+        proba : array-like of shape (n_samples, n_classes)
+            What a network says that minimises the expected loss.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_samples, n_classes)
+            The probabilities that the classes then have, in the same order.
+        """
+        return focal_calibration_posterior(
+            check_proba(proba, name="proba"),
+            self.gamma,
+            self.lambd,
+            norm=self.norm,
+            gamma_cal=self.gamma_cal,
         )

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.links import inverse_focal_posterior
+from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
     CalibrationLoss,
     check_batch,
@@ -144,3 +146,31 @@ class InverseFocalLoss(CalibrationLoss):
     ) -> Tensor:
         """Return the loss of a batch; see :func:`inverse_focal_loss`."""
         return _inverse_focal(logits, target, self.gamma, self.reduction, sample_weight)
+
+    def posterior(self, proba):
+        """Return the true probabilities at which the loss is minimal at `proba`.
+
+        Parameters
+        ----------
+        proba : array-like of shape (n_samples, n_classes)
+            What a network says that minimises the expected loss.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_samples, n_classes)
+            The probabilities that the classes then have, in the same order.
+
+        Raises
+        ------
+        ValueError
+            If gamma is above 1: the loss is not convex, so that there are probabilities
+            which are minimal for no posterior.
+        """
+        if self.gamma > 1:
+            raise ValueError(
+                "gamma must be at most 1 for the inverse focal loss to tell the "
+                f"posterior, got {self.gamma!r}. Above, what it is minimal at jumps; "
+                "calibrate afterwards instead, as by TemperatureScaling."
+            )
+        proba = check_proba(proba, name="proba")
+        return inverse_focal_posterior(proba, self.gamma)

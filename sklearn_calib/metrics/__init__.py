@@ -11,6 +11,10 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._posterior_confidence import (
+    overconfidence,
+    underconfidence,
+)
 from sklearn_calib.metrics._refit import lowest_error_within_one_se
 from sklearn_calib.metrics._risk_coverage import (
     coverage_at_risk,
@@ -35,6 +39,8 @@ __all__ = [
     "get_scorer_names",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
+    "overconfidence",
     "risk_at_coverage",
     "risk_coverage_curve",
+    "underconfidence",
 ]

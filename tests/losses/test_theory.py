@@ -1,0 +1,189 @@
+"""What the expected loss is minimal at, and what that tells of the true probabilities.
+
+Where the classes have the probabilities eta, a loss is proper if it is smallest at eta,
+and keeps the order of the classes if a larger eta gets a larger probability. Theorems
+of Charoenphakdee et al. 2021, Tao et al. 2023 (section 4) and Liang et al. 2025
+(section 4), two of which do not hold as stated.
+"""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from sklearn_calib._core.links import inverse_focal_posterior
+from sklearn_calib.losses import (
+    BrierLoss,
+    CrossEntropyLoss,
+    DualFocalLoss,
+    FocalCalibrationLoss,
+    FocalLoss,
+    InverseFocalLoss,
+)
+from sklearn_calib.losses._inverse_focal import GAMMA_MAX
+
+ETAS = [[0.7, 0.3], [0.5, 0.3, 0.2], [0.9, 0.05, 0.03, 0.02], [0.99, 0.01]]
+all_etas = pytest.mark.parametrize("eta", ETAS, ids=str)
+PROPER = [BrierLoss(), CrossEntropyLoss()]
+WITH_POSTERIOR = [
+    *PROPER,
+    *(FocalLoss(gamma=gamma) for gamma in (0, 0.5, 1, 3, 5)),
+    *(InverseFocalLoss(gamma=gamma) for gamma in (0.5, 1)),
+    *(FocalCalibrationLoss(gamma=3, lambd=lambd) for lambd in (0.1, 0.5, 1.5, 5)),
+    FocalCalibrationLoss(gamma=0.5, lambd=2),
+    *(FocalCalibrationLoss(gamma=3, lambd=lambd, norm="l1") for lambd in (0.1, 1)),
+]
+
+
+def expected_loss(loss, logits, eta):
+    """Return the mean over the classes and its gradient in the logits."""
+    logits = torch.tensor(np.tile(logits, (len(eta), 1)), requires_grad=True)
+    weight = torch.tensor(eta, dtype=torch.float64)
+    value = loss(logits, torch.arange(len(eta)), sample_weight=weight)
+    value.backward()
+    return value.item(), logits.grad.sum(0).numpy()
+
+
+def minimiser(loss, eta):
+    """Return the probabilities with the smallest expected loss, from several starts."""
+    starts = np.random.default_rng(0).normal(size=(4, len(eta)))
+    found = [
+        minimize(
+            lambda logits: expected_loss(loss, logits, eta),
+            start,
+            jac=True,
+            options={"gtol": 1e-10},
+        )
+        for start in [np.log(eta), *starts]
+    ]
+    best = min(found, key=lambda result: result.fun)
+    return np.exp(best.x) / np.exp(best.x).sum()
+
+
+@all_etas
+@pytest.mark.parametrize("loss", PROPER, ids=repr)
+def test_proper(loss, eta):
+    np.testing.assert_allclose(minimiser(loss, eta), eta, atol=1e-6)
+
+
+@all_etas
+@pytest.mark.parametrize("loss", WITH_POSTERIOR, ids=repr)
+def test_posterior_is_recovered(loss, eta):
+    """From the numerical minimum, to the precision of a minimum."""
+    q = minimiser(loss, eta)
+    np.testing.assert_allclose(loss.posterior(q[None])[0], eta, rtol=1e-4)
+
+
+@all_etas
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_posterior_is_recovered_where_the_gradient_vanishes(norm, eta):
+    """The gate of the self-adaptive loss is held constant: there is no minimum."""
+    loss = FocalCalibrationLoss(gamma=2, lambd=1, norm=norm, gamma_cal=2)
+    logits = np.random.default_rng(0).normal(size=len(eta))
+    for _ in range(20_000):
+        grad = expected_loss(loss, logits, eta)[1]
+        logits -= grad
+        if np.abs(grad).max() < 1e-11:
+            break
+    q = np.exp(logits) / np.exp(logits).sum()
+    np.testing.assert_allclose(loss.posterior(q[None])[0], eta, rtol=1e-4)
+
+
+def is_continuous(loss):
+    """Tell losses of single samples that jump nowhere and fall with p_t."""
+    jumps = ("DualFocal", "dual_focal", "SampleDependentFocal")
+    rises = isinstance(loss, InverseFocalLoss) and loss.gamma > GAMMA_MAX
+    return loss.is_per_sample and not rises and not any(n in repr(loss) for n in jumps)
+
+
+@pytest.mark.losses(where=is_continuous)
+def test_order(loss):
+    """No class gets more than one with a larger probability, though some tie."""
+    for eta in [*ETAS, [0.55, 0.45]]:
+        assert (np.diff(minimiser(loss, eta)) < 1e-6).all()
+
+
+@all_etas
+@pytest.mark.parametrize("gamma", [3, 5, 10])
+def test_order_off_ties(gamma, eta):
+    """Theorem 1 of Tao et al. 2023, where no two classes are tied."""
+    assert (np.diff(minimiser(DualFocalLoss(gamma=gamma), eta)) < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("lambd", "expected"), [(0, 0.558), (0.5, 0.598), (1.5, 0.6345), (50, 0.6962)]
+)
+def test_focal_calibration_is_not_proper(lambd, expected):
+    """Against section 4.3 of Liang et al. 2025: it moves to 0.7 and does not arrive."""
+    q = minimiser(FocalCalibrationLoss(gamma=3, lambd=lambd), [0.7, 0.3])
+    assert q[0] == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("eta", "said"),
+    [([0.9, 0.05, 0.05], 0.6094), ([0.0866] + [0.9134 / 99] * 99, 0.1)],
+    ids=["sure", "unsure"],
+)
+def test_focal_is_under_or_overconfident(eta, said):
+    """Where one class leads, and where all of a hundred have a chance."""
+    q = minimiser(FocalLoss(gamma=3), eta)
+    assert q[0] == pytest.approx(said, abs=5e-4)
+
+
+def test_tie_minimises_dual_focal():
+    """At a tie nothing is strictly below p_t, and the weight is much smaller."""
+    loss, eta = DualFocalLoss(gamma=5), [0.7, 0.3]
+    q = minimiser(loss, eta)
+    assert q[0] == pytest.approx(0.6845, abs=5e-4)
+    off_ties, tied = (expected_loss(loss, z, eta)[0] for z in (np.log(q), [0.0, 0.0]))
+    assert off_ties == pytest.approx(0.0785, abs=5e-4)
+    assert tied == pytest.approx(0.5**5 * np.log(2), rel=1e-12)
+
+
+def stationary_posterior(q, gamma, *, whole):
+    """Return the eta whose expected dual focal loss is stationary at decreasing q.
+
+    The derivative for q_k has a term of eta_k, and one of the class above, whose
+    competitor it is. Without the latter this is equation 9 of Tao et al. 2023.
+    """
+    base = 1 - q + np.append(q[1:], 0)
+    through_q = -gamma * base ** (gamma - 1) * np.log(q)
+    slope = through_q + base**gamma / q
+    eta = [1 / slope[0]]
+    for k in range(1, len(q)):
+        eta.append((1 + whole * eta[-1] * through_q[k - 1]) / slope[k])
+    return np.array(eta) / sum(eta)
+
+
+@pytest.mark.parametrize("eta", [[0.7, 0.3], [0.5, 0.3, 0.2]], ids=str)
+def test_dual_focal_tells_no_posterior(eta):
+    """The whole system is met at minima, but elsewhere changes the order of classes."""
+    q = minimiser(DualFocalLoss(gamma=5), eta)
+    whole = stationary_posterior(q, 5, whole=True)
+    np.testing.assert_allclose(whole, eta, rtol=1e-4)
+    printed = stationary_posterior(q, 5, whole=False)
+    assert np.abs(printed - eta).max() > 0.05
+    elsewhere = stationary_posterior(np.array([0.55, 0.45]), 5, whole=True)
+    np.testing.assert_allclose(elsewhere, [0.087, 0.913], atol=5e-4)
+    assert not hasattr(DualFocalLoss, "posterior")
+
+
+def test_inverse_focal_tells_the_posterior_up_to_gamma_1():
+    """Above, what it is minimal at jumps, and the map would change the order."""
+    assert minimiser(InverseFocalLoss(gamma=3), [0.51, 0.49])[0] > 0.9
+    q = np.array([[0.55, 0.45]])
+    assert inverse_focal_posterior(q, 3)[0, 0] < 0.5
+    with pytest.raises(ValueError, match=r"gamma must be at most 1 .* got 3\. Above"):
+        InverseFocalLoss(gamma=3).posterior(q)
+
+
+def test_smoothed_labels_tell_no_posterior():
+    with pytest.raises(ValueError, match=r"label_smoothing must be 0 .* got 0\.1\."):
+        CrossEntropyLoss(label_smoothing=0.1).posterior([[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("loss", WITH_POSTERIOR, ids=repr)
+def test_posterior_takes_probabilities_only(loss):
+    with pytest.raises(ValueError, match=r"proba must lie in \[0, 1\].*not logits"):
+        loss.posterior([[3.0, -2.0]])
+    assert loss.posterior([[1, 0], [0.5, 0.5]]).tolist() == [[1, 0], [0.5, 0.5]]
