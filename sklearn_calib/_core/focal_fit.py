@@ -94,7 +94,9 @@ def fit_focal_temperature(logits, codes, sample_weight=None, *, gamma=None):
         ratio = curvature[0, 1] / curvature[0, 0] if curvature[0, 0] > 0 else 0.0
         return slope[1] - ratio * slope[0]
 
-    gamma = _find_gamma(profile) if gamma is None else float(gamma)
+    if gamma is None:
+        # The stand-in is what a gamma of 0 gives.
+        gamma = _find_gamma(profile) if is_optimum else 0.0
     profile(gamma, tolerance=1e-12)
     return math.exp(log_temperature), gamma
 
