@@ -24,6 +24,7 @@ from sklearn_calib.metrics import (
     ece_consistency_bound,
     ece_interval,
     expected_calibration_error,
+    post_processing_gap,
 )
 
 N_BINS = 15
@@ -136,6 +137,7 @@ OTHERS = {
     "ece_interval": ece_interval,
     "ece_consistency_bound": lambda _, proba: ece_consistency_bound(proba),
     "aurc_loss": aurc_loss,
+    "post_processing_gap": post_processing_gap,
 }
 
 

@@ -11,6 +11,7 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._post_processing_gap import post_processing_gap
 from sklearn_calib.metrics._posterior_confidence import (
     overconfidence,
     underconfidence,
@@ -40,6 +41,7 @@ __all__ = [
     "lowest_error_within_one_se",
     "maximum_calibration_error",
     "overconfidence",
+    "post_processing_gap",
     "risk_at_coverage",
     "risk_coverage_curve",
     "underconfidence",

@@ -20,6 +20,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     failure_auroc_score,
     maximum_calibration_error,
+    post_processing_gap,
     risk_at_coverage,
 )
 
@@ -55,6 +56,8 @@ ERRORS = {
     "augrc": augrc_loss,
     "excess-aurc": excess_aurc_loss,
     "risk-at-coverage": partial(risk_at_coverage, coverage=0.8),
+    "gap-squared": partial(post_processing_gap, loss="squared"),
+    "gap-log": post_processing_gap,
 }
 # What is better high, or has no bound.
 OTHERS = {
@@ -94,7 +97,7 @@ def test_is_in_range(metric, problem):
     n_classes = proba.shape[1]
     value = metric(codes, proba, labels=range(n_classes))
     assert type(value) is float
-    bounds = {"classwise-sum": n_classes, "aurc-log": 37}
+    bounds = {"classwise-sum": n_classes, "aurc-log": 37, "gap-log": 4}
     bound = {METRICS[name]: bound for name, bound in bounds.items()}.get(metric, 1)
     assert -1e-12 <= value <= bound + 1e-12
 

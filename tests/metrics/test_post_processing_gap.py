@@ -1,0 +1,224 @@
+"""The post-processing gap: by hand, by general solvers, and between its bounds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize
+from scipy.special import expit, logit, xlog1py, xlogy
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import TemperatureScaling
+from sklearn_calib.metrics import post_processing_gap
+
+
+def draw_problem(seed):
+    """Return a few labels and probabilities, with ties, miscalibrated at random."""
+    rng = np.random.default_rng(seed)
+    proba = rng.integers(1, 20, size=rng.integers(1, 12)) / 20
+    return (rng.uniform(size=proba.size) < proba ** rng.uniform(0.2, 5)), proba
+
+
+def largest_drop(y_true, score, losses, slopes, bound):
+    """Maximise the drop of the mean loss over Lipschitz updates of the scores."""
+    value, index = np.unique(score, return_inverse=True)
+    before = losses(y_true, score).mean()
+    gaps, matrix = np.diff(value), np.diff(np.eye(value.size), axis=0)
+
+    def after(update):
+        return losses(y_true, (value + update)[index]).mean()
+
+    def gradient(update):
+        slope = slopes(y_true, (value + update)[index])
+        return np.bincount(index, slope) / y_true.size
+
+    limits = [
+        {
+            "type": "ineq",
+            "fun": lambda update, sign=sign: gaps + sign * matrix @ update,
+            "jac": lambda _, sign=sign: sign * matrix,
+        }
+        for sign in (-1, 1)
+    ]
+    best = minimize(
+        after,
+        np.zeros(value.size),
+        jac=gradient,
+        bounds=[(-bound, bound)] * value.size,
+        constraints=limits if value.size > 1 else (),
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    return before - best.fun
+
+
+def smooth_error(y_true, proba, score, scale):
+    """Return the largest mean of update * (y - v), by linear programming.
+
+    The update is `scale`-Lipschitz in the score, and between -1 and 1.
+    """
+    order = np.argsort(score)
+    gaps = scale * np.diff(score[order])
+    matrix = np.diff(np.eye(len(proba)), axis=0)
+    best = linprog(
+        -(y_true - proba)[order] / len(proba),
+        np.vstack([matrix, -matrix]),
+        np.tile(gaps, 2),
+        bounds=(-1, 1),
+    )
+    return -best.fun
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        # One group: its probability becomes its frequency, 7 of 10. The log loss is
+        # 0.7 log(0.7 / 0.9) + 0.3 log(0.3 / 0.1).
+        ("squared", 0.04),
+        ("log", 0.15366358680379844),
+    ],
+)
+def test_one_group(loss, expected):
+    y_true = [1] * 7 + [0] * 3
+    value = post_processing_gap(y_true, [0.9] * 10, loss=loss)
+    assert value == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_group_that_newton_overshoots():
+    """Undamped steps from 0.2 to a frequency of 5 in 6 go back and forth for ever."""
+    y_true = [1] * 5 + [0]
+    expected = 5 / 6 * np.log(5 / 6 / 0.2) + np.log(1 / 6 / 0.8) / 6
+    value = post_processing_gap(y_true, [0.2] * 6)
+    assert value == pytest.approx(expected, rel=1e-11)
+
+
+def test_slopes_are_limited():
+    """At 0.4 nothing is true and at 0.6 all is: both go as far as they may.
+
+    The update is odd around one half, and 0.1 there: 0.4 becomes 0.3, and 0.6 is 0.7.
+    For the log loss the logits are doubled.
+    """
+    y_true, y_proba = [0, 0, 1, 1], [0.4, 0.4, 0.6, 0.6]
+    squared = post_processing_gap(y_true, y_proba, loss="squared")
+    assert squared == pytest.approx(0.4**2 - 0.3**2, rel=1e-11)
+    doubled = np.log1p((2 / 3) ** 2)
+    expected = np.log1p(2 / 3) - doubled
+    assert post_processing_gap(y_true, y_proba) == pytest.approx(expected, rel=1e-11)
+
+
+def test_order_stays():
+    """Frequencies in the reverse order are met halfway, by one probability for all."""
+    y_true, y_proba = [1, 0], [0.4, 0.6]
+    squared = post_processing_gap(y_true, y_proba, loss="squared")
+    assert squared == pytest.approx(0.6**2 - 0.5**2, rel=1e-11)
+    expected = -np.log(0.4) - np.log(2)
+    assert post_processing_gap(y_true, y_proba) == pytest.approx(expected, rel=1e-11)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_equals_a_general_solver(seed):
+    y_true, proba = draw_problem(seed)
+    squared = largest_drop(
+        y_true, proba, lambda y, v: (v - y) ** 2, lambda y, v: 2 * (v - y), 1.0
+    )
+    log = largest_drop(
+        y_true,
+        logit(proba),
+        lambda y, t: np.logaddexp(0, t) - y * t,
+        lambda y, t: expit(t) - y,
+        4.0,
+    )
+    options = {"labels": [False, True]}
+    value = post_processing_gap(y_true, proba, loss="squared", **options)
+    assert value == pytest.approx(squared, abs=1e-8)
+    assert post_processing_gap(y_true, proba, **options) == pytest.approx(log, abs=1e-8)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_between_the_bounds_of_smooth_calibration(seed):
+    """Blasiok et al. 2023, theorems 2.4 and 4.6."""
+    y_true, proba = draw_problem(seed)
+    error = smooth_error(y_true, proba, proba, 1.0)
+    gap = post_processing_gap(y_true, proba, loss="squared", labels=[False, True])
+    assert error**2 - 1e-12 <= gap <= 2 * error + 1e-12
+    dual = smooth_error(y_true, proba, logit(proba), 0.25)
+    gap = post_processing_gap(y_true, proba, labels=[False, True])
+    assert 2 * dual**2 - 1e-12 <= gap <= 4 * dual + 1e-12
+
+
+def test_certain_and_wrong_counts_by_its_limit():
+    y_true = np.array([0, 1, 1, 1])
+    near = [
+        post_processing_gap(y_true, expit([score, score, score, -1.0]))
+        for score in (5.0, 20.0, np.inf)
+    ]
+    assert near[0] < near[1]
+    assert near[1] == pytest.approx(near[2], abs=1e-6)
+    # The wrong one of the three loses 4, the other two nothing, and the last is free
+    # to gain all that it may: 4 too.
+    gain = np.log(expit(3.0) / expit(-1.0))
+    assert near[2] == pytest.approx((4 + gain) / 4, rel=1e-9)
+    assert post_processing_gap([0, 0], [1.0, 1.0], labels=[0, 1]) == pytest.approx(4)
+    assert post_processing_gap([1, 1], [0.0, 0.0], labels=[0, 1]) == pytest.approx(4)
+
+
+def test_top_label_is_the_positive_class_of_hits():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), size=200)
+    y_true = np.arange(200) % 3
+    hit = proba.argmax(axis=1) == y_true
+    for loss in ("log", "squared"):
+        assert post_processing_gap(y_true, proba, loss=loss) == post_processing_gap(
+            hit, proba.max(axis=1), loss=loss
+        )
+
+
+def test_calibrated_in_the_limit():
+    """The bias of the estimate, as stated in the docstring."""
+    values = []
+    for n_samples in (1000, 100_000):
+        rng = np.random.default_rng(0)
+        proba = rng.uniform(size=n_samples)
+        values.append(post_processing_gap(rng.uniform(size=n_samples) < proba, proba))
+    assert 0.005 < values[0] < 0.02
+    assert 0.0003 < values[1] < 0.0008
+
+
+def test_many_samples_that_are_not_calibrated():
+    """A temperature of 2 is a 1-Lipschitz update of the logit: it is found."""
+    rng = np.random.default_rng(0)
+    score = rng.normal(size=50_000)
+    true = expit(score)
+    said = expit(score / 2)
+    y_true = rng.uniform(size=score.size) < true
+
+    def log_loss(proba):
+        return -(xlogy(y_true, proba) + xlog1py(1 - y_true, -proba)).mean()
+
+    gap = post_processing_gap(y_true, said)
+    expected = log_loss(said) - log_loss(true)
+    assert 0 < gap - expected < 0.002
+
+
+def test_temperature_scaling_of_a_resnet(shared_data):
+    data = shared_data("logits/cifar10_resnet110_kull.npz")
+    scaling = TemperatureScaling(from_logits=True)
+    scaling.fit(data["val_logits"], data["val_labels"])
+    logits, y_true = data["test_logits"], data["test_labels"]
+    before, after = softmax(logits), scaling.predict_proba(logits)
+    for loss, low, high in (("log", 0.1, 0.003), ("squared", 0.004, 0.001)):
+        assert post_processing_gap(y_true, before, loss=loss) > low
+        assert post_processing_gap(y_true, after, loss=loss) < high
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "brier"}, "The 'loss' parameter.*Got 'brier'"),
+        ({"mode": "classwise"}, "The 'mode' parameter.*Got 'classwise'"),
+        ({"mode": "positive"}, "must be used with two classes"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        post_processing_gap([0, 1, 2], np.eye(3), **options)
