@@ -25,6 +25,7 @@ from sklearn_calib.metrics import (
     ece_interval,
     expected_calibration_error,
     post_processing_gap,
+    smooth_calibration_error,
 )
 
 N_BINS = 15
@@ -115,6 +116,12 @@ def quantile_ece(labels, proba):
     return expected_calibration_error(labels, proba, strategy="quantile")
 
 
+def relplot_smece(labels, proba):
+    """Of confidences that numpy takes out of the matrix."""
+    measure = import_module("relplot.metrics").smECE
+    return measure(proba.max(axis=1), proba.argmax(axis=1) == labels)
+
+
 TOP_LABEL = {
     "floor": floor_ece,
     "sklearn_calib": expected_calibration_error,
@@ -124,6 +131,7 @@ TOP_LABEL = {
 }
 QUANTILE = {"floor": floor_quantile, "sklearn_calib": quantile_ece}
 CLASSWISE = {"floor": floor_classwise, "sklearn_calib": classwise_calibration_error}
+SMOOTH = {"sklearn_calib": smooth_calibration_error, "relplot": relplot_smece}
 TASKS = [
     ("top-label ECE", (1_000_000, 10), np.float64, TOP_LABEL),
     ("top-label ECE", (1_000_000, 10), np.float32, TOP_LABEL),
@@ -131,6 +139,8 @@ TASKS = [
     ("top-label ECE", (50_000, 1000), np.float64, TOP_LABEL),
     ("class-wise ECE", (50_000, 1000), np.float64, CLASSWISE),
     ("class-wise ECE", (50_000, 1000), np.float32, CLASSWISE),
+    ("smooth ECE", (100_000, 10), np.float64, SMOOTH),
+    ("smooth ECE", (1_000_000, 10), np.float64, SMOOTH),
 ]
 # Without a floor of their own: what they cost at the size of a test set.
 OTHERS = {

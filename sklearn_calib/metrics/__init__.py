@@ -23,6 +23,7 @@ from sklearn_calib.metrics._risk_coverage import (
     risk_coverage_curve,
 )
 from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
+from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 from sklearn_calib.metrics._uncertainty import ece_consistency_bound, ece_interval
 
 __all__ = [
@@ -44,5 +45,6 @@ __all__ = [
     "post_processing_gap",
     "risk_at_coverage",
     "risk_coverage_curve",
+    "smooth_calibration_error",
     "underconfidence",
 ]

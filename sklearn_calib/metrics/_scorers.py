@@ -15,6 +15,7 @@ from sklearn_calib.metrics._calibration_error import (
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_coverage
+from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 
 
 # What make_scorer returns is what searches know how to route weights to and how to
@@ -51,8 +52,8 @@ def get_scorer(scoring):
     -----
     Scorers call `predict_proba` and pass the metric `labels=estimator.classes_`: a
     class may be absent from the test data, but not from the training data. With two
-    classes `neg_ece`, `neg_adaptive_ece` and `neg_mce` measure the predicted class, as
-    with more.
+    classes `neg_ece`, `neg_adaptive_ece`, `neg_mce` and `neg_smooth_ece` measure the
+    predicted class, as with more.
 
     `import sklearn_calib` registers the names with scikit-learn, for
     `scoring="neg_ece"`. Names hold in processes that have imported the package; where
@@ -122,4 +123,5 @@ _SCORERS = {
     "neg_excess_aurc": _negative(excess_aurc_loss),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
     "neg_risk_at_80_percent_coverage": _negative(risk_at_coverage, coverage=0.8),
+    "neg_smooth_ece": _negative(smooth_calibration_error, mode="top_label"),
 }

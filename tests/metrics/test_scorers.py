@@ -26,6 +26,7 @@ from sklearn_calib.metrics import (
     get_scorer_names,
     maximum_calibration_error,
     risk_at_coverage,
+    smooth_calibration_error,
 )
 
 METRICS = {
@@ -41,6 +42,7 @@ METRICS = {
     "neg_excess_aurc": excess_aurc_loss,
     "neg_mce": maximum_calibration_error,
     "neg_risk_at_80_percent_coverage": partial(risk_at_coverage, coverage=0.8),
+    "neg_smooth_ece": smooth_calibration_error,
 }
 all_scorers = pytest.mark.parametrize("name", get_scorer_names())
 
