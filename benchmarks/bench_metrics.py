@@ -25,7 +25,7 @@ from sklearn_calib.metrics import (
     ece_interval,
     expected_calibration_error,
     post_processing_gap,
-    smooth_calibration_error,
+    smooth_expected_calibration_error,
 )
 
 N_BINS = 15
@@ -131,7 +131,7 @@ TOP_LABEL = {
 }
 QUANTILE = {"floor": floor_quantile, "sklearn_calib": quantile_ece}
 CLASSWISE = {"floor": floor_classwise, "sklearn_calib": classwise_calibration_error}
-SMOOTH = {"sklearn_calib": smooth_calibration_error, "relplot": relplot_smece}
+SMOOTH = {"sklearn_calib": smooth_expected_calibration_error, "relplot": relplot_smece}
 TASKS = [
     ("top-label ECE", (1_000_000, 10), np.float64, TOP_LABEL),
     ("top-label ECE", (1_000_000, 10), np.float32, TOP_LABEL),

@@ -11,6 +11,7 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
 from sklearn_calib.metrics._post_processing_gap import post_processing_gap
 from sklearn_calib.metrics._posterior_confidence import (
     overconfidence,
@@ -22,8 +23,10 @@ from sklearn_calib.metrics._risk_coverage import (
     risk_at_coverage,
     risk_coverage_curve,
 )
+from sklearn_calib.metrics._root_brier import root_brier_score_loss
 from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
+from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
 from sklearn_calib.metrics._uncertainty import ece_consistency_bound, ece_interval
 
 __all__ = [
@@ -39,12 +42,15 @@ __all__ = [
     "failure_auroc_score",
     "get_scorer",
     "get_scorer_names",
+    "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
     "overconfidence",
     "post_processing_gap",
     "risk_at_coverage",
     "risk_coverage_curve",
+    "root_brier_score_loss",
     "smooth_calibration_error",
+    "smooth_expected_calibration_error",
     "underconfidence",
 ]

@@ -9,6 +9,7 @@ from sklearn_calib.metrics._targets import (
     TARGETS,
     check_targets,
     confidence_and_hit,
+    distinct_values,
     resolve_mode,
 )
 
@@ -119,20 +120,9 @@ def post_processing_gap(
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
-    value, share, frequency = _tally(confidence.astype(np.float64), hit, weight)
+    value, share, frequency = distinct_values(confidence, hit, weight)
     gap = _log_gap if loss == "log" else _squared_gap
     return max(0.0, float(share @ gap(value, share, frequency)))
-
-
-def _tally(confidence, hit, weight):
-    """Return the distinct confidences, their share of the samples, and of hits."""
-    if weight is not None:
-        seen = weight > 0
-        confidence, hit, weight = confidence[seen], hit[seen], weight[seen]
-    value, index = np.unique(confidence, return_inverse=True)
-    mass = np.bincount(index, weight)
-    hits = np.bincount(index, hit if weight is None else weight * hit)
-    return value, mass / mass.sum(), hits / mass
 
 
 def _squared_gap(value, share, frequency):

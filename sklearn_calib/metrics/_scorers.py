@@ -14,8 +14,11 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
 from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_coverage
+from sklearn_calib.metrics._root_brier import root_brier_score_loss
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
+from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
 
 
 # What make_scorer returns is what searches know how to route weights to and how to
@@ -52,8 +55,8 @@ def get_scorer(scoring):
     -----
     Scorers call `predict_proba` and pass the metric `labels=estimator.classes_`: a
     class may be absent from the test data, but not from the training data. With two
-    classes `neg_ece`, `neg_adaptive_ece`, `neg_mce` and `neg_smooth_ece` measure the
-    predicted class, as with more.
+    classes those of one probability, such as `neg_ece`, measure that of the predicted
+    class, as with more.
 
     `import sklearn_calib` registers the names with scikit-learn, for
     `scoring="neg_ece"`. Names hold in processes that have imported the package; where
@@ -121,7 +124,12 @@ _SCORERS = {
     "neg_classwise_ece": _negative(classwise_calibration_error),
     "neg_ece": _negative(expected_calibration_error, mode="top_label"),
     "neg_excess_aurc": _negative(excess_aurc_loss),
+    "neg_ks_error": _negative(ks_calibration_error, mode="top_label"),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
     "neg_risk_at_80_percent_coverage": _negative(risk_at_coverage, coverage=0.8),
-    "neg_smooth_ece": _negative(smooth_calibration_error, mode="top_label"),
+    "neg_root_brier": _negative(root_brier_score_loss),
+    "neg_smooth_calibration_error": _negative(
+        smooth_calibration_error, mode="top_label"
+    ),
+    "neg_smooth_ece": _negative(smooth_expected_calibration_error, mode="top_label"),
 }

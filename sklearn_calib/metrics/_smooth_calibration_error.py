@@ -1,49 +1,28 @@
-"""The smooth calibration error: kernels in the place of bins."""
-
-from numbers import Real
+"""The smooth calibration error: the worst of all smooth weights."""
 
 import numpy as np
 
-from sklearn_calib._core.heat_kernel import (
-    SMALLEST_BANDWIDTH,
-    cosine_coefficients,
-    self_consistent_bandwidth,
-    smoothed_norm,
-)
-from sklearn_calib._core.validation import (
-    Interval,
-    StrOptions,
-    check_proba,
-    validate_params,
-)
+from sklearn_calib._core.lipschitz import minimize_lipschitz
+from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._targets import (
-    MODES,
     TARGETS,
-    as_columns,
     check_targets,
     confidence_and_hit,
+    distinct_values,
     resolve_mode,
 )
 
 
 @validate_params(
-    {
-        **TARGETS,
-        "bandwidth": [
-            Interval(Real, SMALLEST_BANDWIDTH, 1, closed="both"),
-            StrOptions({"auto"}),
-        ],
-        "mode": [StrOptions(MODES), None],
-    },
+    {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
     prefer_skip_nested_validation=True,
 )
 def smooth_calibration_error(
-    y_true, y_proba, *, bandwidth="auto", mode=None, labels=None, sample_weight=None
+    y_true, y_proba, *, mode=None, labels=None, sample_weight=None
 ):
-    r"""Gap between confidence and accuracy, smoothed by a kernel instead of bins.
+    r"""Largest mean of the residuals that a Lipschitz weight of confidence can bring.
 
-    Known as smECE. It changes continuously with the probabilities, and there is nothing
-    to choose: the bandwidth follows from the data. 0 is best, 1 is worst.
+    Known as smCE. 0 is best, 1 is worst.
 
     Parameters
     ----------
@@ -54,14 +33,10 @@ def smooth_calibration_error(
         Predicted probabilities. A 1-d array holds those of the positive class, which
         is the second of two labels.
 
-    bandwidth : float or "auto", default="auto"
-        Standard deviation of the Gaussian kernel, in units of probability, from 2**-13
-        to 1. "auto" takes the one that equals the error with it.
-
-    mode : {"top_label", "positive", "classwise"}, default=None
-        What is measured: the probability of the predicted class, of the positive
-        class of two, or of every class, averaged over the classes. By default the top
-        label of a matrix, and the positive class of a 1-d array.
+    mode : {"top_label", "positive"}, default=None
+        Which probability is judged: that of the predicted class, or of the positive
+        class of two. By default the top label of a matrix, and the positive class of a
+        1-d array.
 
     labels : array-like of shape (n_classes,), default=None
         The label of each column, such as `estimator.classes_`. By default the sorted
@@ -81,59 +56,51 @@ def smooth_calibration_error(
         If the labels do not match the columns, or `y_proba` holds anything but
         probabilities.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If the optimum is not found to twelve digits, which has not been seen.
+
     See Also
     --------
-    expected_calibration_error : The same with bins.
+    smooth_expected_calibration_error : smECE, by kernels: ten times as fast.
     post_processing_gap : What a smooth map of the probabilities would gain.
 
     Notes
     -----
-    For probabilities :math:`v_i`, of which :math:`y_i \in \{0, 1\}` came true, and the
-    kernel :math:`K_\sigma`, the error at a bandwidth :math:`\sigma` is
+    For probabilities :math:`v_i`, of which :math:`y_i \in \{0, 1\}` came true, it is
 
-    .. math:: \int_0^1 \Big| \frac{1}{n} \sum_i K_\sigma(t, v_i) (y_i - v_i) \Big| dt,
+    .. math:: \max_\eta \frac{1}{n} \sum_i \eta(v_i) (y_i - v_i)
 
-    where the kernel is the Gaussian reflected at 0 and 1, so that no mass is lost
-    there ([1]_, Definition 7). It falls as the bandwidth grows, and the smooth
-    calibration error is its value where both are equal ([1]_, Definition 9). It is at
-    most a constant factor and a square root away from the distance to the closest
-    calibrated prediction.
+    over all functions with values in [-1, 1] of which no slope is above 1 [1]_.
+    In contrast to a binned error it is continuous in the probabilities, and up to a
+    constant factor and a square root it is the mean distance to the closest prediction
+    that is calibrated [2]_.
 
-    The value is exact to about six digits: sums over samples become a cosine transform
-    on a grid of 16,384 cells, in which the reflected kernel is a product. With
-    bandwidths of 0.001 and less, which take more than 10 million samples, digits are
-    lost. Other packages reflect all but the end points, so that predictions of exactly
-    0 and 1 count half, and bend the result by a third where there are many of them.
+    It is a linear programme in one variable for each distinct probability, solved by
+    an interior point method in 0.03 s for 10,000 samples.
 
     References
     ----------
-    .. [1] J. Blasiok and P. Nakkiran, "Smooth ECE: Principled Reliability Diagrams via
-       Kernel Smoothing", ICLR 2024.
+    .. [1] S. Kakade and D. Foster, "Deterministic Calibration and Nash Equilibrium",
+       Journal of Computer and System Sciences 74, 2008.
+
+    .. [2] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran, "A Unifying Theory of Distance
+       from Calibration", STOC 2023.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sklearn_calib.metrics import smooth_calibration_error
-    >>> y_true = [0, 0, 0, 1, 0, 1, 1, 1, 0, 1]
-    >>> y_proba = [0.0, 0.1, 0.1, 0.2, 0.3, 0.6, 0.8, 0.8, 0.9, 1.0]
-    >>> round(smooth_calibration_error(y_true, y_proba), 3)
-    0.12
+    >>> y_true = np.arange(100) % 10 < 7
+    >>> round(smooth_calibration_error(y_true, np.full(100, 0.9)), 3)
+    0.2
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba)
-    if mode != "classwise":
-        judged = [confidence_and_hit(proba, codes, mode)]
-    else:
-        columns = check_proba(as_columns(proba))
-        judged = ((column, codes == k) for k, column in enumerate(columns.T))
-    errors = [_smooth_error(*pair, weight, bandwidth) for pair in judged]
-    return float(np.mean(errors))
-
-
-def _smooth_error(confidence, hit, weight, bandwidth):
-    """Return the error of one probability."""
-    weight = np.ones(len(hit)) if weight is None else weight
-    coefficients = cosine_coefficients(confidence, weight * (hit - confidence))
-    coefficients /= weight.sum()
-    if bandwidth == "auto":
-        bandwidth = self_consistent_bandwidth(coefficients)
-    return min(1.0, smoothed_norm(coefficients, bandwidth))
+    confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
+    value, share, frequency = distinct_values(confidence, hit, weight)
+    residual = share * (frequency - value)
+    worst = minimize_lipschitz(
+        lambda _: -residual, np.zeros_like, np.diff(value), bound=1.0
+    )
+    return max(0.0, float(residual @ worst))

@@ -74,3 +74,14 @@ def confidence_and_hit(proba, codes, mode):
         )
     positive = check_proba(proba, allow_1d=True)
     return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1
+
+
+def distinct_values(confidence, hit, weight):
+    """Return the distinct confidences, their share of the samples, and of hits."""
+    if weight is not None:
+        seen = weight > 0
+        confidence, hit, weight = confidence[seen], hit[seen], weight[seen]
+    value, index = np.unique(confidence.astype(np.float64), return_inverse=True)
+    mass = np.bincount(index, weight)
+    hits = np.bincount(index, hit if weight is None else weight * hit)
+    return value, mass / mass.sum(), hits / mass

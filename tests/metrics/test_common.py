@@ -19,10 +19,13 @@ from sklearn_calib.metrics import (
     excess_aurc_loss,
     expected_calibration_error,
     failure_auroc_score,
+    ks_calibration_error,
     maximum_calibration_error,
     post_processing_gap,
     risk_at_coverage,
+    root_brier_score_loss,
     smooth_calibration_error,
+    smooth_expected_calibration_error,
 )
 
 
@@ -59,9 +62,12 @@ ERRORS = {
     "risk-at-coverage": partial(risk_at_coverage, coverage=0.8),
     "gap-squared": partial(post_processing_gap, loss="squared"),
     "gap-log": post_processing_gap,
-    "smooth": smooth_calibration_error,
-    "smooth-narrow": partial(smooth_calibration_error, bandwidth=0.01),
-    "smooth-classwise": partial(smooth_calibration_error, mode="classwise"),
+    "ks": ks_calibration_error,
+    "root-brier": root_brier_score_loss,
+    "smooth-weights": smooth_calibration_error,
+    "smooth": smooth_expected_calibration_error,
+    "smooth-narrow": partial(smooth_expected_calibration_error, bandwidth=0.01),
+    "smooth-classwise": partial(smooth_expected_calibration_error, mode="classwise"),
 }
 # What is better high, or has no bound.
 OTHERS = {
@@ -101,7 +107,12 @@ def test_is_in_range(metric, problem):
     n_classes = proba.shape[1]
     value = metric(codes, proba, labels=range(n_classes))
     assert type(value) is float
-    bounds = {"classwise-sum": n_classes, "aurc-log": 37, "gap-log": 4}
+    bounds = {
+        "classwise-sum": n_classes,
+        "aurc-log": 37,
+        "gap-log": 4,
+        "root-brier": 2**0.5,
+    }
     bound = {METRICS[name]: bound for name, bound in bounds.items()}.get(metric, 1)
     assert -1e-12 <= value <= bound + 1e-12
 

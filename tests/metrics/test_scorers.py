@@ -24,9 +24,12 @@ from sklearn_calib.metrics import (
     failure_auroc_score,
     get_scorer,
     get_scorer_names,
+    ks_calibration_error,
     maximum_calibration_error,
     risk_at_coverage,
+    root_brier_score_loss,
     smooth_calibration_error,
+    smooth_expected_calibration_error,
 )
 
 METRICS = {
@@ -40,9 +43,12 @@ METRICS = {
     "neg_classwise_ece": classwise_calibration_error,
     "neg_ece": expected_calibration_error,
     "neg_excess_aurc": excess_aurc_loss,
+    "neg_ks_error": ks_calibration_error,
     "neg_mce": maximum_calibration_error,
     "neg_risk_at_80_percent_coverage": partial(risk_at_coverage, coverage=0.8),
-    "neg_smooth_ece": smooth_calibration_error,
+    "neg_root_brier": root_brier_score_loss,
+    "neg_smooth_calibration_error": smooth_calibration_error,
+    "neg_smooth_ece": smooth_expected_calibration_error,
 }
 all_scorers = pytest.mark.parametrize("name", get_scorer_names())
 

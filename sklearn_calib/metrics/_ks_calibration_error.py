@@ -1,0 +1,83 @@
+"""The Kolmogorov-Smirnov calibration error: cumulated residuals, without bins."""
+
+import numpy as np
+
+from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.metrics._targets import (
+    TARGETS,
+    check_targets,
+    confidence_and_hit,
+    distinct_values,
+    resolve_mode,
+)
+
+
+@validate_params(
+    {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
+    prefer_skip_nested_validation=True,
+)
+def ks_calibration_error(
+    y_true, y_proba, *, mode=None, labels=None, sample_weight=None
+):
+    r"""Largest gap between confidence and hits, cumulated up to some confidence.
+
+    The Kolmogorov-Smirnov error. It needs no bins. 0 is best, 1 is worst.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any kind.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array holds those of the positive class, which
+        is the second of two labels.
+
+    mode : {"top_label", "positive"}, default=None
+        Which probability is judged: that of the predicted class, or of the positive
+        class of two. By default the top label of a matrix, and the positive class of a
+        1-d array.
+
+    labels : array-like of shape (n_classes,), default=None
+        The label of each column, such as `estimator.classes_`. By default the sorted
+        distinct values of `y_true`, which must then hold every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples; a weight of 2 counts like the same sample twice.
+
+    Returns
+    -------
+    error : float
+        Calibration error in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns, or `y_proba` holds anything but
+        probabilities.
+
+    See Also
+    --------
+    expected_calibration_error : The same with bins, whose signs do not cancel.
+
+    Notes
+    -----
+    With the samples sorted by their confidence :math:`r_i`, and :math:`c_i` whether
+    the judged class is true, it is
+    :math:`\max_m |\frac{1}{n} \sum_{i \le m} (c_i - r_i)|` [1]_. Samples with the same
+    confidence are added at once, so that their order does not matter.
+
+    References
+    ----------
+    .. [1] K. Gupta, A. Rahimi, T. Ajanthan, T. Mensink, C. Sminchisescu and R. Hartley,
+       "Calibration of Neural Networks using Splines", ICLR 2021.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import ks_calibration_error
+    >>> round(ks_calibration_error([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]), 3)
+    0.1
+    """
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
+    value, share, frequency = distinct_values(confidence, hit, weight)
+    return float(np.abs(np.cumsum(share * (frequency - value))).max())

@@ -1,0 +1,75 @@
+"""The root of the Brier score, which bounds calibration errors from above."""
+
+import math
+
+import numpy as np
+
+from sklearn_calib._core.validation import proba_blocks, validate_params
+from sklearn_calib.metrics._targets import TARGETS, as_columns, check_targets
+
+
+@validate_params(TARGETS, prefer_skip_nested_validation=True)
+def root_brier_score_loss(y_true, y_proba, *, labels=None, sample_weight=None):
+    r"""Root of the mean squared distance of probabilities and labels.
+
+    Known as RBS. It is small only for predictions that are both calibrated and right.
+    0 is best.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any kind.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array holds those of the positive class, which
+        is the second of two labels.
+
+    labels : array-like of shape (n_classes,), default=None
+        The label of each column, such as `estimator.classes_`. By default the sorted
+        distinct values of `y_true`, which must then hold every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples; a weight of 2 counts like the same sample twice.
+
+    Returns
+    -------
+    loss : float
+        In [0, 1.414].
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns, or `y_proba` holds anything but
+        probabilities.
+
+    See Also
+    --------
+    sklearn.metrics.brier_score_loss : Its square.
+
+    Notes
+    -----
+    It is :math:`\sqrt{\frac{1}{n} \sum_i \sum_k (p_{ik} - 1[y_i = k])^2}`, summed over
+    all classes also if there are two: then it is twice scikit-learn's Brier score whose
+    root is taken. Any calibration error with the l2 norm is at most as large, and a
+    one-to-one map of the probabilities changes the squares of both by the same [1]_.
+
+    References
+    ----------
+    .. [1] S. Gruber and F. Buettner, "Better Uncertainty Calibration via Proper Scores
+       for Classification and Beyond", NeurIPS 2022.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import root_brier_score_loss
+    >>> y_proba = [[0.7, 0.2, 0.1], [0.2, 0.7, 0.1], [0.0, 0.0, 1.0]]
+    >>> round(root_brier_score_loss([0, 1, 2], y_proba), 3)
+    0.306
+    """
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    proba = as_columns(proba)
+    squares = np.empty(len(proba))
+    for rows, block in proba_blocks(proba):
+        distance = np.array(block, dtype=np.float64)
+        distance[np.arange(len(block)), codes[rows]] -= 1
+        squares[rows] = np.einsum("ij,ij->i", distance, distance)
+    return math.sqrt(np.average(squares, weights=weight))

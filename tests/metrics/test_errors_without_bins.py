@@ -1,0 +1,111 @@
+"""smCE, KS and the root Brier score: recorded values, by hand, and their relations."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss
+
+from sklearn_calib.metrics import (
+    classwise_calibration_error,
+    expected_calibration_error,
+    ks_calibration_error,
+    root_brier_score_loss,
+    smooth_calibration_error,
+    smooth_expected_calibration_error,
+)
+
+
+def values(recorded, name, metric):
+    """Yield the recorded and our value of each case that has one."""
+    for case in recorded["expected"]:
+        inputs = recorded["inputs"][case["input"]]
+        proba, labels = np.array(inputs["probs"]), np.array(inputs["labels"])
+        n_classes = proba.shape[1]
+        if case["id"].endswith("positive"):
+            proba = proba[:, 1]
+        if name in case["values"]:
+            yield case["values"][name], metric(labels, proba, labels=range(n_classes))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "metric"),
+    [
+        ("metric_smce", "smce", smooth_calibration_error),
+        ("metric_scores", "ks", ks_calibration_error),
+        ("metric_scores", "root_brier", root_brier_score_loss),
+    ],
+)
+def test_recorded(reference, file, name, metric):
+    for expected, value in values(reference(file), name, metric):
+        assert value == pytest.approx(expected, abs=1e-12)
+
+
+def random_problem(seed, n_samples=300):
+    """Return what came true, and probabilities that are too low."""
+    rng = np.random.default_rng(seed)
+    y_proba = rng.uniform(size=n_samples)
+    return rng.uniform(size=n_samples) < y_proba**0.5, y_proba
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_smooth_errors_are_within_a_factor(seed):
+    """The kernel's worst weight is smooth: smCE is not far from smECE."""
+    data = random_problem(seed)
+    weights, kernels = (
+        smooth_calibration_error(*data),
+        smooth_expected_calibration_error(*data),
+    )
+    assert weights / 2 <= kernels <= 4 * math.sqrt(weights)
+
+
+def test_smooth_weights_by_hand():
+    """What is 0.1 apart with opposite residuals can only be told apart by 0.1."""
+    y_true, y_proba = [1, 0], [0.45, 0.55]
+    # Weights w and w - 0.1, residuals 0.55 and -0.55, each of half of the samples.
+    assert smooth_calibration_error(y_true, y_proba) == pytest.approx(0.0275)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gap_of_all_is_below_each_error(seed):
+    y_true, y_proba = random_problem(seed)
+    gap = abs(np.mean(y_true - y_proba))
+    for metric in (ks_calibration_error, smooth_calibration_error):
+        assert gap <= metric(y_true, y_proba) + 1e-9
+
+
+def test_ks_adds_ties_at_once():
+    """In one order of the samples the sum would reach 0.25 on the way."""
+    assert ks_calibration_error([1, 1, 0, 0], [0.5] * 4) == 0
+    assert ks_calibration_error([0, 0, 1, 1], [0.0, 0.5, 0.5, 1.0]) == 0
+
+
+def test_root_brier_is_that_of_scikit_learn():
+    y_true, y_proba = random_problem(0)
+    weight = np.arange(len(y_true)) % 3
+    expected = brier_score_loss(y_true, y_proba, sample_weight=weight)
+    value = root_brier_score_loss(y_true, y_proba, sample_weight=weight)
+    assert value == pytest.approx(math.sqrt(2 * expected))
+
+
+@pytest.mark.parametrize("n_bins", [1, 5, 100])
+def test_root_brier_bounds_l2_errors(n_bins):
+    rng = np.random.default_rng(0)
+    proba, y_true = rng.dirichlet(np.ones(3), size=200), rng.integers(0, 3, size=200)
+    bound = root_brier_score_loss(y_true, proba)
+    options = {"n_bins": n_bins, "norm": "l2"}
+    assert expected_calibration_error(y_true, proba, **options) <= bound
+    assert classwise_calibration_error(y_true, proba, **options) <= bound
+
+
+@pytest.mark.parametrize("metric", [ks_calibration_error, smooth_calibration_error])
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("classwise", "The 'mode' parameter.*Got 'classwise'"),
+        ("positive", "must be used with two classes"),
+    ],
+)
+def test_bad_mode(metric, mode, message):
+    with pytest.raises(ValueError, match=message):
+        metric([0, 1, 2], np.eye(3), mode=mode)
