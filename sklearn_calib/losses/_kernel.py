@@ -6,11 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.dirichlet_kernel import BANDWIDTHS
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._penalty import top_label
-
-# Among these "auto" chooses.
-BANDWIDTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def calibration_errors(

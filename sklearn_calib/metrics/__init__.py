@@ -11,6 +11,7 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
 from sklearn_calib.metrics._post_processing_gap import post_processing_gap
 from sklearn_calib.metrics._posterior_confidence import (
@@ -42,6 +43,7 @@ __all__ = [
     "failure_auroc_score",
     "get_scorer",
     "get_scorer_names",
+    "kde_calibration_error",
     "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",

@@ -14,6 +14,7 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
 from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_coverage
 from sklearn_calib.metrics._root_brier import root_brier_score_loss
@@ -124,6 +125,7 @@ _SCORERS = {
     "neg_classwise_ece": _negative(classwise_calibration_error),
     "neg_ece": _negative(expected_calibration_error, mode="top_label"),
     "neg_excess_aurc": _negative(excess_aurc_loss),
+    "neg_kde_ece": _negative(kde_calibration_error, mode="top_label"),
     "neg_ks_error": _negative(ks_calibration_error, mode="top_label"),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
     "neg_risk_at_80_percent_coverage": _negative(risk_at_coverage, coverage=0.8),

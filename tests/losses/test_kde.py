@@ -4,8 +4,8 @@ import torch
 from scipy.special import logsumexp
 from scipy.stats import dirichlet
 
+from sklearn_calib._core.dirichlet_kernel import BANDWIDTHS
 from sklearn_calib.losses import KDEECELoss, cross_entropy_loss, kde_ece_loss
-from sklearn_calib.losses._kernel import BANDWIDTHS
 
 REFERENCE = "loss_kde_ece"
 NOT_FOLLOWED = {}

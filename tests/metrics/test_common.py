@@ -19,6 +19,7 @@ from sklearn_calib.metrics import (
     excess_aurc_loss,
     expected_calibration_error,
     failure_auroc_score,
+    kde_calibration_error,
     ks_calibration_error,
     maximum_calibration_error,
     post_processing_gap,
@@ -62,6 +63,10 @@ ERRORS = {
     "risk-at-coverage": partial(risk_at_coverage, coverage=0.8),
     "gap-squared": partial(post_processing_gap, loss="squared"),
     "gap-log": post_processing_gap,
+    "kde": kde_calibration_error,
+    "kde-classwise": partial(kde_calibration_error, mode="classwise", bandwidth=0.1),
+    "kde-canonical": partial(kde_calibration_error, mode="canonical", bandwidth=0.1),
+    "kde-l2": partial(kde_calibration_error, norm="l2"),
     "ks": ks_calibration_error,
     "root-brier": root_brier_score_loss,
     "smooth-weights": smooth_calibration_error,
@@ -108,9 +113,11 @@ def test_is_in_range(metric, problem):
     value = metric(codes, proba, labels=range(n_classes))
     assert type(value) is float
     bounds = {
-        "classwise-sum": n_classes,
         "aurc-log": 37,
+        "classwise-sum": n_classes,
         "gap-log": 4,
+        "kde-canonical": 2,
+        "kde-classwise": n_classes,
         "root-brier": 2**0.5,
     }
     bound = {METRICS[name]: bound for name, bound in bounds.items()}.get(metric, 1)

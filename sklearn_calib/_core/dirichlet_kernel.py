@@ -1,0 +1,90 @@
+"""Frequencies of labels around each prediction, weighted by Dirichlet kernels."""
+
+import math
+
+import numpy as np
+from scipy.special import gammaln
+
+from sklearn_calib._core.validation import row_blocks
+
+# Among these the bandwidth of the largest likelihood is chosen.
+BANDWIDTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+# What probabilities are clipped to, for their logarithms.
+SMALLEST = 1e-7
+# The logarithm of a share that is taken for 0, for it cannot be told from it in a sum,
+# and with subnormal numbers arithmetic takes ten times as long.
+LOWEST = -60.0
+
+
+def neighbour_frequencies(proba, label, bandwidth, weight=None):
+    """Return the mean label among the other samples, weighted by closeness.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n_samples, n_classes)
+        Rows sum to one.
+
+    label : ndarray of shape (n_samples, n_labels)
+        What is averaged.
+
+    bandwidth : float
+        Positive. The kernel of a sample with probabilities q is the Dirichlet density
+        with the parameters ``q / bandwidth + 1``.
+
+    weight : ndarray of shape (n_samples,), default=None
+        Positive. A sample of weight m is m samples, each of which sees the others.
+
+    Returns
+    -------
+    frequency : ndarray of shape (n_samples, n_labels)
+        That of a sample without others is what it says itself.
+    """
+    summed = np.column_stack([label, np.ones(len(label))])
+    if weight is not None:
+        summed *= weight[:, None]
+    sums = np.empty(summed.shape)
+    for rows, kernel, _ in _kernels(proba, bandwidth, weight):
+        sums[rows] = kernel @ summed
+    frequency, total = proba[:, : label.shape[1]].copy(), sums[:, -1:]
+    return np.divide(sums[:, :-1], total, out=frequency, where=total > 0)
+
+
+def log_likelihood(proba, bandwidth, weight=None):
+    """Return that of the predictions under the kernels, each left out in turn.
+
+    Up to a term in which the bandwidth does not occur.
+    """
+    mass, total = np.ones(len(proba)) if weight is None else weight, 0.0
+    for rows, kernel, log_scale in _kernels(proba, bandwidth, weight):
+        density = kernel @ mass
+        seen = density > 0
+        total += mass[rows][seen] @ (np.log(density[seen]) + log_scale[seen])
+    return total
+
+
+def _kernels(proba, bandwidth, weight):
+    """Yield rows, the kernels of all samples at each of them, and what they lack.
+
+    The kernels of a row are divided by the exponential of what they lack. That of a
+    sample at itself is 0, or as much of 1 as is left of its weight without itself.
+    """
+    proba = np.clip(proba, SMALLEST, 1.0)
+    alpha = proba / bandwidth
+    total = gammaln(alpha.sum(axis=1) + alpha.shape[1])
+    log_norm = total - gammaln(alpha + 1).sum(axis=1)
+    others = np.zeros(len(proba)) if weight is None else np.maximum(0, 1 - 1 / weight)
+    with np.errstate(divide="ignore"):
+        log_others = np.log(others)
+    place = np.column_stack([np.log(proba), np.ones(len(proba))])
+    center = np.column_stack([alpha, log_norm]).T
+    for rows in row_blocks(len(proba), len(proba)):
+        exponent = place[rows] @ center
+        itself = np.arange(len(exponent)), np.arange(rows.start, rows.stop)
+        exponent[itself] += log_others[rows]
+        # A sample without others has no kernel that is above zero.
+        log_scale = np.maximum(exponent.max(axis=1), np.finfo(np.float64).min)
+        exponent -= log_scale[:, None]
+        kernel = np.exp(np.maximum(exponent, LOWEST, out=exponent), out=exponent)
+        kernel -= math.exp(LOWEST)
+        kernel[itself] *= others[rows] > 0
+        yield rows, kernel, log_scale

@@ -1,0 +1,161 @@
+"""The calibration error with Dirichlet kernels: of one class, of each, of all."""
+
+from numbers import Real
+
+import numpy as np
+
+from sklearn_calib._core.dirichlet_kernel import (
+    BANDWIDTHS,
+    log_likelihood,
+    neighbour_frequencies,
+)
+from sklearn_calib._core.validation import (
+    Interval,
+    StrOptions,
+    check_proba,
+    validate_params,
+)
+from sklearn_calib.metrics._targets import (
+    MODES,
+    TARGETS,
+    as_columns,
+    check_targets,
+    confidence_and_hit,
+    resolve_mode,
+)
+
+
+@validate_params(
+    {
+        **TARGETS,
+        "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "norm": [StrOptions({"l1", "l2"})],
+        "mode": [StrOptions(MODES | {"canonical"}), None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def kde_calibration_error(
+    y_true,
+    y_proba,
+    *,
+    bandwidth="auto",
+    norm="l1",
+    mode=None,
+    labels=None,
+    sample_weight=None,
+):
+    r"""Gap between probabilities and frequencies, estimated with kernels.
+
+    Around each sample the frequency of the labels is that of the other samples, each
+    weighted by how close its prediction is. In contrast to bins that also works for all
+    classes together. 0 is best.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any kind.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array holds those of the positive class, which
+        is the second of two labels.
+
+    bandwidth : float or "auto", default="auto"
+        Width of the kernels, above 0: at a probability p others within about
+        ``sqrt(p * (1 - p) * bandwidth)`` count. "auto" takes the one of seven from
+        0.001 to 1 under which the predictions are the most likely, each left out in
+        turn.
+
+    norm : {"l1", "l2"}, default="l1"
+        Mean absolute gap, or mean squared gap, of which no root is taken.
+
+    mode : {"top_label", "positive", "classwise", "canonical"}, default=None
+        What is measured: the probability of the predicted class, of the positive
+        class of two, of every class by itself, or of all together. The gaps of classes
+        are added up. By default the top label of a matrix, and the positive class of a
+        1-d array.
+
+    labels : array-like of shape (n_classes,), default=None
+        The label of each column, such as `estimator.classes_`. By default the sorted
+        distinct values of `y_true`, which must then hold every class.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples: one of weight 2 counts like the same sample twice, of
+        which each sees the other, so that the scale of the weights matters.
+
+    Returns
+    -------
+    error : float
+        In [0, 1] for one class, in [0, 2] for "canonical", up to `n_classes` for
+        "classwise".
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns, or `y_proba` holds anything but
+        probabilities.
+
+    See Also
+    --------
+    sklearn_calib.losses.kde_ece_loss : The same as a loss to train with.
+
+    Notes
+    -----
+    With the Dirichlet density :math:`k_{ij} = Dir(p_i \mid p_j / h + 1)`, of two
+    classes a beta density, and one-hot labels :math:`y_j`, it is the mean of
+    :math:`\| \sum_{j \ne i} k_{ij} y_j / \sum_{j \ne i} k_{ij} - p_i \|` ([1]_,
+    equation 9). For logarithms, probabilities below 1e-7 are taken for that. A sample
+    without any other has no gap.
+
+    Time grows as the square of the number of samples, memory does not. For few samples
+    the estimate is far from 0 even for calibrated predictions, in "canonical" mode the
+    more so the more classes there are.
+
+    References
+    ----------
+    .. [1] T. Popordanoska, R. Sayer and M. B. Blaschko, "A Consistent and
+       Differentiable Lp Canonical Calibration Error Estimator", NeurIPS 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.metrics import kde_calibration_error
+    >>> y_true = np.arange(100) % 10 < 7
+    >>> round(kde_calibration_error(y_true, np.full(100, 0.9), bandwidth=0.1), 3)
+    0.2
+    """
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    mode = resolve_mode(mode, proba)
+    if weight is not None:
+        proba, codes, weight = (part[weight > 0] for part in (proba, codes, weight))
+    problems = list(_problems(proba, codes, mode))
+    if bandwidth == "auto":
+        bandwidth = max(
+            BANDWIDTHS,
+            key=lambda width: sum(
+                log_likelihood(proba, width, weight) for proba, _ in problems
+            ),
+        )
+    return sum(_mean_gap(*problem, bandwidth, norm, weight) for problem in problems)
+
+
+def _problems(proba, codes, mode):
+    """Yield probabilities that sum to one, and labels of the first columns of them."""
+    if mode in ("top_label", "positive"):
+        columns = [confidence_and_hit(proba, codes, mode)]
+    else:
+        proba = check_proba(as_columns(proba)).astype(np.float64)
+        if mode == "canonical":
+            yield proba, np.eye(proba.shape[1])[codes]
+            return
+        columns = ((column, codes == k) for k, column in enumerate(proba.T))
+    for column, hit in columns:
+        column = column.astype(np.float64)
+        yield np.column_stack([column, 1 - column]), hit[:, None]
+
+
+def _mean_gap(proba, label, bandwidth, norm, weight):
+    """Return the mean norm of the gaps."""
+    frequency = neighbour_frequencies(proba, label, bandwidth, weight)
+    gap = np.abs(frequency - proba[:, : label.shape[1]])
+    size = (gap if norm == "l1" else gap**2).sum(axis=1)
+    return float(np.average(size, weights=weight))
