@@ -5,9 +5,11 @@ the last. Equal values are always in the same bin, so that the order of the samp
 does not matter.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import erf
 
 from sklearn_calib._core.validation import proba_blocks, row_blocks
 
@@ -40,6 +42,44 @@ def interior_edges(values, *, n_bins, strategy, sample_weight=None):
     # The slack keeps the rounding of the cumulated weights from moving an edge.
     targets = mass[-1] * steps / n_bins * (1 - 1e-12)
     return values[order[np.searchsorted(mass, targets)]]
+
+
+def cube_root_n_bins(n_samples):
+    """Return the number of bins of scikit-learn's rule, at least 1."""
+    return max(1, math.ceil(np.cbrt(n_samples)))
+
+
+def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):
+    """Return the largest number of bins up to which all have rising accuracies.
+
+    Empty bins are left out, and there are fewer bins than samples.
+    """
+    value, index = np.unique(confidence, return_inverse=True)
+    weight = np.ones(len(index)) if sample_weight is None else sample_weight
+    mass = np.bincount(index, weight).cumsum()
+    hits = np.bincount(index, weight * hit).cumsum()
+    largest = max(1, math.ceil(mass[-1]) - 1)
+    if _is_rising(np.arange(1, len(value) + 1), mass, hits):
+        return largest  # and so is every coarser one
+    for n_bins in range(2, largest + 1):
+        if strategy == "uniform":
+            edges = interior_edges(value, n_bins=n_bins, strategy=strategy)
+            ends = np.searchsorted(value, edges, side="right")
+        else:
+            targets = mass[-1] * np.arange(1, n_bins) / n_bins * (1 - 1e-12)
+            ends = np.searchsorted(mass, targets) + 1
+        if not _is_rising(np.append(ends, len(value)), mass, hits):
+            return n_bins - 1
+    return largest
+
+
+def _is_rising(ends, mass, hits):
+    """Whether accuracies rise, given cumulated sums and how many are in the bins."""
+    ends = ends[ends > 0]
+    bin_mass = np.diff(mass[ends - 1], prepend=0)
+    bin_hits = np.diff(hits[ends - 1], prepend=0)[bin_mass > 0]
+    accuracy = bin_hits / bin_mass[bin_mass > 0]
+    return bool((np.diff(accuracy) >= -1e-12).all())
 
 
 def bin_index(values, edges):
@@ -81,7 +121,14 @@ def occupied_bins(sums):
 
 
 def binned_calibration_error(
-    confidence, hit, *, n_bins=15, strategy="uniform", norm="l1", sample_weight=None
+    confidence,
+    hit,
+    *,
+    n_bins=15,
+    strategy="uniform",
+    norm="l1",
+    reduce_bias=False,
+    sample_weight=None,
 ):
     """Return the calibration error of confidences (n_samples,) and hits (n_samples,).
 
@@ -95,7 +142,10 @@ def binned_calibration_error(
         strategy=strategy,
         sample_weight=sample_weight,
     )
-    return float(gap_norm(sums.weight, sums.confidence - sums.hit, norm))
+    gap = sums.confidence - sums.hit
+    if reduce_bias:
+        return debiased_error(sums.weight[None], gap[None], sums.hit[None], norm)
+    return float(gap_norm(sums.weight, gap, norm))
 
 
 def gap_norm(weight, gap, norm):
@@ -114,6 +164,29 @@ def gap_norm(weight, gap, norm):
     return np.abs(gap_per_weight).max(axis=-1)
 
 
+def debiased_error(weight, gap, hit, norm, average="mean"):
+    """Return the error of gaps (n_classes, n_bins) without most of its bias.
+
+    The bias is what the noise of the accuracies adds: to squares their variance, to
+    absolute values what it would add to them if the gaps seen were the true ones.
+    """
+    filled = np.where(weight > 0, weight, 1.0)
+    share = weight / weight.sum(axis=1, keepdims=True)
+    gap, accuracy = np.abs(gap) / filled, hit / filled
+    variance = np.maximum(0, accuracy * (1 - accuracy))
+    if norm == "l2":
+        # The accuracy of a single sample has no variance that could be estimated.
+        excess = gap**2 - variance / np.where(weight > 1, weight - 1, 1.0)
+        squares = np.maximum(0, (share * excess * (weight > 1)).sum(axis=1))
+        return math.sqrt(squares.mean() if average == "mean" else squares.sum())
+    noise = np.maximum(np.sqrt(variance / filled), 1e-9)
+    # The mean of the absolute value of a normal variable with this mean.
+    noisy = gap * erf(gap / noise / math.sqrt(2))
+    noisy += noise * math.sqrt(2 / math.pi) * np.exp(-((gap / noise) ** 2) / 2)
+    errors = np.maximum(0, (share * (2 * gap - noisy)).sum(axis=1))
+    return float(errors.mean() if average == "mean" else errors.sum())
+
+
 def class_gap_norm(weight, gap, norm, average="mean"):
     """Return the norm of gaps (..., n_classes, n_bins), averaged over the classes.
 
@@ -129,7 +202,7 @@ def class_gap_norm(weight, gap, norm, average="mean"):
 
 
 def class_bin_sums(proba, codes, *, n_bins=15, strategy="uniform", sample_weight=None):
-    """Return the weight and the gap of each class and bin, (n_classes, n_bins) both.
+    """Return weight, gap and hits of each class and bin, (n_classes, n_bins) each.
 
     The gap of a class is its probability minus whether it is the true one, summed. The
     values of `proba` are checked in the same pass.
@@ -160,7 +233,8 @@ def _uniform_class_sums(proba, codes, n_bins, sample_weight):
     # What the rounding of fractional weights leaves of an empty bin is no sample.
     weight[:, 0] = np.where(first > 1e-9 * weights.sum(), first, 0)
     hit_cell = codes * n_bins + bin_index(p_true, edges)
-    return weight, gap - np.bincount(hit_cell, weights, gap.size).reshape(gap.shape)
+    hit = np.bincount(hit_cell, weights, gap.size).reshape(gap.shape)
+    return weight, gap - hit, hit
 
 
 def _values_above(block, bound):
@@ -187,5 +261,8 @@ def _quantile_class_sums(proba, codes, n_bins, sample_weight):
         )
         for code, column in enumerate(proba.T)
     ]
-    weight = np.array([one.weight for one in sums])
-    return weight, np.array([one.confidence - one.hit for one in sums])
+    weight, confidence, hit = (
+        np.array([getattr(one, name) for one in sums])
+        for name in ("weight", "confidence", "hit")
+    )
+    return weight, confidence - hit, hit

@@ -25,6 +25,7 @@ from sklearn_calib.metrics._targets import (
     check_targets,
     confidence_and_hit,
     resolve_mode,
+    resolve_n_bins,
 )
 
 # What stands on the axes, for each mode.
@@ -219,7 +220,7 @@ class ReliabilityDisplay:
             Predicted probabilities. A 1-d array holds those of the positive class,
             which is the second of two labels.
 
-        n_bins : int, default=15
+        n_bins : int or "cube_root", default=15
             Number of bins. Empty bins are not drawn.
 
         strategy : {"uniform", "quantile"}, default="uniform"
@@ -270,6 +271,7 @@ class ReliabilityDisplay:
         proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
         mode = resolve_mode(mode, proba)
         confidence, hit = confidence_and_hit(proba, codes, mode)
+        n_bins = resolve_n_bins(n_bins, len(hit), weight)
         options = {"n_bins": n_bins, "sample_weight": weight}
         sums = bin_sums(confidence, hit, strategy=strategy, **options)
         filled = np.where(sums.weight > 0, sums.weight, np.nan)

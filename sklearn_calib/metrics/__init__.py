@@ -6,10 +6,10 @@ An error, a loss or a risk is better low; a score or a coverage is better high.
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._calibration_error import (
-    classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
 )
+from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error

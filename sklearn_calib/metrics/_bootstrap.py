@@ -9,10 +9,10 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 from sklearn_calib.metrics._calibration_error import (
-    classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
 )
+from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._targets import BETWEEN_0_AND_1, DRAWS, TARGETS
 
 CALIBRATION_ERRORS = {

@@ -1,26 +1,28 @@
-"""Calibration errors with bins: of the top label, of one class, of every class."""
+"""Calibration errors with bins, of the top label or of one class."""
 
-from sklearn_calib._core.binning import (
-    binned_calibration_error,
-    class_bin_sums,
-    class_gap_norm,
-)
+from sklearn_calib._core.binning import binned_calibration_error, sweep_n_bins
 from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.metrics._classwise_error import NORM, check_bias_norm, over_classes
 from sklearn_calib.metrics._targets import (
     BINS,
     MODES,
     TARGETS,
-    as_columns,
     check_targets,
     confidence_and_hit,
     resolve_mode,
+    resolve_n_bins,
 )
-
-NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 
 
 @validate_params(
-    {**TARGETS, **BINS, **NORM, "mode": [StrOptions(MODES), None]},
+    {
+        **TARGETS,
+        **BINS,
+        **NORM,
+        "n_bins": [*BINS["n_bins"], StrOptions({"sweep"})],
+        "reduce_bias": ["boolean"],
+        "mode": [StrOptions(MODES), None],
+    },
     prefer_skip_nested_validation=True,
 )
 def expected_calibration_error(
@@ -30,6 +32,7 @@ def expected_calibration_error(
     n_bins=15,
     strategy="uniform",
     norm="l1",
+    reduce_bias=False,
     mode=None,
     labels=None,
     sample_weight=None,
@@ -48,8 +51,11 @@ def expected_calibration_error(
         Predicted probabilities. A 1-d array holds those of the positive class, which
         is the second of two labels.
 
-    n_bins : int, default=15
-        Number of bins. Empty bins do not count.
+    n_bins : int, "cube_root" or "sweep", default=15
+        Number of bins. "cube_root" takes the cube root of the number of samples,
+        rounded up, as scikit-learn's `calibration_curve`; "sweep" the largest number up
+        to which the accuracies of the bins rise with their confidence [2]_, for one
+        probability only. Empty bins do not count.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow. With
@@ -58,6 +64,11 @@ def expected_calibration_error(
     norm : {"l1", "l2", "max"}, default="l1"
         How the gaps of the bins are put together: the mean of their absolute values
         over the samples, the root of the mean of their squares, or the largest.
+
+    reduce_bias : bool, default=False
+        Whether to subtract an estimate of what the noise of the accuracies adds to the
+        gaps: for a calibrated classifier most of the error with norm "l2", part of it
+        with "l1". Not with "max".
 
     mode : {"top_label", "positive", "classwise"}, default=None
         What is measured: the probability of the predicted class, of the positive
@@ -94,7 +105,10 @@ def expected_calibration_error(
     confidence are :math:`a_b` and :math:`c_b`, the error is
     :math:`\sum_b \frac{n_b}{n} |a_b - c_b|` [1]_ (eq. 3). It is not zero for a
     calibrated classifier, but biased upward, and more so with more bins and fewer
-    samples [2]_.
+    samples [2]_. `reduce_bias` takes :math:`a_b (1 - a_b) / (n_b - 1)` from each
+    squared gap, and leaves bins of a single sample out [4]_; from an absolute gap what
+    normal noise of the variance :math:`a_b (1 - a_b) / n_b` would add to it. What is
+    below zero then is zero, of each class by itself.
 
     Bins are closed on the right; 0 is in the first and 1 in the last. Equal
     confidences share a bin under either strategy, hence the value does not depend on
@@ -120,6 +134,9 @@ def expected_calibration_error(
     .. [3] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
        Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
 
+    .. [4] A. Kumar, P. Liang and T. Ma, "Verified Uncertainty Calibration",
+       NeurIPS 2019.
+
     Examples
     --------
     >>> from sklearn_calib.metrics import expected_calibration_error
@@ -130,13 +147,19 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(y_true, y_proba, mode="positive"), 3)
     0.275
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "norm": norm}
+    check_bias_norm(reduce_bias, norm)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba)
+    mode, options = resolve_mode(mode, proba), {"strategy": strategy}
     if mode == "classwise":
-        return _over_classes(proba, codes, weight, average="mean", **options)
+        options |= {"norm": norm, "reduce_bias": reduce_bias, "average": "mean"}
+        return over_classes(proba, codes, weight, n_bins=n_bins, **options)
     confidence, hit = confidence_and_hit(proba, codes, mode)
-    return binned_calibration_error(confidence, hit, sample_weight=weight, **options)
+    options["sample_weight"] = weight
+    if n_bins == "sweep":
+        n_bins = sweep_n_bins(confidence, hit, **options)
+    n_bins = resolve_n_bins(n_bins, len(hit), weight)
+    options |= {"norm": norm, "reduce_bias": reduce_bias}
+    return binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
 
 
 @validate_params(
@@ -165,8 +188,9 @@ def maximum_calibration_error(
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities. A 1-d array holds those of the positive class.
 
-    n_bins : int, default=15
-        Number of bins. Empty bins do not count.
+    n_bins : int or "cube_root", default=15
+        Number of bins, or the cube root of the number of samples, rounded up. Empty
+        bins do not count.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow.
@@ -218,119 +242,3 @@ def maximum_calibration_error(
         labels=labels,
         sample_weight=sample_weight,
     )
-
-
-@validate_params(
-    {**TARGETS, **BINS, **NORM, "average": [StrOptions({"mean", "sum"})]},
-    prefer_skip_nested_validation=True,
-)
-def classwise_calibration_error(
-    y_true,
-    y_proba,
-    *,
-    n_bins=15,
-    strategy="uniform",
-    norm="l1",
-    average="mean",
-    labels=None,
-    sample_weight=None,
-):
-    r"""Calibration error of the probabilities of every class, averaged over classes.
-
-    For each class by itself, its probability is compared with its frequency, in bins
-    of that probability. 0 is best.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
-
-    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class; the
-        other class is measured too.
-
-    n_bins : int, default=15
-        Number of bins. Empty bins do not count.
-
-    strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
-
-    norm : {"l1", "l2", "max"}, default="l1"
-        How the gaps of the bins are put together: absolute values, the root of the
-        squares, taken after the average over classes, or the largest of all classes.
-
-    average : {"mean", "sum"}, default="mean"
-        Mean or sum over all classes, those without samples included.
-
-    labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
-
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
-
-    Returns
-    -------
-    error : float
-        Calibration error. In [0, 1] for the mean; the sum is up to n_classes times as
-        large.
-
-    Raises
-    ------
-    ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
-
-    Notes
-    -----
-    With :math:`a_{bk}` the frequency of class :math:`k` in a bin of its probability
-    and :math:`c_{bk}` the mean probability there, the error is
-    :math:`\frac{1}{K} \sum_k \sum_b \frac{n_{bk}}{n} |a_{bk} - c_{bk}|`. It is also
-    known as the static calibration error; Kull et al. [1]_ print the sum in their
-    tables. With many classes most probabilities are in the first bin, and
-    "quantile" bins see more.
-
-    With one bin for each sample the value is at least the error rate divided by the
-    number of classes; the error of the population is not ([3]_, Prop. 4.3), see the
-    notes of :func:`expected_calibration_error`.
-
-    References
-    ----------
-    .. [1] M. Kull, M. Perello-Nieto, M. Kängsepp, T. Silva Filho, H. Song and P. Flach,
-       "Beyond temperature scaling: Obtaining well-calibrated multiclass probabilities
-       with Dirichlet calibration", NeurIPS 2019.
-
-    .. [2] J. Nixon, M. Dusenberry, G. Jerfel, T. Nguyen, J. Liu, L. Zhang and D. Tran,
-       "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
-
-    .. [3] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
-       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
-
-    Examples
-    --------
-    >>> from sklearn_calib.metrics import classwise_calibration_error
-    >>> y_proba = [[0.7, 0.2, 0.1], [0.2, 0.7, 0.1], [0.0, 0.0, 1.0]]
-    >>> round(classwise_calibration_error([0, 1, 2], y_proba), 3)
-    0.133
-    """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    return _over_classes(
-        proba,
-        codes,
-        weight,
-        n_bins=n_bins,
-        strategy=strategy,
-        norm=norm,
-        average=average,
-    )
-
-
-def _over_classes(proba, codes, weight, *, n_bins, strategy, norm, average):
-    """Measure every class and put the errors together."""
-    sums = class_bin_sums(
-        as_columns(proba),
-        codes,
-        n_bins=n_bins,
-        strategy=strategy,
-        sample_weight=weight,
-    )
-    return float(class_gap_norm(*sums, norm, average))

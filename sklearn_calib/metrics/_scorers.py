@@ -9,10 +9,10 @@ from sklearn.metrics import get_scorer_names as get_sklearn_scorer_names
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._calibration_error import (
-    classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
 )
+from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error

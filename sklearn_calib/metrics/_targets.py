@@ -4,6 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from sklearn_calib._core.binning import cube_root_n_bins
 from sklearn_calib._core.confidence import top_label_hits
 from sklearn_calib._core.validation import (
     Interval,
@@ -22,7 +23,7 @@ TARGETS = {
     "sample_weight": ["array-like", None],
 }
 BINS = {
-    "n_bins": [Interval(Integral, 1, None, closed="left")],
+    "n_bins": [Interval(Integral, 1, None, closed="left"), StrOptions({"cube_root"})],
     "strategy": [StrOptions({"uniform", "quantile"})],
 }
 BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
@@ -57,6 +58,13 @@ def as_columns(proba):
 def resolve_mode(mode, proba):
     """Return what is measured where the caller has not said it."""
     return mode or ("positive" if proba.ndim == 1 else "top_label")
+
+
+def resolve_n_bins(n_bins, n_samples, weight):
+    """Return the number of bins, where "cube_root" follows from that of samples."""
+    if n_bins != "cube_root":
+        return n_bins
+    return cube_root_n_bins(n_samples if weight is None else weight.sum())
 
 
 def confidence_and_hit(proba, codes, mode):

@@ -21,6 +21,7 @@ from sklearn_calib.metrics._targets import (
     check_targets,
     confidence_and_hit,
     resolve_mode,
+    resolve_n_bins,
 )
 
 
@@ -67,8 +68,8 @@ def ece_interval(
         Share of the samples in which the interval holds the error of the population,
         with these bins. In (0, 1).
 
-    n_bins : int, default=15
-        Number of bins.
+    n_bins : int or "cube_root", default=15
+        Number of bins, or the cube root of the number of samples, rounded up.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow.
@@ -202,8 +203,8 @@ def ece_consistency_bound(
     level : float, default=0.95
         Share of the samples in which the error stays under the bound. In (0, 1).
 
-    n_bins : int, default=15
-        Number of bins.
+    n_bins : int or "cube_root", default=15
+        Number of bins, or the cube root of the number of samples, rounded up.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow.
@@ -284,6 +285,7 @@ def _judged(proba, codes, mode):
 
 def _cells(values, weight, n_bins, strategy):
     """Return the number of each value's bin, and the shape of the table of bins."""
+    n_bins = resolve_n_bins(n_bins, len(values), weight)
     indices = [
         bin_index(
             column,

@@ -159,11 +159,12 @@ def test_class_bin_sums_are_those_of_each_column(
     weight = data.draw(tenths) if weighted else None
 
     options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": weight}
-    total, gap = class_bin_sums(proba, codes, **options)
+    total, gap, hit = class_bin_sums(proba, codes, **options)
     for code, column in enumerate(proba.T):
         sums = bin_sums(column, codes == code, **options)
         np.testing.assert_allclose(total[code], sums.weight, atol=1e-12)
         np.testing.assert_allclose(gap[code], sums.confidence - sums.hit, atol=1e-12)
+        np.testing.assert_allclose(hit[code], sums.hit, atol=1e-12)
         assert ((total[code] > 0) == (sums.weight > 0)).all()
 
 
@@ -173,11 +174,12 @@ def test_class_bin_sums_of_many_classes(dtype):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(300, 0.02), size=400).astype(dtype)
     codes = rng.integers(300, size=400)
-    total, gap = class_bin_sums(proba, codes, n_bins=10)
+    total, gap, hit = class_bin_sums(proba, codes, n_bins=10)
     for code in (0, 150, 299):
         sums = bin_sums(proba[:, code], codes == code, n_bins=10)
         np.testing.assert_array_equal(total[code], sums.weight)
         np.testing.assert_allclose(gap[code], sums.confidence - sums.hit, atol=1e-4)
+        np.testing.assert_array_equal(hit[code], sums.hit)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])

@@ -46,11 +46,18 @@ ERRORS = {
     "ece-l2": partial(expected_calibration_error, norm="l2"),
     "ece-one-bin": partial(expected_calibration_error, n_bins=1),
     "ece-many-bins": partial(expected_calibration_error, n_bins=1000),
+    "ece-cube-root": partial(expected_calibration_error, n_bins="cube_root"),
+    "ece-sweep": partial(expected_calibration_error, n_bins="sweep"),
+    "ece-debiased": partial(expected_calibration_error, reduce_bias=True),
+    "ece-debiased-l2": partial(
+        expected_calibration_error, reduce_bias=True, norm="l2", strategy="quantile"
+    ),
     "ece-classwise": partial(expected_calibration_error, mode="classwise"),
     "mce": maximum_calibration_error,
     "mce-quantile": partial(maximum_calibration_error, strategy="quantile", n_bins=4),
     "classwise": classwise_calibration_error,
     "classwise-quantile": partial(classwise_calibration_error, strategy="quantile"),
+    "classwise-debiased": partial(classwise_calibration_error, reduce_bias=True),
     "classwise-l2": partial(classwise_calibration_error, norm="l2"),
     "classwise-max": partial(classwise_calibration_error, norm="max"),
     "classwise-sum": partial(classwise_calibration_error, average="sum"),

@@ -1,0 +1,158 @@
+"""The calibration error with bins of every class."""
+
+from sklearn_calib._core.binning import class_bin_sums, class_gap_norm, debiased_error
+from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.metrics._targets import (
+    BINS,
+    TARGETS,
+    as_columns,
+    check_targets,
+    resolve_n_bins,
+)
+
+NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
+
+
+@validate_params(
+    {
+        **TARGETS,
+        **BINS,
+        **NORM,
+        "reduce_bias": ["boolean"],
+        "average": [StrOptions({"mean", "sum"})],
+    },
+    prefer_skip_nested_validation=True,
+)
+def classwise_calibration_error(
+    y_true,
+    y_proba,
+    *,
+    n_bins=15,
+    strategy="uniform",
+    norm="l1",
+    reduce_bias=False,
+    average="mean",
+    labels=None,
+    sample_weight=None,
+):
+    r"""Calibration error of the probabilities of every class, averaged over classes.
+
+    For each class by itself, its probability is compared with its frequency, in bins
+    of that probability. 0 is best.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any kind.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array holds those of the positive class; the
+        other class is measured too.
+
+    n_bins : int or "cube_root", default=15
+        Number of bins, or the cube root of the number of samples, rounded up. Empty
+        bins do not count.
+
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, or of equal numbers of samples as far as ties allow.
+
+    norm : {"l1", "l2", "max"}, default="l1"
+        How the gaps of the bins are put together: absolute values, the root of the
+        squares, taken after the average over classes, or the largest of all classes.
+
+    reduce_bias : bool, default=False
+        Whether to subtract what the noise of the frequencies adds to the gaps, as in
+        :func:`expected_calibration_error`.
+
+    average : {"mean", "sum"}, default="mean"
+        Mean or sum over all classes, those without samples included.
+
+    labels : array-like of shape (n_classes,), default=None
+        The label of each column, by default the sorted distinct values of `y_true`.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples.
+
+    Returns
+    -------
+    error : float
+        Calibration error. In [0, 1] for the mean; the sum is up to n_classes times as
+        large.
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns, or `y_proba` holds anything but
+        probabilities.
+
+    Notes
+    -----
+    With :math:`a_{bk}` the frequency of class :math:`k` in a bin of its probability
+    and :math:`c_{bk}` the mean probability there, the error is
+    :math:`\frac{1}{K} \sum_k \sum_b \frac{n_{bk}}{n} |a_{bk} - c_{bk}|`. It is also
+    known as the static calibration error; Kull et al. [1]_ print the sum in their
+    tables. With many classes most probabilities are in the first bin, and
+    "quantile" bins see more.
+
+    With one bin for each sample the value is at least the error rate divided by the
+    number of classes; the error of the population is not ([3]_, Prop. 4.3), see the
+    notes of :func:`expected_calibration_error`.
+
+    References
+    ----------
+    .. [1] M. Kull, M. Perello-Nieto, M. Kängsepp, T. Silva Filho, H. Song and P. Flach,
+       "Beyond temperature scaling: Obtaining well-calibrated multiclass probabilities
+       with Dirichlet calibration", NeurIPS 2019.
+
+    .. [2] J. Nixon, M. Dusenberry, G. Jerfel, T. Nguyen, J. Liu, L. Zhang and D. Tran,
+       "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
+
+    .. [3] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import classwise_calibration_error
+    >>> y_proba = [[0.7, 0.2, 0.1], [0.2, 0.7, 0.1], [0.0, 0.0, 1.0]]
+    >>> round(classwise_calibration_error([0, 1, 2], y_proba), 3)
+    0.133
+    """
+    check_bias_norm(reduce_bias, norm)
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    return over_classes(
+        proba,
+        codes,
+        weight,
+        n_bins=n_bins,
+        strategy=strategy,
+        norm=norm,
+        reduce_bias=reduce_bias,
+        average=average,
+    )
+
+
+def check_bias_norm(reduce_bias, norm):
+    """Refuse what has no estimate of its bias."""
+    if reduce_bias and norm == "max":
+        raise ValueError(
+            'reduce_bias must be False with norm="max", got True. Use "l1" or "l2".'
+        )
+
+
+def over_classes(proba, codes, weight, *, n_bins, strategy, norm, reduce_bias, average):
+    """Measure every class and put the errors together."""
+    if n_bins == "sweep":
+        raise ValueError(
+            'n_bins must be a number or "cube_root" where every class is measured, got '
+            '"sweep". Measure one probability, with mode="top_label" or "positive".'
+        )
+    mass, gap, hit = class_bin_sums(
+        as_columns(proba),
+        codes,
+        n_bins=resolve_n_bins(n_bins, len(codes), weight),
+        strategy=strategy,
+        sample_weight=weight,
+    )
+    if reduce_bias:
+        return debiased_error(mass, gap, hit, norm, average)
+    return float(class_gap_norm(mass, gap, norm, average))
