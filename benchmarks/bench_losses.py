@@ -12,6 +12,7 @@ import statistics
 from time import perf_counter
 
 import torch
+from torch.nn.functional import one_hot
 
 from sklearn_calib.losses import CrossEntropyLoss, get_loss, get_loss_names
 
@@ -21,7 +22,8 @@ PASSES = 10
 
 def contestants():
     """Return what is timed by name, torch's own loss first."""
-    losses = {name: get_loss(name)() for name in get_loss_names()}
+    names = [*get_loss_names(), *get_loss_names(multilabel=True)]
+    losses = {name: get_loss(name)() for name in names}
     losses["crl"].start_history(50_000)
     smoothed = CrossEntropyLoss(label_smoothing=0.1)
     return {
@@ -33,6 +35,8 @@ def contestants():
 
 def time_once(loss, logits, target):
     """Return the seconds of one pass, the mean of a few in a row."""
+    if getattr(loss, "is_multilabel", False):
+        target = one_hot(target, logits.shape[1])
     start = perf_counter()
     beside = {}
     if getattr(loss, "needs_indices", False):

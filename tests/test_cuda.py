@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from sklearn_calib import NeuralClassifier
-from sklearn_calib.losses import get_loss, get_loss_names
+from sklearn_calib.losses import PerLabelLoss, get_loss, get_loss_names
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device, torch sees none"
@@ -67,3 +67,14 @@ def test_a_pickle_predicts_the_same(data):
     net = NeuralClassifier(device="cuda", max_epochs=2, random_state=0).fit(X, y)
     again = pickle.loads(pickle.dumps(net))
     np.testing.assert_allclose(again.predict_proba(X), net.predict_proba(X))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_labels_equal_those_of_the_cpu(dtype):
+    generator = torch.Generator().manual_seed(0)
+    logits = 5 * torch.randn(64, 7, generator=generator)
+    target = torch.randint(2, (64, 7), generator=generator).to(dtype)
+    loss = PerLabelLoss(base="focal_calibration")
+    value = loss(logits.cuda(), target.cuda())
+    assert value.device.type == "cuda"
+    torch.testing.assert_close(value.cpu(), loss(logits, target))

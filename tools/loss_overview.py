@@ -21,6 +21,8 @@ from sklearn_calib.losses import get_loss, get_loss_names
 PAGE = Path(__file__).parent.parent / "doc" / "losses.md"
 
 FORMULAS = {
+    "acls": "`lambd_top` s(max z) + `lambd_others` mean_k s(max z - z_k), "
+    "s(a) = max(0, a - margin)^2",
     "ada_dual_focal": "as `dual_focal`, gamma of the bin of p_t - q",
     "adafocal": "`focal` with gamma by the bin of p_t, `inverse_focal` below 0",
     "aucm": "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of a class",
@@ -43,6 +45,7 @@ FORMULAS = {
     "mbls": "mean_k max(0, max z - z_k - margin)",
     "mdca": "mean_k abs(mean p_k - mean y_k)",
     "mmce": "mean_ij (c_i - r_i) (c_j - r_j) exp(-abs(r_i - r_j) / 0.4)",
+    "per_label": "mean over the labels of `base` for two classes of logits 0 and z",
     "regularized_aurc": "mean of (1 - lambd + lambd w(soft rank of r)) (-log p_t)",
     "sample_dependent_focal": "`focal` with gamma by the value of p_t",
     "selective_aurc": "mean of -log(1 - G(min(r, t))) (-log p_t), G, t of the r so far",
@@ -69,13 +72,15 @@ def needs(loss):
         "the start of each epoch": hasattr(loss, "reset"),
         "the whole batch": not loss.is_per_sample,
         "takes probabilities as labels": loss.takes_probabilities,
+        "a 0 or 1 for each label": loss.is_multilabel,
     }
     return ", ".join(name for name, holds in found.items() if holds) or "-"
 
 
 def minimiser(loss):
     """Return the probability at which the expected loss is smallest, for truth 0.7."""
-    if not loss.is_per_sample or loss is losses.LogitNormLoss:
+    is_one_class = loss.is_per_sample and not loss.is_multilabel
+    if not is_one_class or loss is losses.LogitNormLoss:
         return "-"
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         criterion = loss(reduction="none").eval()
@@ -109,7 +114,7 @@ def render():
         "| name | formula | parameters | needs | minimal at | source |",
         "|---|---|---|---|---|---|",
     ]
-    for name in get_loss_names():
+    for name in sorted([*get_loss_names(), *get_loss_names(multilabel=True)]):
         loss = get_loss(name)
         cells = (
             f"`{name}`",

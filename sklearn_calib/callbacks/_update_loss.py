@@ -50,9 +50,15 @@ class UpdateLoss(Callback):
     def __init__(self, update_every="epoch"):
         self.update_every = update_every
 
-    def on_train_begin(self, *args, **kwargs):
-        """Check `update_every`."""
+    def on_train_begin(self, net, **kwargs):
+        """Check `update_every`, and that no other callback updates the loss."""
         _check_update_every(self.update_every)
+        names = [name for name, each in net.callbacks_ if isinstance(each, UpdateLoss)]
+        if len(names) > 1:
+            raise ValueError(
+                "callbacks must hold one UpdateLoss, which is there by default, got "
+                f"{names}. Pass callbacks__update_loss__update_every instead."
+            )
 
     def on_epoch_begin(self, net, dataset_valid=None, **kwargs):
         """Find out whether and when there is something to learn in this epoch."""
@@ -88,9 +94,17 @@ class UpdateLoss(Callback):
             self._update(net, self.outputs_)
         self.outputs_ = []
 
+    def on_train_end(self, *args, **kwargs):
+        """Let go of the data, which would be pickled with the network."""
+        self.dataset_valid_ = None
+
     def _update(self, net, outputs):
         """Let the loss learn, and record what it has learned."""
+        self.is_due_ = False
         proba = softmax(concatenate_logits(output for output, _ in outputs))
+        # A network that has diverged has nothing to teach, and fit warns of it.
+        if not np.isfinite(proba).all():
+            return
         y_true = np.concatenate([to_numpy(batch[1]) for _, batch in outputs])
         weights = [getattr(batch, "sample_weight", None) for _, batch in outputs]
         weighted = {}
@@ -99,7 +113,6 @@ class UpdateLoss(Callback):
         learned = net.criterion_.update(y_true, proba, **weighted)
         for name, values in (learned or {}).items():
             net.history.record(name, values)
-        self.is_due_ = False
 
 
 def _period(update_every, epoch):

@@ -17,6 +17,9 @@ class Mixup:
     could be certain of, and grows less overconfident [2]_. The share is drawn for each
     batch from the distribution Beta(alpha, alpha).
 
+    All losses of single samples take such targets, and so do the penalties on them that
+    do not ask which predictions are right, such as MDCA.
+
     Parameters
     ----------
     alpha : float, default=0.2
@@ -89,7 +92,9 @@ class Mixup:
         if sample_weight is None:
             return mix(X), mix(target), None
         weight = mix(sample_weight)
-        target = mix(target * sample_weight.unsqueeze(1)) / weight.unsqueeze(1)
+        weighted = mix(target * sample_weight.unsqueeze(1)) / weight.unsqueeze(1)
+        # 0 / 0 where neither sample counts.
+        target = torch.where(weight.unsqueeze(1) > 0, weighted, mix(target))
         return mix(X), target, weight
 
     def _check_alpha(self):

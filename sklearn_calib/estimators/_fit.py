@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from skorch.callbacks import Checkpoint, EarlyStopping, LoadInitState, LRScheduler
 
 from sklearn_calib._core.validation import check_sample_weight, encode_labels
 from sklearn_calib.estimators._parameters import check_known
@@ -60,6 +61,7 @@ class FitMixin:
                 else:
                     self._initialize_callbacks()
                 self._check_posterior()
+                self._check_callbacks()
                 super().partial_fit(X, codes, **fit_params)
         finally:
             self._training = self._batch = None
@@ -91,3 +93,24 @@ class FitMixin:
                 "refit must be False with warm_start, which goes on from weights that "
                 "have seen the data, got True. Pass one of the two."
             )
+
+    def _check_callbacks(self):
+        """Raise ValueError if a callback cannot go through a run on all data."""
+        if not self.refit:
+            return
+        for name, callback in self.callbacks_:
+            if name != "early_stopping" and _belongs_to_one_run(callback):
+                raise ValueError(
+                    "refit must be False beside a callback that loads a state or "
+                    "watches validation data, which the run on all data has not, got "
+                    f"True and {name!r}. Leave it out, or use early_stopping=True."
+                )
+
+
+def _belongs_to_one_run(callback):
+    """Tell whether a callback of skorch would fail, or begin elsewhere, in a second."""
+    if isinstance(callback, LoadInitState):
+        return True
+    monitor = getattr(callback, "monitor", None)
+    watches = isinstance(monitor, str) and monitor.startswith("valid")
+    return watches and isinstance(callback, Checkpoint | EarlyStopping | LRScheduler)

@@ -347,7 +347,10 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
             Rows sum to one; columns are in the order of `classes_`.
         """
         proba = softmax(self._logits(X))
-        return self.criterion_.posterior(proba) if self.posterior else proba
+        if not self.posterior:
+            return proba
+        self._check_posterior()
+        return self.criterion_.posterior(proba)
 
     def decision_function(self, X):
         """Return the logits, in float64.

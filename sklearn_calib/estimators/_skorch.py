@@ -204,13 +204,16 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
-        self._start_history(len(train))
+        self._start_history(len(train), is_drawn=valid is not None)
         return train, self._encode(valid)
 
-    def _start_history(self, n_samples):
-        """Let a loss with a history begin one, unless a checkpoint holds it."""
-        needs_history = getattr(self.criterion_, "needs_indices", False)
-        if needs_history and len(self.criterion_.history) != n_samples:
+    def _start_history(self, n_samples, *, is_drawn):
+        """Let a loss with a history begin one, unless it has that of these samples."""
+        if not getattr(self.criterion_, "needs_indices", False):
+            return
+        # Without a seed, others are held out than were in the fit before.
+        is_other_share = is_drawn and self._training.seed is None
+        if is_other_share or len(self.criterion_.history) != n_samples:
             self.criterion_.start_history(n_samples)
 
     def _check_can_learn(self, valid):
@@ -285,9 +288,14 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         """Keep the state of the loss, or return to the one of the run before."""
         states = self._training.loss_states
         if self._training.hold_out:
-            states.append(deepcopy(self.criterion_.state_dict()))
+            state = self.criterion_.state_dict()
+            # Of the samples of this run, and large.
+            state.pop("history", None)
+            states.append(deepcopy(state))
         else:
-            self.criterion_.load_state_dict(states[epoch])
+            needs_history = getattr(self.criterion_, "needs_indices", False)
+            own = {"history": self.criterion_.history} if needs_history else {}
+            self.criterion_.load_state_dict({**states[epoch], **own})
 
     def train_step_single(self, batch, **fit_params):
         """Train on one batch, as `batch_transform` makes it."""

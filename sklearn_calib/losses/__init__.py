@@ -1,5 +1,6 @@
 """Losses as torch modules, each with its functional twin: logits in, a loss out."""
 
+from sklearn_calib.losses._acls import ACLSLoss, acls_loss
 from sklearn_calib.losses._ada_dual_focal import AdaDualFocalLoss, ada_dual_focal_loss
 from sklearn_calib.losses._adafocal import AdaFocalLoss, adafocal_loss
 from sklearn_calib.losses._aucm import AUCMLoss, aucm_loss
@@ -36,6 +37,7 @@ from sklearn_calib.losses._mmce import (
     mmce_loss,
     weighted_mmce_loss,
 )
+from sklearn_calib.losses._per_label import PerLabelLoss, per_label_loss
 from sklearn_calib.losses._registry import get_loss, get_loss_names
 from sklearn_calib.losses._regularized_aurc import (
     RegularizedAURCLoss,
@@ -53,6 +55,7 @@ from sklearn_calib.losses._soft_calibration import (
 from sklearn_calib.losses._soft_rank import soft_rank
 
 __all__ = [
+    "ACLSLoss",
     "AUCMLoss",
     "AURCLoss",
     "AdaDualFocalLoss",
@@ -76,11 +79,13 @@ __all__ = [
     "MMCELoss",
     "MaxSupLoss",
     "MbLSLoss",
+    "PerLabelLoss",
     "RegularizedAURCLoss",
     "SampleDependentFocalLoss",
     "SelectiveAURCLoss",
     "SoftBinnedECELoss",
     "WeightedMMCELoss",
+    "acls_loss",
     "ada_dual_focal_loss",
     "adafocal_loss",
     "aucm_loss",
@@ -105,6 +110,7 @@ __all__ = [
     "mbls_loss",
     "mdca_loss",
     "mmce_loss",
+    "per_label_loss",
     "regularized_aurc_loss",
     "sample_dependent_focal_loss",
     "selective_aurc_loss",

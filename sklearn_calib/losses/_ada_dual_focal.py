@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._adafocal import AdaFocalLoss
-from sklearn_calib.losses._base import check_batch, reduce_loss
+from sklearn_calib.losses._base import averages_over_labels, check_batch, reduce_loss
 from sklearn_calib.losses._dual_focal import log_gap
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._validation_bins import (
@@ -14,6 +14,7 @@ from sklearn_calib.losses._validation_bins import (
 )
 
 
+@averages_over_labels
 def ada_dual_focal_loss(
     logits: Tensor,
     target: Tensor,
@@ -34,8 +35,8 @@ def ada_dual_focal_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     gamma : Tensor of shape (n_bins,)
         The gamma of each bin, finite.
     edges : Tensor of shape (n_bins - 1,)

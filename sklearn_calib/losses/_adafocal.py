@@ -7,7 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_batch, check_nonnegative, reduce_loss
+from sklearn_calib.losses._base import (
+    averages_over_labels,
+    check_batch,
+    check_nonnegative,
+    reduce_loss,
+)
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._validation_bins import (
     LARGEST_GAMMA,
@@ -19,6 +24,7 @@ from sklearn_calib.losses._validation_bins import (
 )
 
 
+@averages_over_labels
 def adafocal_loss(
     logits: Tensor,
     target: Tensor,
@@ -39,8 +45,8 @@ def adafocal_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     gamma : Tensor of shape (n_bins,)
         The gamma of each bin, finite.
     edges : Tensor of shape (n_bins - 1,)
@@ -164,6 +170,8 @@ class AdaFocalLoss(_ValidationBinsLoss):
     >>> loss.gamma
     tensor([1.2214, 0.9048])
     """
+
+    takes_probabilities = True
 
     def __init__(
         self,

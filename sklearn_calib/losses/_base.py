@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from functools import wraps
 from numbers import Integral, Real
 
 import torch
@@ -39,6 +40,8 @@ class CalibrationLoss(nn.Module):
     takes_probabilities = False
     # Whether forward takes the positions of the samples in the training data.
     needs_indices = False
+    # Whether the target has a 0 or a 1 for each logit, instead of one class.
+    is_multilabel = False
 
     def __init__(self, *, reduction="mean"):
         super().__init__()
@@ -112,17 +115,7 @@ def check_batch(logits: Tensor, target: Tensor, *, soft=False):
     The target is one class index per sample or, where `soft` allows it, one row of
     probabilities. Half precision is widened: there a margin of 9 rounds p_t to 1.
     """
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name} must be a torch.Tensor, got {type(value).__name__}. "
-                "Convert it with torch.as_tensor."
-            )
-    if not logits.is_floating_point():
-        raise TypeError(
-            f"logits must be floating point, got {logits.dtype}. "
-            "Pass the raw outputs of the module."
-        )
+    check_tensors(logits, target)
     if logits.ndim != 2 or logits.shape[0] == 0 or logits.shape[1] < 2:
         raise ValueError(
             "logits must have shape (N, C) with N >= 1 and C >= 2, got "
@@ -135,14 +128,30 @@ def check_batch(logits: Tensor, target: Tensor, *, soft=False):
     return logits, _check_class_index(target, logits)
 
 
+def check_tensors(logits, target):
+    """Refuse what is no tensor, and logits that are no floating point numbers."""
+    for name, value in (("logits", logits), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name} must be a torch.Tensor, got {type(value).__name__}. "
+                "Convert it with torch.as_tensor."
+            )
+    if not logits.is_floating_point():
+        raise TypeError(
+            f"logits must be floating point, got {logits.dtype}. "
+            "Pass the raw outputs of the module."
+        )
+
+
 def _check_class_index(target, logits):
     """Return the target as int64 class indices."""
     n_samples, n_classes = logits.shape
     if target.shape != (n_samples,):
         raise ValueError(
             f"target must have shape ({n_samples},), one class index for each row of "
-            f"logits, got {tuple(target.shape)}. Only cross_entropy_loss and "
-            "a few others take probabilities, of the shape of logits."
+            f"logits, got {tuple(target.shape)}. Only losses of single samples, "
+            "such as cross_entropy_loss, and mdca_loss take probabilities, of the "
+            "shape of logits, as Mixup makes them."
         )
     if target.dtype == torch.bool or not torch.can_cast(target.dtype, torch.int64):
         raise TypeError(
@@ -183,6 +192,33 @@ def _check_soft_target(target, logits):
                 "Pass softmax(scores), not scores."
             )
     return target.to(logits.dtype)
+
+
+def averages_over_labels(loss):
+    """Let the loss of a label take probabilities: it is then its mean over the labels.
+
+    Only labels of positive probability cost time; a mixture of two samples has two.
+    """
+
+    @wraps(loss)
+    def wrapper(logits, target, *args, **params):
+        if getattr(target, "ndim", 1) != 2:
+            return loss(logits, target, *args, **params)
+        return _mean_over_labels(loss, logits, target, *args, **params)
+
+    return wrapper
+
+
+def _mean_over_labels(
+    loss, logits, target, *, reduction="mean", sample_weight=None, **params
+):
+    """Return the mean over the labels of each sample, reduced over the samples."""
+    logits, target = check_batch(logits, target, soft=True)
+    rows, labels = target.nonzero(as_tuple=True)
+    each = loss(logits[rows], labels, reduction="none", **params)
+    values = each.new_zeros(len(logits))
+    values = values.index_add(0, rows, target[rows, labels] * each)
+    return reduce_loss(values, reduction, sample_weight)
 
 
 def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):

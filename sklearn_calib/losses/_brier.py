@@ -54,6 +54,9 @@ def brier_loss(
     The gradient vanishes for a sample whose true class has probability 0: training
     from a confident wrong start is slow.
 
+    With probabilities as target the loss is smaller than its mean over the labels, by
+    their own impurity ``1 - sum(target ** 2)``: a constant for the network.
+
     References
     ----------
     .. [1] G. W. Brier (1950). Verification of forecasts expressed in terms of

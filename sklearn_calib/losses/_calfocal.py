@@ -5,7 +5,12 @@ import math
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_batch, check_nonnegative, reduce_loss
+from sklearn_calib.losses._base import (
+    averages_over_labels,
+    check_batch,
+    check_nonnegative,
+    reduce_loss,
+)
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._validation_bins import (
@@ -16,6 +21,7 @@ from sklearn_calib.losses._validation_bins import (
 )
 
 
+@averages_over_labels
 def calfocal_loss(
     logits: Tensor,
     target: Tensor,
@@ -39,8 +45,8 @@ def calfocal_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     edges : Tensor of shape (n_bins - 1,)
         The probabilities between the bins, not decreasing. A sample on an edge is in
         the bin below it.
@@ -172,6 +178,8 @@ class CalFocalLoss(_ValidationBinsLoss):
     >>> [round(gamma, 4) for gamma in record["gamma"]]
     [7.3891, 0.3679]
     """
+
+    takes_probabilities = True
 
     def __init__(self, *, n_bins=15, lambd=1.0, per_sample=False, reduction="mean"):
         super().__init__(n_bins=n_bins, reduction=reduction)

@@ -74,7 +74,8 @@ def build_base(base, params, owner):
 def _find_base(base):
     """Return the class of a name, or an instance as it is."""
     loss = find_loss(base)
-    if isinstance(base, str | CalibrationLoss) and loss.is_per_sample:
+    is_loss = isinstance(base, str | CalibrationLoss)
+    if is_loss and loss.is_per_sample and not loss.is_multilabel:
         return loss
     raise ValueError(
         "base must be the name or an instance of a loss of single samples, got "

@@ -28,8 +28,8 @@ def confidence_penalty_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, where `base` takes them.
     lambd : float, default=0.1
         Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     penalty : {"entropy", "l1"}, default="entropy"
@@ -94,6 +94,7 @@ def confidence_penalty_loss(
         base=build_base(base, base_params, confidence_penalty_loss),
         reduction=reduction,
         sample_weight=sample_weight,
+        soft=True,
     )
 
 
@@ -137,6 +138,7 @@ class ConfidencePenaltyLoss(_ComposedLoss):
     """
 
     is_per_sample = True
+    takes_probabilities = True
 
     def __init__(
         self,

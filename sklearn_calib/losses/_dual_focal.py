@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sklearn_calib.losses._base import (
     CalibrationLoss,
+    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -21,6 +22,7 @@ MEANS = {"mean2": 2, "mean3": 3, "mean": None}
 COMPETITORS = (*RANKS, *MEANS)
 
 
+@averages_over_labels
 def dual_focal_loss(
     logits: Tensor,
     target: Tensor,
@@ -41,8 +43,8 @@ def dual_focal_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     gamma : float, default=5.0
         How fast the weight falls, at least 0. With 0 the loss is cross-entropy. The
         authors tune it per data set, between 2 and 6.
@@ -167,6 +169,8 @@ class DualFocalLoss(CalibrationLoss):
     >>> DualFocalLoss(gamma=1.0)(torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
     tensor(0.1685)
     """
+
+    takes_probabilities = True
 
     def __init__(self, *, gamma=5.0, competitor="largest", reduction="mean"):
         super().__init__(reduction=reduction)

@@ -8,6 +8,7 @@ from sklearn_calib._core.links import focal_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
     CalibrationLoss,
+    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -15,6 +16,7 @@ from sklearn_calib.losses._base import (
 from sklearn_calib.losses._margin import true_class_margin
 
 
+@averages_over_labels
 def focal_loss(
     logits: Tensor,
     target: Tensor,
@@ -33,8 +35,8 @@ def focal_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     gamma : float, default=3.0
         How fast the weight falls with p_t, at least 0. With 0 the loss is
         cross-entropy; the larger, the less confident the network. The default is the
@@ -116,6 +118,8 @@ class FocalLoss(CalibrationLoss):
     >>> FocalLoss(gamma=1.0)(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.3466)
     """
+
+    takes_probabilities = True
 
     def __init__(self, *, gamma=3.0, reduction="mean"):
         super().__init__(reduction=reduction)

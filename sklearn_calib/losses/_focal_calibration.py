@@ -8,6 +8,7 @@ from sklearn_calib._core.links import focal_calibration_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
     CalibrationLoss,
+    averages_over_labels,
     check_batch,
     check_choice,
     check_nonnegative,
@@ -20,6 +21,7 @@ from sklearn_calib.losses._margin import true_class_margin
 NORMS = ("l1", "l2")
 
 
+@averages_over_labels
 def focal_calibration_loss(
     logits: Tensor,
     target: Tensor,
@@ -41,8 +43,8 @@ def focal_calibration_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     gamma : float, default=2.0
         How fast the focal weight falls with p_t, at least 0.
     lambd : float, default=1.0
@@ -146,6 +148,8 @@ class FocalCalibrationLoss(CalibrationLoss):
     >>> FocalCalibrationLoss(lambd=0.5)(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.4233)
     """
+
+    takes_probabilities = True
 
     def __init__(
         self, *, gamma=2.0, lambd=1.0, norm="l2", gamma_cal=None, reduction="mean"

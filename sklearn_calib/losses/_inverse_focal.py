@@ -10,6 +10,7 @@ from sklearn_calib._core.links import inverse_focal_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
     CalibrationLoss,
+    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -40,8 +41,8 @@ def inverse_focal_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     gamma : float, default=1.0
         How fast the weight rises with p_t, at least 0. With 0 the loss is
         cross-entropy. Values between 1 and 3 were chosen by cross-validation in [2]_.
@@ -92,10 +93,13 @@ def inverse_focal_loss(
     tensor([0.4281, 1.8803])
     """
     _warn_above_maximum(gamma)
-    return _inverse_focal(logits, target, gamma, reduction, sample_weight)
+    return _inverse_focal(
+        logits, target, gamma=gamma, reduction=reduction, sample_weight=sample_weight
+    )
 
 
-def _inverse_focal(logits, target, gamma, reduction, sample_weight):
+@averages_over_labels
+def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
     """Return the loss without the warning."""
     check_nonnegative("gamma", gamma)
     margin = true_class_margin(*check_batch(logits, target))
@@ -136,6 +140,8 @@ class InverseFocalLoss(CalibrationLoss):
     tensor(1.0397)
     """
 
+    takes_probabilities = True
+
     def __init__(self, *, gamma=1.0, reduction="mean"):
         super().__init__(reduction=reduction)
         _warn_above_maximum(gamma)
@@ -145,7 +151,13 @@ class InverseFocalLoss(CalibrationLoss):
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
         """Return the loss of a batch; see :func:`inverse_focal_loss`."""
-        return _inverse_focal(logits, target, self.gamma, self.reduction, sample_weight)
+        return _inverse_focal(
+            logits,
+            target,
+            gamma=self.gamma,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )
 
     def posterior(self, proba):
         """Return the true probabilities at which the loss is minimal at `proba`.

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sklearn_calib.losses._base import (
     CalibrationLoss,
+    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -15,6 +16,7 @@ from sklearn_calib.losses._base import (
 from sklearn_calib.losses._margin import true_class_margin
 
 
+@averages_over_labels
 def label_relaxation_loss(
     logits: Tensor,
     target: Tensor,
@@ -35,8 +37,8 @@ def label_relaxation_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     alpha : float, default=0.1
         How much of the probability is left open, in [0, 1). With 0 the loss is
         cross-entropy.
@@ -118,6 +120,8 @@ class LabelRelaxationLoss(CalibrationLoss):
     >>> LabelRelaxationLoss(alpha=0.2)(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.1927)
     """
+
+    takes_probabilities = True
 
     def __init__(self, *, alpha=0.1, reduction="mean"):
         super().__init__(reduction=reduction)

@@ -28,8 +28,8 @@ def max_sup_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, where `base` takes them.
     lambd : float, default=0.1
         Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
@@ -82,6 +82,7 @@ def max_sup_loss(
         base=build_base(base, base_params, max_sup_loss),
         reduction=reduction,
         sample_weight=sample_weight,
+        soft=True,
     )
 
 
@@ -116,6 +117,7 @@ class MaxSupLoss(_ComposedLoss):
     """
 
     is_per_sample = True
+    takes_probabilities = True
 
     def __init__(
         self, *, lambd=0.1, base="cross_entropy", reduction="mean", **base_params

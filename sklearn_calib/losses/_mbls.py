@@ -31,8 +31,8 @@ def mbls_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, where `base` takes them.
     margin : float, default=10.0
         Difference between logits up to which nothing is penalised, at least 0.
     lambd : float, default=0.1
@@ -92,6 +92,7 @@ def mbls_loss(
         base=build_base(base, base_params, mbls_loss),
         reduction=reduction,
         sample_weight=sample_weight,
+        soft=True,
     )
 
 
@@ -136,6 +137,7 @@ class MbLSLoss(_ComposedLoss):
     """
 
     is_per_sample = True
+    takes_probabilities = True
 
     def __init__(
         self,

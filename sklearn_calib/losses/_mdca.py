@@ -27,8 +27,8 @@ def mdca_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, where `base` takes them.
     lambd : float, default=1.0
         Weight of the gap, at least 0. With 0 the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
@@ -90,12 +90,16 @@ def mdca_loss(
         base=build_base(base, base_params, mdca_loss),
         reduction=reduction,
         sample_weight=sample_weight,
+        soft=True,
     )
 
 
 def _mdca(logits, target, share):
     """Return the mean gap of the classes."""
-    mean = (share.unsqueeze(1) * logits.softmax(1)).sum(0)
+    proba = logits.softmax(1)
+    if target.ndim == 2:
+        return (share.unsqueeze(1) * (proba - target)).sum(0).abs().mean()
+    mean = (share.unsqueeze(1) * proba).sum(0)
     return mean.index_add(0, target, share, alpha=-1).abs().mean()
 
 
@@ -213,6 +217,8 @@ class MDCALoss(_ComposedLoss):
     >>> loss(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.8466)
     """
+
+    takes_probabilities = True
 
     def __init__(
         self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params

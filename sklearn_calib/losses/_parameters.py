@@ -14,7 +14,7 @@ PREFIX = "base__"
 def is_known(loss):
     """Tell whether something is the name, the class or an instance of a loss."""
     if isinstance(loss, str):
-        return loss in _registry().get_loss_names()
+        return loss in _registry()._LOSSES
     return isinstance(loss, nn.Module) or (
         isinstance(loss, type) and issubclass(loss, nn.Module)
     )

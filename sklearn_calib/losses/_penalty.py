@@ -16,15 +16,24 @@ SMALLEST_SQUARE = 1e-10
 
 
 def add_penalty(
-    penalty, logits: Tensor, target: Tensor, *, lambd, base, reduction, sample_weight
+    penalty,
+    logits: Tensor,
+    target: Tensor,
+    *,
+    lambd,
+    base,
+    reduction,
+    sample_weight,
+    soft=False,
 ) -> Tensor:
     """Return base + lambd * penalty, reduced: each sample bears the whole penalty.
 
     `base` returns one loss per sample. `penalty` takes the logits, the target and the
-    share of each sample in the batch, and returns one number, or one per sample.
+    share of each sample in the batch, and returns one number, or one per sample. `soft`
+    tells whether it takes probabilities as target.
     """
     check_nonnegative("lambd", lambd)
-    logits, target = check_batch(logits, target)
+    logits, target = check_batch(logits, target, soft=soft)
     values = base(logits, target)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values)

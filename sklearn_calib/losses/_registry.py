@@ -1,6 +1,7 @@
 """The losses by name: adding one is a row here."""
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._acls import ACLSLoss
 from sklearn_calib.losses._ada_dual_focal import AdaDualFocalLoss
 from sklearn_calib.losses._adafocal import AdaFocalLoss
 from sklearn_calib.losses._aucm import AUCMLoss
@@ -22,12 +23,14 @@ from sklearn_calib.losses._max_sup import MaxSupLoss
 from sklearn_calib.losses._mbls import MbLSLoss
 from sklearn_calib.losses._mdca import DCALoss, MDCALoss
 from sklearn_calib.losses._mmce import MMCELoss, WeightedMMCELoss
+from sklearn_calib.losses._per_label import PerLabelLoss
 from sklearn_calib.losses._regularized_aurc import RegularizedAURCLoss
 from sklearn_calib.losses._sample_dependent_focal import SampleDependentFocalLoss
 from sklearn_calib.losses._selective_aurc import SelectiveAURCLoss
 from sklearn_calib.losses._soft_calibration import SoftBinnedECELoss
 
 _LOSSES = {
+    "acls": ACLSLoss,
     "ada_dual_focal": AdaDualFocalLoss,
     "adafocal": AdaFocalLoss,
     "aucm": AUCMLoss,
@@ -50,6 +53,7 @@ _LOSSES = {
     "mbls": MbLSLoss,
     "mdca": MDCALoss,
     "mmce": MMCELoss,
+    "per_label": PerLabelLoss,
     "regularized_aurc": RegularizedAURCLoss,
     "sample_dependent_focal": SampleDependentFocalLoss,
     "selective_aurc": SelectiveAURCLoss,
@@ -64,7 +68,7 @@ def get_loss(name):
     Parameters
     ----------
     name : str
-        One of :func:`get_loss_names`.
+        One of :func:`get_loss_names`, of either kind.
 
     Returns
     -------
@@ -85,13 +89,19 @@ def get_loss(name):
     if isinstance(name, str) and name in _LOSSES:
         return _LOSSES[name]
     raise ValueError(
-        f"the name of a loss must be one of {get_loss_names()}, got {name!r}."
+        f"the name of a loss must be one of {sorted(_LOSSES)}, got {name!r}."
         f"{did_you_mean(name, _LOSSES)}"
     )
 
 
-def get_loss_names():
-    """Return the names of all losses.
+def get_loss_names(*, multilabel=False):
+    """Return the names of all losses of one kind.
+
+    Parameters
+    ----------
+    multilabel : bool, default=False
+        Whether to name the losses for samples that have several labels at once, or
+        those for samples of one class, which `NeuralClassifier` trains with.
 
     Returns
     -------
@@ -103,5 +113,7 @@ def get_loss_names():
     >>> from sklearn_calib.losses import get_loss_names
     >>> "dual_focal" in get_loss_names()
     True
+    >>> get_loss_names(multilabel=True)
+    ['per_label']
     """
-    return sorted(_LOSSES)
+    return [n for n in sorted(_LOSSES) if _LOSSES[n].is_multilabel == multilabel]

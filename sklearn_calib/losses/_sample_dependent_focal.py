@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sklearn_calib.losses._base import (
     CalibrationLoss,
+    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -16,6 +17,7 @@ from sklearn_calib.losses._dual_focal import check_competitor, log_gap
 from sklearn_calib.losses._margin import true_class_margin
 
 
+@averages_over_labels
 def sample_dependent_focal_loss(
     logits: Tensor,
     target: Tensor,
@@ -36,8 +38,8 @@ def sample_dependent_focal_loss(
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
-    target : Tensor of shape (N,)
-        Class indices.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, over which the loss is averaged.
     gammas : tuple or list of float, default=(5.0, 3.0)
         The values of gamma, each at least 0, from small p_t to large.
     thresholds : tuple or list of float, default=(0.2,)
@@ -160,6 +162,8 @@ class SampleDependentFocalLoss(CalibrationLoss):
     >>> SampleDependentFocalLoss()(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.0866)
     """
+
+    takes_probabilities = True
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
+from sklearn_calib.metrics._per_label import per_label
 from sklearn_calib.metrics._post_processing_gap import post_processing_gap
 from sklearn_calib.metrics._posterior_confidence import (
     overconfidence,
@@ -48,6 +49,7 @@ __all__ = [
     "lowest_error_within_one_se",
     "maximum_calibration_error",
     "overconfidence",
+    "per_label",
     "post_processing_gap",
     "risk_at_coverage",
     "risk_coverage_curve",

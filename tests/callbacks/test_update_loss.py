@@ -1,9 +1,12 @@
 """When and from what a loss learns while a network trains."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 from skorch.callbacks import Callback
 
 from sklearn_calib import NeuralClassifier
@@ -45,6 +48,31 @@ class ForwardPasses(Callback):
         n_rows = self.n_rows
         self.proba.append(net.predict_proba(dataset_valid))
         self.n_rows = n_rows
+
+
+def test_a_second_one_would_update_twice():
+    with pytest.raises(
+        ValueError, match=r"one UpdateLoss, .* got \['.*'\]\. Pass call"
+    ):
+        fit(callbacks=[UpdateLoss(2)])
+
+
+def test_a_pickled_network_holds_no_data():
+    """Nothing of the validation share stays behind, or of what it is a share of."""
+    net = fit()
+    dataset = dict(net.callbacks_)["update_loss"].dataset_valid_
+    assert dataset is None
+    marked = X.astype("f4")[7].tobytes()
+    assert marked not in pickle.dumps(net)
+
+
+@pytest.mark.parametrize("update_every", ["epoch", 1])
+def test_a_network_that_diverges_is_warned_of(update_every):
+    """As with any other loss, though there is nothing for it to learn from."""
+    with pytest.warns(ConvergenceWarning, match="The training loss is nan"):
+        net = fit(update_every, optimizer=torch.optim.SGD, lr=1e30)
+    assert len(net.history_) == 3
+    assert len(net.criterion_.seen) < 2
 
 
 def fit(update_every="epoch", *, max_epochs=3, sample_weight=None, **params):

@@ -54,6 +54,15 @@ def test_weighted_loss_is_that_of_the_weighted_pair():
     torch.testing.assert_close(result, (mixed * losses).sum(1))
 
 
+def test_a_pair_without_weight_has_a_target():
+    """It counts for nothing, but a loss would refuse what is not a number."""
+    X, target = batch()
+    weight = torch.tensor([0.0, 0, 0, 0, 1, 1])
+    _, mixed, total = Mixup(alpha=1.0)(X, target, weight)
+    assert (total == 0).any()
+    torch.testing.assert_close(mixed.sum(1), torch.ones(6).double())
+
+
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 1.0, 5.0])
 def test_shares_follow_the_distribution(alpha):
     """The variance of Beta(alpha, alpha) is 1 / (4 * (2 * alpha + 1))."""
@@ -106,8 +115,26 @@ def test_search_over_alpha():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"loss": "focal"},
+        {"loss": "focal_calibration", "loss__lambd": 0.5},
+        {"loss": "mdca", "loss__base": "focal", "loss__base__gamma": 1.0},
+        {"loss": "adafocal"},
+        {"loss": "acls", "loss__margin": 1.0, "loss__base": "dual_focal"},
+    ],
+    ids=lambda params: params["loss"],
+)
+def test_trains_with_other_losses(params):
+    net = clone(NET).set_params(max_epochs=8, lr=5e-3, **params)
+    mixed = clone(net).set_params(batch_transform=Mixup(alpha=1.0)).fit(X, y)
+    assert mixed.score(X, y) > 0.7
+    assert np.abs(mixed.predict_proba(X) - net.fit(X, y).predict_proba(X)).max() > 1e-3
+
+
 def test_a_loss_for_labels_only_is_refused():
-    net = clone(NET).set_params(loss="focal", batch_transform=Mixup())
+    net = clone(NET).set_params(loss="mmce", batch_transform=Mixup())
     with pytest.raises(ValueError, match=r"target must have .* take probabil"):
         net.fit(X, y)
 

@@ -68,6 +68,15 @@ def test_a_new_fit_has_a_new_history():
     assert (net.criterion_.history[:, 1] == 6).all()
 
 
+def test_another_share_held_out_has_another_history():
+    """Of as many samples; where a seed draws the same ones, it goes on."""
+    net = clone(NET).set_params(warm_start=True, validation_fraction=0.2, max_epochs=2)
+    net.fit(X, y).fit(X, y)
+    assert (net.criterion_.history[:, 1] == 4).all()
+    net.set_params(random_state=None).fit(X, y)
+    assert (net.criterion_.history[:, 1] == 2).all()
+
+
 def test_partial_fit_goes_on_with_the_same_samples():
     net = clone(NET).partial_fit(X, y, classes=[0, 1, 2]).partial_fit(X, y)
     assert (net.criterion_.history[:, 1] == 2).all()

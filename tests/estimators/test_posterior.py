@@ -81,6 +81,13 @@ def test_a_loss_that_does_not_tell(loss):
         clone(NET).set_params(loss=loss).fit(X[:100], Y[:100])
 
 
+def test_asking_afterwards_a_loss_that_does_not_tell():
+    net = clone(NET).set_params(loss="mmce", posterior=False, max_epochs=1)
+    net.fit(X[:200], Y[:200]).set_params(posterior=True)
+    with pytest.raises(ValueError, match="posterior must be False for the loss MMCE"):
+        net.predict_proba(X)
+
+
 def test_parameters_at_which_a_loss_does_not_tell():
     net = clone(NET).set_params(loss="cross_entropy", loss__label_smoothing=0.1)
     with pytest.raises(ValueError, match="label_smoothing must be 0"):

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import make_classification
-from skorch.callbacks import Callback
+from skorch.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LoadInitState,
+    LRScheduler,
+)
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.losses import CrossEntropyLoss
@@ -86,6 +92,33 @@ def test_weights_and_settings_hold_in_both_runs():
 def test_warm_start_has_no_start_to_go_back_to():
     with pytest.raises(ValueError, match="refit must be False with warm_start"):
         make_net(warm_start=True).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        Checkpoint(),
+        EarlyStopping("valid_acc"),
+        LoadInitState(Checkpoint()),
+        LRScheduler("ReduceLROnPlateau", monitor="valid_loss"),
+    ],
+    ids=lambda callback: type(callback).__name__,
+)
+def test_a_callback_that_cannot_go_through_both_runs(callback):
+    """Before the first run, not after it."""
+    net = make_net(validation_fraction=0.2, callbacks=[("mine", callback), Watch()])
+    with pytest.raises(ValueError, match=r"refit must be False .* True and 'mine'"):
+        net.fit(X, y)
+    assert not hasattr(dict(net.callbacks_)["Watch"], "epochs")
+
+
+def test_a_loss_with_a_history_and_a_base_that_learns():
+    """Its history is of the samples of each run, the gammas are of the first."""
+    net = make_net(loss="crl", loss__base="adafocal", loss__base__n_bins=3).fit(X, y)
+    assert net.criterion_.history.shape == (300, 2)
+    assert (net.criterion_.history[:, 1] == 4).all()
+    last = net.validation_history_[-2, "gamma"]  # the last epoch trained with these
+    np.testing.assert_allclose(net.criterion_.base_.gamma, last, rtol=1e-6)
 
 
 def test_partial_fit_cannot_learn():

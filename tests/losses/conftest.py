@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from sklearn_calib.losses import (
+    ACLSLoss,
     AdaDualFocalLoss,
     AdaFocalLoss,
     AUCMLoss,
@@ -57,6 +58,7 @@ WITH_GAMMA = [
 LOSSES = [
     *(get_loss(name)() for name in get_loss_names()),
     *WITH_GAMMA,
+    ACLSLoss(margin=0.1, lambd=1, base="focal", base__gamma=0.5),
     AdaDualFocalLoss(gamma_initial=-2.0),
     AdaDualFocalLoss(gamma_initial=0.5),
     AdaFocalLoss(gamma_initial=-2.0),

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from sklearn_calib import losses
 from sklearn_calib.losses import (
+    ACLSLoss,
     AdaDualFocalLoss,
     AdaFocalLoss,
     AUCMLoss,
@@ -48,6 +49,7 @@ def quiet(loss, **params):
 
 # Cross-entropy in other words.
 CROSS_ENTROPIES = [
+    ACLSLoss(lambd=0),
     AdaDualFocalLoss(gamma_initial=0),
     AdaFocalLoss(gamma_initial=0),
     CrossEntropyLoss(),
@@ -76,9 +78,12 @@ WITH_HITS = (
 # Not 0 at a certainty that is right: it cannot reach that certainty, it penalises it,
 # or it looks at other samples, of which the batch has one per class.
 NEVER_ZERO = (
-    *(AvUCLoss, ConfidencePenaltyLoss, KDEECELoss),
+    *(ACLSLoss, AvUCLoss, ConfidencePenaltyLoss, KDEECELoss),
     *(LogitNormLoss, MaxSupLoss, MbLSLoss),
 )
+
+# Look at the logits as such, where for the others a constant in all changes nothing.
+WITH_ORIGIN = (ACLSLoss, LogitNormLoss)
 
 # The losses of conftest.py, or those of them that a function picks.
 all_losses = pytest.mark.losses
@@ -186,7 +191,7 @@ def test_order_of_classes(loss, batch, data):
     )
 
 
-@all_losses(where=lambda loss: not isinstance(loss, LogitNormLoss))
+@all_losses(where=lambda loss: not isinstance(loss, WITH_ORIGIN))
 @given(batch=batches(), shift=st.integers(-100, 100))
 def test_shift_of_logits(loss, batch, shift):
     logits, target = batch
@@ -212,7 +217,7 @@ def test_finite_at_extreme_logits(loss, dtype, scale, n_classes):
     value, grad = value_and_grad(loss, logits, target)
     assert torch.isfinite(value)
     assert torch.isfinite(grad).all()
-    if not isinstance(loss, LogitNormLoss):
+    if not isinstance(loss, WITH_ORIGIN):
         # A shift of all logits changes nothing: the gradients of a sample sum to 0.
         tolerance = 100 * torch.finfo(dtype).eps * grad.abs().max()
         assert (grad.sum(1).abs() <= tolerance).all()
@@ -229,15 +234,19 @@ def test_perfect_prediction(loss):
         assert (grad.diagonal() <= 0).all()
 
 
-# Finite differences cannot know that the gate of gamma_cal is held constant, nor that
-# an epsilon found from the batch is; test_focal_calibration.py and
-# test_regularized_aurc.py know it.
-@all_losses(
-    where=lambda loss: (
-        loss.get_params().get("gamma_cal") is None
-        and loss.get_params().get("epsilon") != "auto"
-    )
-)
+def has_true_gradient(loss):
+    """Tell whether nothing that depends on the logits is held constant.
+
+    Finite differences cannot know that the gate of gamma_cal is, or an epsilon found
+    from the batch, or the largest logit in ACLS. The tests of these losses know it.
+    """
+    params = loss.get_params()
+    is_auto = params.get("epsilon") == "auto"
+    has_gate = params.get("gamma_cal") is not None
+    return not (is_auto or has_gate or isinstance(loss, ACLSLoss))
+
+
+@all_losses(where=has_true_gradient)
 def test_gradient(loss):
     """First and second derivative against finite differences."""
     logits, target = random_batch(n_samples=5)
@@ -379,6 +388,6 @@ def test_one_hot_target(loss, batch):
 @all_losses(where=lambda loss: not loss.takes_probabilities)
 def test_probabilities_are_refused(loss):
     logits, target = random_batch()
-    message = r"one class index for each row of logits, got \(6, 4\)\. Only cross_ent"
+    message = r"one class index for each row of logits, got \(6, 4\)\. Only losses of "
     with pytest.raises(ValueError, match=message):
         loss(logits, torch.eye(4)[target])

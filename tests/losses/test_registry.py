@@ -60,7 +60,8 @@ def loss_classes():
 def registered_name(loss):
     """Return the name of a loss: its class's up to underscores, or None."""
     words = loss.__name__.removesuffix("Loss").lower()
-    return next((n for n in get_loss_names() if n.replace("_", "") == words), None)
+    names = [*get_loss_names(), *get_loss_names(multilabel=True)]
+    return next((n for n in names if n.replace("_", "") == words), None)
 
 
 @pytest.mark.parametrize("loss", loss_classes())

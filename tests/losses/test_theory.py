@@ -90,10 +90,13 @@ def test_posterior_is_recovered_where_the_gradient_vanishes(norm, eta):
 
 
 def is_continuous(loss):
-    """Tell losses of single samples that jump nowhere and fall with p_t."""
-    jumps = ("DualFocal", "dual_focal", "SampleDependentFocal")
+    """Tell losses of single samples that jump nowhere and fall with p_t.
+
+    ACLS holds a part constant, so that no minimum is found; test_acls.py knows it.
+    """
+    others = ("ACLS", "DualFocal", "dual_focal", "SampleDependentFocal")
     rises = isinstance(loss, InverseFocalLoss) and loss.gamma > GAMMA_MAX
-    return loss.is_per_sample and not rises and not any(n in repr(loss) for n in jumps)
+    return loss.is_per_sample and not rises and not any(n in repr(loss) for n in others)
 
 
 @pytest.mark.losses(where=is_continuous)

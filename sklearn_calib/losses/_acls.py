@@ -1,0 +1,194 @@
+"""Adaptive and conditional label smoothing, ACLS: a square penalty beyond a margin."""
+
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from sklearn_calib.losses._base import check_nonnegative
+from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._penalty import add_penalty
+
+
+def acls_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    margin=10.0,
+    lambd_top=1.0,
+    lambd_others=0.1,
+    lambd=0.1,
+    base="cross_entropy",
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+    **base_params,
+) -> Tensor:
+    r"""Mean loss plus lambd times the squares of logits beyond a margin. Small is good.
+
+    Two things of a sample are penalised, both the more, the farther they are beyond the
+    margin, and neither within it [1]_: a large logit of the predicted class, by
+    ``lambd_top * max(0, max(z) - margin) ** 2``, and logits of the other classes far
+    below it, by ``lambd_others`` times their mean of ``max(0, max(z) - z_k - margin)
+    ** 2``. 0 is best.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities. Unlike for other losses their mean matters.
+    target : Tensor of shape (N,) or (N, C)
+        Class indices, or probabilities, where `base` takes them.
+    margin : float, default=10.0
+        Up to where nothing is penalised, at least 0.
+    lambd_top : float, default=1.0
+        Weight of the predicted class in the penalty, at least 0.
+    lambd_others : float, default=0.1
+        Weight of the other classes in the penalty, at least 0.
+    lambd : float, default=0.1
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
+        reduction is ignored.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range or the shapes do not match.
+    TypeError
+        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+
+    See Also
+    --------
+    ACLSLoss : The same as a module.
+    mbls_loss : Penalises distances, not their squares, and no large logit as such.
+
+    Notes
+    -----
+    This is what the authors' code does. The largest logit is measured from 0, and is a
+    constant for the gradient in the distances from it: they lift the other logits and
+    leave the largest to its own penalty. The class is the predicted one, whether it is
+    right or not.
+
+    References
+    ----------
+    .. [1] H. Park, J. Noh, Y. Oh, D. Baek, B. Ham (2023). ACLS: adaptive and
+       conditional label smoothing for network calibration. ICCV. As in the authors'
+       code, cvlab-yonsei/ACLS.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import acls_loss
+    >>> logits = torch.tensor([[12.0, 0.0], [0.0, 1.0]])
+    >>> acls_loss(logits, torch.tensor([0, 1]), reduction="none")
+    tensor([0.4400, 0.3133])
+    """
+    _check_parameters(margin, lambd_top, lambd_others)
+    penalty = partial(
+        _excess, margin=margin, lambd_top=lambd_top, lambd_others=lambd_others
+    )
+    return add_penalty(
+        penalty,
+        logits,
+        target,
+        lambd=lambd,
+        base=build_base(base, base_params, acls_loss),
+        reduction=reduction,
+        sample_weight=sample_weight,
+        soft=True,
+    )
+
+
+def _excess(logits, *_, margin, lambd_top, lambd_others):
+    """Return what is penalised of each sample."""
+    top = logits.amax(1, keepdim=True)
+    others = F.relu(top.detach() - logits - margin).square().sum(1)
+    of_top = F.relu(top.squeeze(1) - margin).square()
+    return lambd_top * of_top + lambd_others / (logits.shape[1] - 1) * others
+
+
+def _check_parameters(margin, lambd_top, lambd_others):
+    """Check what function and module have in common."""
+    hint = "A small one, such as 0, penalises any difference."
+    check_nonnegative("margin", margin, hint=hint)
+    check_nonnegative("lambd_top", lambd_top)
+    check_nonnegative("lambd_others", lambd_others)
+
+
+class ACLSLoss(_ComposedLoss):
+    """Mean loss plus lambd times the squares of logits beyond a margin. Small is good.
+
+    The module of :func:`acls_loss`, which has the details. 0 is best.
+
+    Parameters
+    ----------
+    margin : float, default=10.0
+        Up to where nothing is penalised, at least 0.
+    lambd_top : float, default=1.0
+        Weight of the predicted class in the penalty, at least 0.
+    lambd_others : float, default=0.1
+        Weight of the other classes in the penalty, at least 0.
+    lambd : float, default=0.1
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each sample.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import ACLSLoss
+    >>> loss = ACLSLoss(margin=6.0, base="focal", base__gamma=1.0)
+    >>> loss(torch.tensor([[9.0, 0.0]]), torch.tensor([0]))
+    tensor(0.9900)
+    """
+
+    is_per_sample = True
+    takes_probabilities = True
+
+    def __init__(
+        self,
+        *,
+        margin=10.0,
+        lambd_top=1.0,
+        lambd_others=0.1,
+        lambd=0.1,
+        base="cross_entropy",
+        reduction="mean",
+        **base_params,
+    ):
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        _check_parameters(margin, lambd_top, lambd_others)
+        self.margin = margin
+        self.lambd_top = lambd_top
+        self.lambd_others = lambd_others
+        self.lambd = check_nonnegative("lambd", lambd)
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`acls_loss`."""
+        return acls_loss(
+            logits,
+            target,
+            margin=self.margin,
+            lambd_top=self.lambd_top,
+            lambd_others=self.lambd_others,
+            lambd=self.lambd,
+            base=self.base_,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

@@ -1,0 +1,176 @@
+"""The loss of every label by itself, where a sample may have several at once."""
+
+import torch
+from torch import Tensor
+
+from sklearn_calib.losses._base import check_tensors, reduce_loss
+from sklearn_calib.losses._composed import _ComposedLoss, build_base
+
+
+def per_label_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    base="cross_entropy",
+    reduction="mean",
+    sample_weight: Tensor | None = None,
+    **base_params,
+) -> Tensor:
+    r"""Mean over the labels of the loss of each. The smaller the better, 0 is best.
+
+    For samples that may have any number of the labels at once. Each logit z is a
+    problem of two classes, the label's absence and its presence, with the logits 0 and
+    z: the probability of presence is ``sigmoid(z)``. With ``base="cross_entropy"`` it
+    is the binary cross-entropy, with ``"focal"`` the focal loss as first published [1]_
+    and with ``"focal_calibration"`` that for radiographs with several findings [2]_.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (N, L)
+        One logit for each label.
+    target : Tensor of shape (N, L)
+        1 where the sample has the label, 0 where it has not, of any dtype; in floating
+        point also probabilities, where `base` takes them.
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each label: a name as for :func:`get_loss`, or an instance, whose
+        reduction is ignored. It looks at no other samples.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample, its
+        mean over the labels.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, the shapes do not match, or the target is not
+        in [0, 1].
+    TypeError
+        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+
+    See Also
+    --------
+    PerLabelLoss : The same as a module.
+    sklearn_calib.calibrators.PerLabelCalibrator : Repairs the probabilities afterwards.
+    sklearn_calib.metrics.per_label : Measures every label by itself.
+
+    Notes
+    -----
+    The base sees both classes: the squares in ``"focal_calibration"`` and ``"brier"``
+    are :math:`2 (\sigma(z) - y)^2`, and where a paper sums over labels only, its weight
+    is twice ours.
+
+    The focal loss of [1]_ has a weight alpha for the presence of a label besides, which
+    moves the probabilities away from the frequencies and is left out.
+
+    References
+    ----------
+    .. [1] T.-Y. Lin, P. Goyal, R. Girshick, K. He, P. Dollár (2017). Focal loss for
+       dense object detection. ICCV. Equation 4.
+    .. [2] W. Liang et al. (2025). Towards trustworthy deep neural network through
+       Euclidean distance. Table 9.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import per_label_loss
+    >>> logits = torch.tensor([[2.0, 0.0, -1.0], [0.0, 3.0, 1.0]])
+    >>> target = torch.tensor([[1, 0, 0], [0, 1, 1]])
+    >>> per_label_loss(logits, target, reduction="none")
+    tensor([0.3778, 0.3517])
+    >>> per_label_loss(logits, target, base="focal", base__gamma=2.0)
+    tensor(0.0656)
+    """
+    base = build_base(base, base_params, per_label_loss)
+    n_labels = _check_shapes(logits, target)
+    pairs = torch.stack([torch.zeros_like(logits), logits], 2).flatten(0, 1)
+    values = base(pairs, _as_classes(target).flatten(0, 1))
+    values = values.unflatten(0, (-1, n_labels)).mean(1)
+    return reduce_loss(values, reduction, sample_weight)
+
+
+def _check_shapes(logits, target):
+    """Return the number of labels, if there is one logit and one target for each."""
+    check_tensors(logits, target)
+    if logits.ndim != 2 or logits.numel() == 0:
+        raise ValueError(
+            "logits must have shape (N, L) with N >= 1 and L >= 1, got "
+            f"{tuple(logits.shape)}. Pass one logit for each label of each sample."
+        )
+    if target.shape != logits.shape:
+        raise ValueError(
+            f"target must have the shape of logits, {tuple(logits.shape)}, got "
+            f"{tuple(target.shape)}. Pass a 0 or a 1 for each label of each sample, or "
+            "choose another loss where each sample has one class, such as 'focal'."
+        )
+    if target.device.type == "cpu" and not ((target >= 0) & (target <= 1)).all():
+        low, high = target.min().item(), target.max().item()
+        raise ValueError(
+            f"target must lie in [0, 1], got values in [{low:g}, {high:g}]. Pass 1 for "
+            "a label that a sample has, and 0 for one that it has not."
+        )
+    return logits.shape[1]
+
+
+def _as_classes(target):
+    """Return the class of each label, or the probabilities of both."""
+    if not target.is_floating_point():
+        return target.long()
+    return torch.stack([1 - target, target], 2)
+
+
+class PerLabelLoss(_ComposedLoss):
+    """Mean over the labels of the loss of each. The smaller the better, 0 is best.
+
+    The module of :func:`per_label_loss`, which has the details.
+
+    Parameters
+    ----------
+    base : str or CalibrationLoss, default="cross_entropy"
+        The loss of each label.
+    reduction : {"mean", "sum", "none"}, default="mean"
+        What to return: the mean over the batch, the sum, or one loss per sample.
+    **base_params : dict
+        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+
+    Notes
+    -----
+    `NeuralClassifier` is for samples of one class. For several labels at once a network
+    of skorch takes the loss, and its parameters can be searched: ``NeuralNet(module,
+    criterion=PerLabelLoss, criterion__base="focal", criterion__base__gamma=3.0,
+    predict_nonlinearity=torch.sigmoid)``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import PerLabelLoss
+    >>> loss = PerLabelLoss(base="focal", base__gamma=1.0)
+    >>> loss(torch.zeros(1, 3), torch.tensor([[1, 0, 1]]))
+    tensor(0.3466)
+    """
+
+    is_multilabel = True
+    is_per_sample = True
+    takes_probabilities = True
+
+    def __init__(self, *, base="cross_entropy", reduction="mean", **base_params):
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch; see :func:`per_label_loss`."""
+        return per_label_loss(
+            logits,
+            target,
+            base=self.base_,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )

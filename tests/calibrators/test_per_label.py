@@ -1,0 +1,179 @@
+"""A calibrator for each label, against calibrators of two classes."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import accuracy_score, log_loss, make_scorer
+from sklearn.model_selection import GridSearchCV
+
+from sklearn_calib.calibrators import (
+    FocalPosterior,
+    FocalTemperatureScaling,
+    PerLabelCalibrator,
+    TemperatureScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
+from sklearn_calib.metrics import expected_calibration_error, per_label
+
+CALIBRATORS = [get_calibrator(name) for name in get_calibrator_names()]
+all_calibrators = pytest.mark.parametrize("calibrator", CALIBRATORS)
+both_scales = pytest.mark.parametrize("from_logits", [False, True])
+
+
+def make_labels(n_samples=2000, n_labels=3, seed=0):
+    """Return the logits of labels that are independent, and labels drawn from them."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(n_samples, n_labels)) - 1
+    return logits, (logits + rng.logistic(size=logits.shape) > 0).astype(int)
+
+
+@all_calibrators
+@both_scales
+def test_each_label_has_its_own(calibrator, from_logits):
+    logits, y = make_labels()
+    logits *= [3, 1, 0.4]
+    X = logits if from_logits else expit(logits)
+    calibrator = calibrator(from_logits=from_logits)
+    fitted = PerLabelCalibrator(calibrator).fit(X, y)
+    proba = fitted.predict_proba(X)
+    for j in range(3):
+        alone = clone(calibrator).fit(X[:, j], y[:, j]).predict_proba(X[:, j])
+        np.testing.assert_array_equal(proba[:, j], alone[:, 1])
+    np.testing.assert_array_equal(fitted.predict(X), proba > 0.5)
+    assert fitted.score(X, y) == accuracy_score(y, proba > 0.5)
+    assert not hasattr(calibrator, "classes_")
+
+
+def test_repairs_every_label():
+    logits, y = make_labels(20_000)
+    wrong = logits * [3, 1, 0.4]
+    calibrator = PerLabelCalibrator(TemperatureScaling(from_logits=True))
+    proba = calibrator.fit(wrong[::2], y[::2]).predict_proba(wrong[1::2])
+    errors = [
+        per_label(expected_calibration_error, y[1::2], each, average=None)
+        for each in (expit(wrong[1::2]), proba)
+    ]
+    assert (errors[0][[0, 2]] > 0.05).all()
+    assert (errors[1] < 0.015).all()
+    found = [each.temperature_ for each in calibrator.calibrators_]
+    np.testing.assert_allclose(found, [3, 1, 0.4], rtol=0.05)
+
+
+@all_calibrators
+def test_weights_equal_repetitions(calibrator):
+    logits, y = make_labels(300)
+    weight = np.arange(300) % 3
+    fitted = PerLabelCalibrator(calibrator()).fit(expit(logits), y, weight)
+    repeated = expit(logits).repeat(weight, axis=0), y.repeat(weight, axis=0)
+    expected = PerLabelCalibrator(calibrator()).fit(*repeated)
+    np.testing.assert_allclose(
+        fitted.predict_proba(expit(logits)),
+        expected.predict_proba(expit(logits)),
+        rtol=1e-6,
+    )
+
+
+@all_calibrators
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_labels_that_none_or_all_have(calibrator):
+    logits, y = make_labels()
+    y[:, 0], y[:, 1] = 0, 1
+    proba = (
+        PerLabelCalibrator(calibrator())
+        .fit(expit(logits), y)
+        .predict_proba(expit(logits))
+    )
+    assert (proba > 0).all()
+    assert (proba <= 1).all()
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 3])
+def test_scores_and_searches(n_labels):
+    """A scorer sees several labels, also where there are as many as two classes."""
+    logits, y = make_labels(n_labels=n_labels)
+    scorer = make_scorer(
+        partial(per_label, log_loss),
+        response_method="predict_proba",
+        greater_is_better=False,
+    )
+    search = GridSearchCV(
+        PerLabelCalibrator(TemperatureScaling(from_logits=True)),
+        {"calibrator": [TemperatureScaling(), FocalPosterior(gamma=5)]}
+        | {"calibrator__from_logits": [True]},
+        scoring=scorer,
+        error_score="raise",
+    )
+    search.fit(3 * logits, y)
+    assert isinstance(search.best_params_["calibrator"], TemperatureScaling)
+    proba = search.predict_proba(3 * logits)
+    assert scorer(search, 3 * logits, y) == -per_label(log_loss, y, proba)
+
+
+def test_float32_frames_and_pickles():
+    logits, y = make_labels()
+    X = expit(logits).astype(np.float32)
+    frame = pd.DataFrame(X, columns=["ant", "bee", "cat"])
+    fitted = PerLabelCalibrator(TemperatureScaling()).fit(frame, pd.DataFrame(y))
+    proba = fitted.predict_proba(frame)
+    assert proba.dtype == np.float32
+    np.testing.assert_array_equal(fitted.feature_names_in_, frame.columns)
+    again = pickle.loads(pickle.dumps(fitted)).predict_proba(frame)
+    np.testing.assert_array_equal(again, proba)
+    expected = PerLabelCalibrator(TemperatureScaling()).fit(X, y == 1).predict_proba(X)
+    np.testing.assert_array_equal(expected, proba)
+
+
+@pytest.mark.parametrize("calibrator", [FocalTemperatureScaling, TemperatureScaling])
+def test_radiographs(calibrator, shared_data):
+    """Of these labels one has logits above 0 and one sample in six: no T helps it."""
+    data = shared_data("logits/nih_chestxray_densenet121_multilabel_a.npz")
+    X, y = data["logits"], data["labels"]
+    calibrator = PerLabelCalibrator(calibrator(from_logits=True))
+    proba = calibrator.fit(X[::2], y[::2]).predict_proba(X[1::2])
+    before, after = (
+        per_label(expected_calibration_error, y[1::2], each, average=None)
+        for each in (expit(X[1::2]), proba)
+    )
+    assert before.min() > 0.22
+    assert (after <= before).all()
+    assert (after[[3, 6]] < 0.015).all()
+    assert after[4] > 0.3
+    assert after.mean() < 0.13
+
+
+X3, Y3 = make_labels(20)
+X3 = expit(X3)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (X3[:, 0], Y3[:, 0], r"X must have shape \(n_samples, n_labels\), got \(20,\)"),
+        (X3, Y3[:, 0], r"y must hold .* \(20, 3\), got \(20,\)\. Pass an indicator"),
+        (X3, Y3[:10], r"y must hold .* \(20, 3\), got \(10, 3\)"),
+        (X3, Y3 + 1, r"y must hold zeros and ones only, got values in \[1, 2\]"),
+        (9 * X3, Y3, r"X must lie in \[0, 1\].*from_logits=True"),
+        (np.nan * X3, Y3, "NaN"),
+    ],
+)
+def test_bad_data(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        PerLabelCalibrator(TemperatureScaling()).fit(X, y)
+
+
+def test_bad_use():
+    calibrator = PerLabelCalibrator(TemperatureScaling())
+    with pytest.raises(NotFittedError):
+        calibrator.predict_proba(X3)
+    with pytest.raises(ValueError, match=r"2 features, but .* is expecting 3"):
+        calibrator.fit(X3, Y3).predict(X3[:, :2])
+    for wrong in (None, TemperatureScaling):
+        with pytest.raises(ValueError, match=r"'calibrator' .*must be an instance of"):
+            PerLabelCalibrator(wrong).fit(X3, Y3)

@@ -1,0 +1,139 @@
+"""Metrics of samples with several labels, against those of each label alone."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.metrics import brier_score_loss, log_loss, make_scorer, roc_auc_score
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.metrics import (
+    aurc_loss,
+    ece_interval,
+    expected_calibration_error,
+    per_label,
+)
+
+RNG = np.random.default_rng(0)
+PROBA = RNG.uniform(size=(200, 3))
+Y = (RNG.uniform(size=PROBA.shape) < PROBA**2).astype(int)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [expected_calibration_error, aurc_loss, log_loss, brier_score_loss, roc_auc_score],
+)
+def test_the_metric_of_each_column(metric):
+    expected = [metric(Y[:, j], PROBA[:, j]) for j in range(3)]
+    np.testing.assert_array_equal(per_label(metric, Y, PROBA, average=None), expected)
+    value = per_label(metric, Y, PROBA)
+    assert isinstance(value, float)
+    assert value == pytest.approx(np.mean(expected), rel=1e-15)
+
+
+def test_the_macro_average_of_scikit_learn():
+    expected = roc_auc_score(Y, PROBA, average="macro")
+    assert per_label(roc_auc_score, Y, PROBA) == pytest.approx(expected, rel=1e-14)
+
+
+def test_by_hand():
+    """Always 0.75: of a label that three of four have, and of one that all have."""
+    y_true, y_proba = [[1, 1], [1, 1], [0, 1], [1, 1]], np.full((4, 2), 0.75)
+    found = per_label(expected_calibration_error, y_true, y_proba, average=None)
+    np.testing.assert_allclose(found, [0, 0.25], atol=1e-15)
+
+
+def test_options_reach_the_metric():
+    weight = RNG.integers(0, 3, size=200)
+    options = {"n_bins": 4, "strategy": "quantile"}
+    found = per_label(
+        expected_calibration_error, Y, PROBA, sample_weight=weight, **options
+    )
+    repeated = (Y.repeat(weight, axis=0), PROBA.repeat(weight, axis=0))
+    expected = per_label(expected_calibration_error, *repeated, **options)
+    assert found == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ValueError, match=r"'n_bins'.* Got -1"):
+        per_label(expected_calibration_error, Y, PROBA, n_bins=-1)
+
+
+@pytest.mark.parametrize("metric", [expected_calibration_error, log_loss, aurc_loss])
+def test_a_label_that_no_sample_has(metric):
+    found = per_label(metric, np.zeros_like(Y), PROBA, average=None)
+    expected = [metric(np.zeros(200, int), p, labels=[0, 1]) for p in PROBA.T]
+    np.testing.assert_array_equal(found, expected)
+    one = per_label(metric, Y[:, :1], PROBA[:, :1])
+    assert one == metric(Y[:, 0], PROBA[:, 0])
+
+
+def test_metrics_of_several_numbers():
+    """An interval for each label; a mean of them would be of no use."""
+    metric = partial(ece_interval, random_state=0, n_resamples=20)
+    assert per_label(metric, Y, PROBA, average=None).shape == (3, 2)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.ndarray.tolist, np.asfortranarray])
+@pytest.mark.parametrize("dtype", [bool, float, np.int8])
+def test_any_array_like(kind, dtype):
+    found = per_label(log_loss, kind(Y.astype(dtype)), kind(PROBA))
+    assert found == per_label(log_loss, Y, PROBA)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_as_a_scorer(n_labels):
+    X = RNG.normal(size=(200, 4))
+    y = Y[:, :n_labels]
+    net = MultiOutputClassifier(GaussianNB()).fit(X, y)
+    scorer = make_scorer(
+        partial(per_label, expected_calibration_error),
+        response_method="predict_proba",
+        greater_is_better=False,
+    )
+    proba = np.column_stack([p[:, 1] for p in net.predict_proba(X)])
+    assert scorer(net, X, y) == -per_label(expected_calibration_error, y, proba)
+
+
+def test_radiographs(shared_data):
+    """Each of seven findings is said to be far more frequent than it is."""
+    data = shared_data("logits/nih_chestxray_densenet121_multilabel_a.npz")
+    y, proba = data["labels"], expit(data["logits"])
+    auc = per_label(roc_auc_score, y, proba, average=None)
+    assert (auc.min(), auc.max()) == pytest.approx((0.71, 0.89), abs=0.005)
+    error = per_label(expected_calibration_error, y, proba, average=None)
+    np.testing.assert_allclose(error, proba.mean(0) - y.mean(0), atol=0.002)
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_proba", "message"),
+    [
+        (
+            Y[:, 0],
+            PROBA[:, 0],
+            r"y_proba must have shape .* got \(200,\)\. Pass one co",
+        ),
+        (Y[:, 0], PROBA, r"y_true must hold .* shape of .* \(200, 3\), got \(200,\)"),
+        (Y[:, :2], PROBA, r"y_true must hold .* got \(200, 2\)\. Pass an indicator"),
+        (Y + 1, PROBA, r"y_true must hold zeros and ones only, got values in \[1, 2\]"),
+        (Y + 0.5, PROBA, r"zeros and ones only, got values in \[0.5, 1.5\]\. Pass 1"),
+        (Y + np.nan, PROBA, "y_true contains NaN"),
+        (Y, PROBA * 9, r"y_proba must lie in \[0, 1\]"),
+        (Y, [[0.5, 0.5], [0.5]], "inhomogeneous"),
+    ],
+)
+def test_bad_data(y_true, y_proba, message):
+    with pytest.raises(ValueError, match=message):
+        per_label(expected_calibration_error, y_true, y_proba)
+
+
+def test_bad_arguments():
+    with pytest.raises(
+        TypeError, match=r"'y_true'.* must be an array-like\. Got <Comp"
+    ):
+        per_label(expected_calibration_error, csr_array(Y), PROBA)
+    with pytest.raises(ValueError, match=r"'average'.* Got 'micro'"):
+        per_label(expected_calibration_error, Y, PROBA, average="micro")
+    with pytest.raises(ValueError, match=r"'metric'.* must be a callable\. Got 'ece'"):
+        per_label("ece", Y, PROBA)
