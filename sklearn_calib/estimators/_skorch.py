@@ -204,7 +204,8 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
-        self._start_history(len(train), is_drawn=valid is not None)
+        is_drawn = valid is not None and self.train_split is None
+        self._start_history(len(train), is_drawn=is_drawn)
         return train, self._encode(valid)
 
     def _start_history(self, n_samples, *, is_drawn):

@@ -75,6 +75,8 @@ def test_another_share_held_out_has_another_history():
     assert (net.criterion_.history[:, 1] == 4).all()
     net.set_params(random_state=None).fit(X, y)
     assert (net.criterion_.history[:, 1] == 2).all()
+    net.set_params(validation_fraction=None).fit(X, y).fit(X, y)
+    assert (net.criterion_.history[:, 1] == 4).all()
 
 
 def test_partial_fit_goes_on_with_the_same_samples():
