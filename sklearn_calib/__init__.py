@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CalibratedClassifier": "sklearn_calib.estimators",
     "NeuralClassifier": "sklearn_calib.estimators",
+    "RefCalClassifier": "sklearn_calib.estimators",
     "SelectiveClassifier": "sklearn_calib.estimators",
     "TemperatureScaling": "sklearn_calib.calibrators",
     **{
@@ -25,6 +26,7 @@ _HOMES = {
             "datasets",
             "displays",
             "estimators",
+            "evaluation",
             "losses",
             "metrics",
         )
@@ -34,6 +36,7 @@ _HOMES = {
 __all__ = [
     "CalibratedClassifier",
     "NeuralClassifier",
+    "RefCalClassifier",
     "SelectiveClassifier",
     "TemperatureScaling",
     "__version__",
@@ -42,6 +45,7 @@ __all__ = [
     "datasets",
     "displays",
     "estimators",
+    "evaluation",
     "losses",
     "metrics",
 ]

@@ -9,7 +9,7 @@ import pytest
 
 PAGE = Path(__file__).parent.parent / "doc" / "api.md"
 ROOMS = ["calibrators", "callbacks", "datasets", "displays", "estimators", "losses"]
-ROOMS += ["metrics"]
+ROOMS += ["evaluation", "metrics"]
 
 
 def row(room, name):

@@ -177,6 +177,8 @@ METRICS = [
     "expected_calibration_error",
     "failure_auroc_score",
     "maximum_calibration_error",
+    "proper_calibration_error",
+    "refinement_error",
     "risk_coverage_curve",
     "ece_interval",
 ]

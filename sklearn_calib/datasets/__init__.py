@@ -1,5 +1,15 @@
 """What the papers do to data before or while a network trains."""
 
+from sklearn_calib.datasets._corruptions import corrupt_images
+from sklearn_calib.datasets._long_tailed import group_classes, make_long_tailed
 from sklearn_calib.datasets._mixup import Mixup
+from sklearn_calib.datasets._views import FeatureCorruption, ImageAugmentation
 
-__all__ = ["Mixup"]
+__all__ = [
+    "FeatureCorruption",
+    "ImageAugmentation",
+    "Mixup",
+    "corrupt_images",
+    "group_classes",
+    "make_long_tailed",
+]

@@ -11,6 +11,7 @@ _HOMES = {
     "ConvNet": "sklearn_calib.estimators._modules",
     "MLP": "sklearn_calib.estimators._modules",
     "NeuralClassifier": "sklearn_calib.estimators._neural",
+    "RefCalClassifier": "sklearn_calib.estimators._refcal",
     "SelectiveClassifier": "sklearn_calib.estimators._selective",
     "iterate_batches": "sklearn_calib.estimators._batches",
 }
@@ -20,6 +21,7 @@ __all__ = [
     "CalibratedClassifier",
     "ConvNet",
     "NeuralClassifier",
+    "RefCalClassifier",
     "SelectiveClassifier",
     "iterate_batches",
 ]

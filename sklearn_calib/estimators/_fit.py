@@ -25,9 +25,7 @@ class FitMixin:
 
     def _train(self, X, y, sample_weight, classes, anew, method, fit_params):
         """Check and encode the data, then let skorch train on them."""
-        check_known(self, self._get_param_names())
-        BaseEstimator._validate_params(self)
-        self._check_refit()
+        self._check_params()
         X, y = self._check_data(X, y, reset=anew or self._known_classes is None)
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
@@ -50,6 +48,12 @@ class FitMixin:
             self.validation_history_ = copy(self.history)  # which skorch clears
             self._run(training, X, codes, True, _routing_method=method, **fit_params)
         return self
+
+    def _check_params(self):
+        """Raise an error for a parameter of a wrong name or value."""
+        check_known(self, self._get_param_names())
+        BaseEstimator._validate_params(self)
+        self._check_refit()
 
     def _run(self, training, X, codes, anew, **fit_params):
         """Let skorch train, on seeds and weights that hold for this run."""

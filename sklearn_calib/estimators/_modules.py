@@ -13,8 +13,9 @@ class MLP(nn.Sequential):
     n_features : int
         Width of the input.
 
-    n_classes : int
-        Width of the output: one logit for each class.
+    n_classes : int or None
+        Width of the output: one logit for each class. None leaves out the last layer:
+        the output are the last hidden units, as of an encoder.
 
     hidden_sizes : sequence of int, default=(128, 128)
         Width of each hidden layer. None at all makes a linear model.
@@ -39,7 +40,8 @@ class MLP(nn.Sequential):
             layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
             if dropout:
                 layers.append(nn.Dropout(dropout))
-        layers.append(nn.Linear((n_features, *hidden_sizes)[-1], n_classes))
+        if n_classes is not None:
+            layers.append(nn.Linear((n_features, *hidden_sizes)[-1], n_classes))
         super().__init__(*layers)
 
 
@@ -54,8 +56,9 @@ class ConvNet(nn.Module):
     n_channels : int
         Channels of an image: 1 for grey, 3 for colour.
 
-    n_classes : int
-        Width of the output: one logit for each class.
+    n_classes : int or None
+        Width of the output: one logit for each class. None leaves out the last layer:
+        the output are the averaged feature maps, as of an encoder.
 
     n_filters : int, default=32
         Filters of the first stage.
@@ -77,11 +80,13 @@ class ConvNet(nn.Module):
         widths = [n_channels] + [n_filters * 2**stage for stage in range(n_stages)]
         stages = [_stage(*pair) for pair in pairwise(widths)]
         self.features = nn.Sequential(*stages)
-        self.classifier = nn.Linear(widths[-1], n_classes)
+        has_classes = n_classes is not None
+        self.classifier = nn.Linear(widths[-1], n_classes) if has_classes else None
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the logits, of shape (n_samples, n_classes)."""
-        return self.classifier(self.features(images).mean(dim=(2, 3)))
+        """Return the logits, of shape (n_samples, n_classes), or the embeddings."""
+        embeddings = self.features(images).mean(dim=(2, 3))
+        return embeddings if self.classifier is None else self.classifier(embeddings)
 
 
 def _stage(n_inputs, n_filters):

@@ -309,6 +309,14 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
             `early_stopping` is on.
         """
         anew = not self.initialized_
+        classes = self._check_partial_fit(classes)
+        fit_params = {**fit_params, "epochs": 1}
+        return self._train(
+            X, y, sample_weight, classes, anew, "partial_fit", fit_params
+        )
+
+    def _check_partial_fit(self, classes):
+        """Return the classes of a call of partial_fit."""
         if self.early_stopping:
             raise ValueError(
                 "early_stopping must be False for partial_fit, which holds out no "
@@ -326,10 +334,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
                 f"classes must stay {known} after the first call of "
                 f"partial_fit, got {classes}. Leave classes out, or call fit."
             )
-        fit_params = {**fit_params, "epochs": 1}
-        return self._train(
-            X, y, sample_weight, classes, anew, "partial_fit", fit_params
-        )
+        return classes
 
     def predict_proba(self, X):
         """Predict probabilities: the softmax of the logits, in float64.

@@ -6,17 +6,16 @@ from copy import deepcopy
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 from skorch import NeuralNetClassifier
 from skorch.callbacks import EarlyStopping, EpochScoring, PrintLog
 from skorch.dataset import Dataset, unpack_data
-from skorch.utils import noop, to_numpy, to_tensor
+from skorch.utils import noop, to_tensor
 from torch.nn.functional import one_hot
 
 from sklearn_calib._core.validation import did_you_mean, encode_labels
 from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
 from sklearn_calib.estimators._batches import Batch
+from sklearn_calib.estimators._data import CheckDataMixin
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
 from sklearn_calib.estimators._training import epoch_seed, validation_split
@@ -30,7 +29,7 @@ class _PrintNumbers(PrintLog):
         return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
 
-class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
+class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
     """skorch's classifier with encoded labels, weights, seeds and a validation share.
 
     `_training` holds what one call of fit needs and is None outside of it.
@@ -52,7 +51,6 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
     _training = None
     _batch = None
     _input_shape = None
-    _data_dtype = None
 
     def _get_param_names(self):
         return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
@@ -69,20 +67,6 @@ class SkorchClassifier(LossParamsMixin, NeuralNetClassifier):
     def __getstate__(self):
         state = super().__getstate__()
         return {k: state[k] for k in state if k not in ("_training", "_batch")}
-
-    def _check_data(self, *arrays, reset):
-        """Validate X, or X and y, as arrays of the network's precision."""
-        arrays = [to_numpy(a) if isinstance(a, torch.Tensor) else a for a in arrays]
-        if reset:
-            self._data_dtype = self.dtype
-        dtype = self._data_dtype or self.dtype
-        with np.errstate(over="ignore"):  # too large for float32 is an error of its own
-            checked = validate_data(
-                self, *arrays, reset=reset, dtype=dtype, allow_nd=True
-            )
-        if len(arrays) == 2:
-            check_classification_targets(checked[1])
-        return checked
 
     @property
     def classes_(self):

@@ -1,4 +1,7 @@
-"""Losses as torch modules, each with its functional twin: logits in, a loss out."""
+"""Losses as torch modules, each with its functional twin: logits in, a loss out.
+
+`SupConLoss` and `RefinementLoss` take embeddings: they have no name in the registry.
+"""
 
 from sklearn_calib.losses._acls import ACLSLoss, acls_loss
 from sklearn_calib.losses._ada_dual_focal import AdaDualFocalLoss, ada_dual_focal_loss
@@ -38,6 +41,7 @@ from sklearn_calib.losses._mmce import (
     weighted_mmce_loss,
 )
 from sklearn_calib.losses._per_label import PerLabelLoss, per_label_loss
+from sklearn_calib.losses._refinement import RefinementLoss, refinement_loss
 from sklearn_calib.losses._registry import get_loss, get_loss_names
 from sklearn_calib.losses._regularized_aurc import (
     RegularizedAURCLoss,
@@ -53,6 +57,7 @@ from sklearn_calib.losses._soft_calibration import (
     soft_binned_ece_loss,
 )
 from sklearn_calib.losses._soft_rank import soft_rank
+from sklearn_calib.losses._supcon import SupConLoss, supcon_loss
 
 __all__ = [
     "ACLSLoss",
@@ -80,10 +85,12 @@ __all__ = [
     "MaxSupLoss",
     "MbLSLoss",
     "PerLabelLoss",
+    "RefinementLoss",
     "RegularizedAURCLoss",
     "SampleDependentFocalLoss",
     "SelectiveAURCLoss",
     "SoftBinnedECELoss",
+    "SupConLoss",
     "WeightedMMCELoss",
     "acls_loss",
     "ada_dual_focal_loss",
@@ -111,10 +118,12 @@ __all__ = [
     "mdca_loss",
     "mmce_loss",
     "per_label_loss",
+    "refinement_loss",
     "regularized_aurc_loss",
     "sample_dependent_focal_loss",
     "selective_aurc_loss",
     "soft_binned_ece_loss",
     "soft_rank",
+    "supcon_loss",
     "weighted_mmce_loss",
 ]

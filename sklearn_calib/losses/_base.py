@@ -13,7 +13,37 @@ from sklearn_calib._core.validation import ROW_SUM_TOLERANCE, did_you_mean
 REDUCTIONS = ("mean", "none", "sum")
 
 
-class CalibrationLoss(nn.Module):
+class ReducedLoss(nn.Module):
+    """A torch module with a reduction and scikit-learn's ``get_params``."""
+
+    def __init__(self, *, reduction="mean"):
+        super().__init__()
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
+
+    def get_params(self, deep=True):  # noqa: ARG002 - the signature of scikit-learn
+        """Return the arguments of the constructor and their values.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            No difference: there is no base whose parameters could be listed.
+
+        Returns
+        -------
+        params : dict
+            Values by name, in the order of the constructor.
+        """
+        parameters = inspect.signature(type(self)).parameters.values()
+        names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+        return {name: getattr(self, name) for name in names}
+
+    def __repr__(self):
+        items = self.get_params(deep=False).items()
+        parameters = ", ".join(f"{name}={value!r}" for name, value in items)
+        return f"{type(self).__name__}({parameters})"
+
+
+class CalibrationLoss(ReducedLoss):
     """Base class of all losses: a torch module with scikit-learn's ``get_params``.
 
     A subclass stores every argument of its constructor, unchanged, under the name of
@@ -42,32 +72,6 @@ class CalibrationLoss(nn.Module):
     needs_indices = False
     # Whether the target has a 0 or a 1 for each logit, instead of one class.
     is_multilabel = False
-
-    def __init__(self, *, reduction="mean"):
-        super().__init__()
-        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
-
-    def get_params(self, deep=True):  # noqa: ARG002 - the signature of scikit-learn
-        """Return the arguments of the constructor and their values.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            No difference: there is no base whose parameters could be listed.
-
-        Returns
-        -------
-        params : dict
-            Values by name, in the order of the constructor.
-        """
-        parameters = inspect.signature(type(self)).parameters.values()
-        names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-        return {name: getattr(self, name) for name in names}
-
-    def __repr__(self):
-        items = self.get_params(deep=False).items()
-        parameters = ", ".join(f"{name}={value!r}" for name, value in items)
-        return f"{type(self).__name__}({parameters})"
 
 
 def check_choice(name, value, choices):

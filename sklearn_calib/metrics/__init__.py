@@ -10,9 +10,19 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
+from sklearn_calib.metrics._decomposition import (
+    proper_calibration_error,
+    refinement_error,
+)
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
+from sklearn_calib.metrics._ood import (
+    fpr_at_tpr,
+    ood_aupr_score,
+    ood_auroc_score,
+    ood_detection_error,
+)
 from sklearn_calib.metrics._per_label import per_label
 from sklearn_calib.metrics._post_processing_gap import post_processing_gap
 from sklearn_calib.metrics._posterior_confidence import (
@@ -42,15 +52,21 @@ __all__ = [
     "excess_aurc_loss",
     "expected_calibration_error",
     "failure_auroc_score",
+    "fpr_at_tpr",
     "get_scorer",
     "get_scorer_names",
     "kde_calibration_error",
     "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
+    "ood_aupr_score",
+    "ood_auroc_score",
+    "ood_detection_error",
     "overconfidence",
     "per_label",
     "post_processing_gap",
+    "proper_calibration_error",
+    "refinement_error",
     "risk_at_coverage",
     "risk_coverage_curve",
     "root_brier_score_loss",

@@ -59,7 +59,8 @@ def expected_calibration_error(
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow. With
-        "quantile" this is known as the adaptive calibration error.
+        "quantile" this is known as the adaptive calibration error, AdaECE; that of all
+        classes, ACE, is :func:`classwise_calibration_error` with "quantile".
 
     norm : {"l1", "l2", "max"}, default="l1"
         How the gaps of the bins are put together: the mean of their absolute values

@@ -90,9 +90,9 @@ def classwise_calibration_error(
     With :math:`a_{bk}` the frequency of class :math:`k` in a bin of its probability
     and :math:`c_{bk}` the mean probability there, the error is
     :math:`\frac{1}{K} \sum_k \sum_b \frac{n_{bk}}{n} |a_{bk} - c_{bk}|`. It is also
-    known as the static calibration error; Kull et al. [1]_ print the sum in their
-    tables. With many classes most probabilities are in the first bin, and
-    "quantile" bins see more.
+    known as the static calibration error, SCE, and with "quantile" bins as the adaptive
+    calibration error, ACE [2]_; Kull et al. [1]_ print the sum in their tables. With
+    many classes most probabilities are in the first bin, and "quantile" bins see more.
 
     With one bin for each sample the value is at least the error rate divided by the
     number of classes; the error of the population is not ([3]_, Prop. 4.3), see the

@@ -51,10 +51,17 @@ def failure_auroc_score(
     See Also
     --------
     excess_aurc_loss : What the ranking costs, in units of the error rate.
+    refinement_error : Refinement in units of a proper loss.
     sklearn.metrics.roc_auc_score : The same of classes instead of right and wrong.
 
     Notes
     -----
+    Also known as refinement AUC [3]_, after which there is a scorer "refinement_auc".
+    The AUC in the tables of [3]_ is another one, of classes: each against the rest, or
+    in the code of the authors each against each other, averaged over the classes.
+    scikit-learn has the scorers "roc_auc_ovr" and "roc_auc_ovo". These may be near 1
+    where most predictions are wrong, for most of many classes are told apart easily.
+
     Between classifiers it may mislead: one that errs on easy samples too has the higher
     score for the same failures on hard ones [2]_. To choose one, prefer
     :func:`augrc_loss` or :func:`aurc_loss`.
@@ -66,6 +73,9 @@ def failure_auroc_score(
 
     .. [2] P. F. Jaeger, C. T. Lüth, L. Klein and T. J. Bungert, "A Call to Reflect on
        Evaluation Practices for Failure Detection in Image Classification", ICLR 2023.
+
+    .. [3] R. Hebbalaguppe et al., "Enhancing DNN Reliability with Refinement and
+       Calibration", 2026, figure 1 and table 1.
 
     Examples
     --------

@@ -13,6 +13,10 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
+from sklearn_calib.metrics._decomposition import (
+    proper_calibration_error,
+    refinement_error,
+)
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
@@ -128,10 +132,17 @@ _SCORERS = {
     "neg_kde_ece": _negative(kde_calibration_error, mode="top_label"),
     "neg_ks_error": _negative(ks_calibration_error, mode="top_label"),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
+    # Of the log loss at the best temperature it may be negative, as no error is.
+    "neg_proper_calibration": _negative(
+        proper_calibration_error, loss="brier", recalibration="isotonic"
+    ),
+    "neg_refinement": _negative(refinement_error),
     "neg_risk_at_80_percent_coverage": _negative(risk_at_coverage, coverage=0.8),
     "neg_root_brier": _negative(root_brier_score_loss),
     "neg_smooth_calibration_error": _negative(
         smooth_calibration_error, mode="top_label"
     ),
     "neg_smooth_ece": _negative(smooth_expected_calibration_error, mode="top_label"),
+    # What the refinement literature calls it; the same as "failure_auroc".
+    "refinement_auc": _positive(failure_auroc_score),
 }

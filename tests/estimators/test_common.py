@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from sklearn_calib import NeuralClassifier
+from sklearn_calib import NeuralClassifier, RefCalClassifier
 from sklearn_calib.losses import get_loss, get_loss_names
 
 # Sums of float32 depend on how the rows are grouped, in the seventh digit.
@@ -26,6 +26,19 @@ def _expected_failures(estimator):
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_neural(estimator, check):
+    check(estimator)
+
+
+# Stage 1 draws other views for a repeated sample, and does not weigh any.
+_TWO_STAGES = {"check_sample_weight_equivalence_on_dense_data": "weights are stage 2's"}
+
+
+@parametrize_with_checks(
+    [RefCalClassifier(dtype="float64"), RefCalClassifier(dtype="float32")],
+    expected_failed_checks=lambda model: _expected_failures(model) | _TWO_STAGES,
+)
+@pytest.mark.filterwarnings("default")
+def test_sklearn_checks_refcal(estimator, check):
     check(estimator)
 
 

@@ -19,3 +19,20 @@ def test_mlp_has_the_layers_asked_for(hidden_sizes):
 def test_convnet_takes_images_of_any_size(size):
     net = ConvNet(n_channels=2, n_classes=5, n_filters=4).eval()
     assert net(torch.zeros(3, 2, *size)).shape == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("module", "X"),
+    [
+        (MLP(5, None, hidden_sizes=(4, 3)), torch.ones(2, 5)),
+        (ConvNet(1, None, n_filters=3, n_stages=1), torch.ones(2, 1, 8, 8)),
+    ],
+)
+def test_no_classes_make_an_encoder(module, X):
+    """The last layer is left out, and the rest is the same."""
+    assert module(X).shape == (2, 3)
+    torch.manual_seed(0)
+    whole = MLP(5, 7, hidden_sizes=(4, 3))
+    torch.manual_seed(0)
+    part = MLP(5, None, hidden_sizes=(4, 3))
+    assert torch.equal(whole[-1](part(torch.ones(2, 5))), whole(torch.ones(2, 5)))

@@ -23,6 +23,8 @@ from sklearn_calib.metrics import (
     ks_calibration_error,
     maximum_calibration_error,
     post_processing_gap,
+    proper_calibration_error,
+    refinement_error,
     risk_at_coverage,
     root_brier_score_loss,
     smooth_calibration_error,
@@ -67,6 +69,9 @@ ERRORS = {
     "aurc-entropy": partial(aurc_loss, confidence="negative_entropy"),
     "augrc": augrc_loss,
     "excess-aurc": excess_aurc_loss,
+    "proper-isotonic": partial(
+        proper_calibration_error, loss="brier", recalibration="isotonic"
+    ),
     "risk-at-coverage": partial(risk_at_coverage, coverage=0.8),
     "gap-squared": partial(post_processing_gap, loss="squared"),
     "gap-log": post_processing_gap,
@@ -86,6 +91,9 @@ OTHERS = {
     "aurc-log": partial(aurc_loss, loss="log"),
     "coverage-at-risk": partial(coverage_at_risk, max_risk=0.3),
     "failure-auroc": failure_auroc_or_chance,
+    "refinement": refinement_error,
+    "refinement-bins": partial(refinement_error, loss="brier", recalibration="bins"),
+    "refinement-brier": partial(refinement_error, loss="brier"),
 }
 METRICS = ERRORS | OTHERS
 all_errors = pytest.mark.parametrize("metric", ERRORS.values(), ids=ERRORS)
@@ -125,6 +133,10 @@ def test_is_in_range(metric, problem):
         "gap-log": 4,
         "kde-canonical": 2,
         "kde-classwise": n_classes,
+        "proper-isotonic": 2,
+        "refinement": 37,
+        "refinement-bins": 2,
+        "refinement-brier": 2,
         "root-brier": 2**0.5,
     }
     bound = {METRICS[name]: bound for name, bound in bounds.items()}.get(metric, 1)

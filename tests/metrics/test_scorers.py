@@ -27,6 +27,8 @@ from sklearn_calib.metrics import (
     kde_calibration_error,
     ks_calibration_error,
     maximum_calibration_error,
+    proper_calibration_error,
+    refinement_error,
     risk_at_coverage,
     root_brier_score_loss,
     smooth_calibration_error,
@@ -47,10 +49,15 @@ METRICS = {
     "neg_kde_ece": kde_calibration_error,
     "neg_ks_error": ks_calibration_error,
     "neg_mce": maximum_calibration_error,
+    "neg_proper_calibration": partial(
+        proper_calibration_error, loss="brier", recalibration="isotonic"
+    ),
+    "neg_refinement": refinement_error,
     "neg_risk_at_80_percent_coverage": partial(risk_at_coverage, coverage=0.8),
     "neg_root_brier": root_brier_score_loss,
     "neg_smooth_calibration_error": smooth_calibration_error,
     "neg_smooth_ece": smooth_expected_calibration_error,
+    "refinement_auc": failure_auroc_score,
 }
 all_scorers = pytest.mark.parametrize("name", get_scorer_names())
 

@@ -1,0 +1,127 @@
+"""Stage 1 of `RefCalClassifier`: an encoder that learns by supervised contrast."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from skorch.dataset import unpack_data
+from skorch.utils import to_numpy, to_tensor
+from torch import Tensor, nn
+
+from sklearn_calib.estimators._batches import Batch
+from sklearn_calib.estimators._neural import NeuralClassifier
+from sklearn_calib.losses import SupConLoss
+
+
+class Projected(nn.Module):
+    """An encoder and, on top of it, a projection onto the unit sphere.
+
+    The loss sees the projections; what is kept afterwards are the embeddings beneath,
+    which have not yet lost what tells the samples of a class apart.
+    """
+
+    def __init__(self, encoder, width, n_projection):
+        super().__init__()
+        self.encoder = encoder
+        layers = nn.Linear(width, width), nn.ReLU(), nn.Linear(width, n_projection)
+        self.projection = nn.Sequential(*layers)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return projections of length 1."""
+        return F.normalize(self.projection(self.encoder(X)), dim=1)
+
+
+class ContrastiveNet(NeuralClassifier):
+    """A skorch net that trains an encoder, and transforms by it.
+
+    `module` is the encoder and `batch_transform` what makes the views of a batch.
+    """
+
+    def __init__(self, module=None, *, temperature=0.1, n_projection=128, **kwargs):
+        super().__init__(module, **kwargs)
+        self.temperature = temperature
+        self.n_projection = n_projection
+
+    def initialize_criterion(self):
+        """Build the loss of the projections."""
+        self.criterion_ = SupConLoss(temperature=self.temperature)
+        return self
+
+    def initialize_module(self):
+        """Build the encoder, and a projection for what it returns."""
+        super().initialize_module()
+        width = self._embedding_width(self.module_)
+        self.module_ = Projected(self.module_, width, self.n_projection)
+        self.module_.to(getattr(torch, self.dtype))
+        return self
+
+    def _data_params(self, module):
+        """Ask for a network without its last layer."""
+        sizes = super()._data_params(module)
+        return {**sizes, **({"n_classes": None} if "n_classes" in sizes else {})}
+
+    def _embedding_width(self, encoder):
+        """Return the width of the embeddings, by those of two samples of zeros."""
+        dtype = getattr(torch, self.dtype)
+        was_training = encoder.training
+        with torch.no_grad():
+            shape = encoder.eval()(
+                torch.zeros(2, *self._input_shape, dtype=dtype)
+            ).shape
+        encoder.train(was_training)
+        if len(shape) != 2:
+            raise ValueError(
+                "encoder must return embeddings of shape (n_samples, width), got shape "
+                f"{tuple(shape)} for two samples. Flatten them, or take their mean."
+            )
+        return shape[1]
+
+    def _transform(self, batch):
+        """Return the views of a batch, one below the other, and the labels."""
+        X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
+        views = self.batch_transform(X)
+        if views.ndim != X.ndim + 1 or views.shape[0] != len(X):
+            raise ValueError(
+                f"augment must return views of shape ({len(X)}, n_views, ...), got "
+                f"{tuple(views.shape)} for a batch of shape {tuple(X.shape)}. Stack "
+                "the views along dimension 1."
+            )
+        return Batch((views.flatten(0, 1), y))
+
+    def get_loss(self, y_pred, y_true, *args, **kwargs):
+        """Return the loss of the projections of all views of a batch."""
+        target = to_tensor(y_true, device=self.device)
+        return self.criterion_(y_pred.unflatten(0, (len(target), -1)), target)
+
+    def embed(self, X):
+        """Return the embeddings of checked data, batch by batch."""
+        encoder = self.module_.encoder.eval()
+        batches = self.get_iterator(self.get_dataset(X), training=False)
+        with torch.no_grad():
+            parts = [
+                encoder(to_tensor(unpack_data(batch)[0], device=self.device))
+                for batch in batches
+            ]
+        return np.concatenate([to_numpy(part) for part in parts])
+
+
+def refine(net, key, X, y):  # noqa: ARG001 - joblib looks a result up by the key
+    """Train the encoder; return it and the embeddings of the data it has seen."""
+    net.fit(X, y)
+    return net, net.embed(X)
+
+
+def fingerprint(net):
+    """Return what the training of a net depends on, in a form that hashes alike.
+
+    A copy of a module is another object to a hash, though it has the same weights.
+    """
+    params = net.get_params(deep=False)
+    del params["verbose"]
+    return {name: _fingerprint(value) for name, value in params.items()}
+
+
+def _fingerprint(value):
+    if not isinstance(value, nn.Module):
+        return value
+    state = {name: to_numpy(tensor) for name, tensor in value.state_dict().items()}
+    return type(value), repr(value), state

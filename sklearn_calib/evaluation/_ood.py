@@ -1,0 +1,102 @@
+"""Out-of-distribution detection by the confidence of a classifier."""
+
+from sklearn_calib._core.confidence import check_confidence, get_confidence
+from sklearn_calib.estimators._responses import predict_scores, uses_logits
+from sklearn_calib.metrics import (
+    fpr_at_tpr,
+    ood_aupr_score,
+    ood_auroc_score,
+    ood_detection_error,
+)
+
+
+def evaluate_ood(
+    estimator, X_in, X_out, *, confidence="msp", tpr=0.95, pos="in", balanced=False
+):
+    """How well the confidence of a classifier tells what it was not trained for.
+
+    Parameters
+    ----------
+    estimator : object
+        Fitted classifier with `predict_proba`.
+
+    X_in : array-like of shape (n_in, ...)
+        Samples of the distribution that it was trained on, none of the training's own.
+
+    X_out : array-like of shape (n_out, ...)
+        Samples of another distribution.
+
+    confidence : str or callable, default="msp"
+        What the samples are ranked by: "msp", the largest probability, "margin",
+        "negative_entropy", "negative_gini", "l2_norm", or a function of the
+        probabilities that returns one number per sample. "max_logit" takes logits, of
+        a classifier whose `decision_function` is known to hold them.
+
+    tpr : float, default=0.95
+        True positive rate of "fpr_at_tpr", in (0, 1].
+
+    pos : {"in", "out"}, default="in"
+        Which samples are positive for "fpr_at_tpr".
+
+    balanced : bool, default=False
+        Whether both kinds weigh the same for "aupr_in" and "aupr_out".
+
+    Returns
+    -------
+    measures : dict of str to float
+        In the order of the tables of papers: "fpr_at_tpr" and "detection_error", of
+        which low is good, "auroc", "aupr_in" and "aupr_out", of which high is good. A
+        row of a table: ``pandas.DataFrame({name: measures}).T``.
+
+    Raises
+    ------
+    ValueError
+        If the confidence is unknown or NaN, or `tpr` or `pos` is out of range, or
+        "max_logit" is asked of a classifier without logits.
+
+    See Also
+    --------
+    sklearn_calib.metrics.fpr_at_tpr : Where papers differ.
+
+    References
+    ----------
+    .. [1] D. Hendrycks and K. Gimpel, "A Baseline for Detecting Misclassified and
+       Out-of-Distribution Examples in Neural Networks", ICLR 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_calib.evaluation import evaluate_ood
+    >>> X, y = load_digits(return_X_y=True)
+    >>> known = y < 8
+    >>> classifier = LogisticRegression(C=0.001, max_iter=1000)
+    >>> _ = classifier.fit(X[known][::2], y[known][::2])
+    >>> measures = evaluate_ood(classifier, X[known][1::2], X[~known])
+    >>> round(measures["auroc"], 2)
+    0.95
+    """
+    scores = [_score(estimator, X, confidence) for X in (X_in, X_out)]
+    return {
+        "fpr_at_tpr": fpr_at_tpr(*scores, tpr=tpr, pos=pos),
+        "detection_error": ood_detection_error(*scores),
+        "auroc": ood_auroc_score(*scores),
+        "aupr_in": ood_aupr_score(*scores, pos="in", balanced=balanced),
+        "aupr_out": ood_aupr_score(*scores, pos="out", balanced=balanced),
+    }
+
+
+def _score(estimator, X, confidence):
+    """Return the confidence of each sample."""
+    function = get_confidence(confidence)
+    wants_logits = confidence == "max_logit"
+    response = "auto" if wants_logits else "predict_proba"
+    from_logits = uses_logits(estimator, response)
+    if wants_logits and not from_logits:
+        raise ValueError(
+            'confidence must be one of probabilities, such as "msp", for a classifier '
+            f'whose logits are not known, got "max_logit" and {estimator!r}. Or '
+            "measure the scores themselves by sklearn_calib.metrics.ood_auroc_score."
+        )
+    responses = predict_scores(estimator, X, from_logits)
+    return check_confidence(function(responses), len(responses))

@@ -1,0 +1,63 @@
+"""What the losses of embeddings share: the checks of a batch and who is like whom."""
+
+import torch
+from torch import Tensor
+
+
+def flatten_views(embeddings: Tensor, target: Tensor):
+    """Return all views as rows, of at least single precision, and their labels."""
+    for name, value in (("embeddings", embeddings), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name} must be a torch.Tensor, got {type(value).__name__}. "
+                "Convert it with torch.as_tensor."
+            )
+    if not embeddings.is_floating_point():
+        raise TypeError(
+            f"embeddings must be floating point, got {embeddings.dtype}. "
+            "Pass what the encoder returned, scaled to length 1."
+        )
+    if embeddings.ndim not in (2, 3) or embeddings.numel() == 0:
+        raise ValueError(
+            "embeddings must have shape (N, d) or (N, views, d) with no side 0, got "
+            f"{tuple(embeddings.shape)}. Stack the views along dimension 1."
+        )
+    _check_labels(target, len(embeddings))
+    n_views = embeddings.shape[1] if embeddings.ndim == 3 else 1
+    if embeddings.dtype.itemsize < 4:
+        embeddings = embeddings.float()
+    rows = embeddings.reshape(-1, embeddings.shape[-1])
+    return rows, target.repeat_interleave(n_views)
+
+
+def _check_labels(target, n_samples):
+    """Raise an error unless there is an integer for each sample."""
+    if target.shape != (n_samples,):
+        raise ValueError(
+            f"target must have shape ({n_samples},), one label for each sample, "
+            f"got {tuple(target.shape)}. The views of a sample share its label."
+        )
+    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+        raise TypeError(
+            f"target must hold integers, got {target.dtype}. Call target.long()."
+        )
+
+
+def same_label(labels: Tensor) -> Tensor:
+    """Tell for each pair of rows whether they share a label, without the diagonal."""
+    return (labels.unsqueeze(1) == labels).fill_diagonal_(False)
+
+
+def similarities(rows: Tensor) -> Tensor:
+    """Return all inner products, never in half precision."""
+    with torch.autocast(rows.device.type, enabled=False):
+        return rows @ rows.T
+
+
+def reduce_anchors(values, anchors, shape, reduction):
+    """Reduce the losses of the anchors; in "none" the rows left out have 0."""
+    if reduction == "none":
+        rows = values.new_zeros(anchors.shape).masked_scatter(anchors, values)
+        return rows.view(shape)
+    # The mean of no anchors at all is the empty sum, with a gradient of 0.
+    return values.sum() / (max(1, len(values)) if reduction == "mean" else 1)

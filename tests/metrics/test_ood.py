@@ -1,0 +1,156 @@
+"""Measures of out-of-distribution detection, against other implementations."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sklearn_calib.metrics import (
+    fpr_at_tpr,
+    ood_aupr_score,
+    ood_auroc_score,
+    ood_detection_error,
+)
+
+MEASURES = [fpr_at_tpr, ood_aupr_score, ood_auroc_score, ood_detection_error]
+# The sources whose FPR has samples in the distribution as positive.
+IN_IS_POSITIVE = {"openood-fpr-id", "fd-shifts"}
+all_measures = pytest.mark.parametrize("measure", MEASURES)
+
+
+def options(name, case):
+    """Return what a number of a case was measured by, in our words; None if by none."""
+    source = case["id"].split("-", 1)[1]
+    if name.startswith(("aupr", "ap")):
+        step = source in ("outlier-exposure", "fd-shifts")
+        how = "step" if step else "linear"
+        return ood_aupr_score, {"pos": name.split("_")[1], "interpolation": how}
+    if name.startswith("fpr"):
+        # The threshold nearest to 0.95 is the first one above, but with few samples.
+        if case["input"] == "tied" and source == "outlier-exposure":
+            return None
+        return fpr_at_tpr, {"pos": "in" if source in IN_IS_POSITIVE else "out"}
+    known = {"auroc": ood_auroc_score, "detection_error": ood_detection_error}
+    return (known[name], {}) if name in known else None
+
+
+def test_recorded_numbers(reference):
+    """All but those of a coarse grid of thresholds, which have a test below."""
+    recorded, n_compared = reference("metric_ood"), 0
+    for case in recorded["expected"]:
+        inputs = recorded["inputs"][case["input"]]
+        for name, expected in case["values"].items():
+            name = name.lower().replace("-", "_")
+            how = None if case["id"] == "scores-odin" else options(name, case)
+            if how:
+                value = how[0](inputs["id"], inputs["ood"], **how[1])
+                tolerance = case.get("tolerance", recorded["tolerance"])["rtol"]
+                assert value == pytest.approx(expected, rel=tolerance), (case, name)
+                n_compared += 1
+    assert n_compared == 53
+
+
+def test_grid_of_thresholds(reference):
+    """A hundred thousand thresholds, with equal priors, come close."""
+    recorded = reference("metric_ood")
+    scores = recorded["inputs"]["scores"]
+    (case,) = [c for c in recorded["expected"] if c["id"] == "scores-odin"]
+    linear = {"interpolation": "linear", "balanced": True}
+    ours = {
+        "fpr95": fpr_at_tpr(scores["id"], scores["ood"]),
+        "detection_error": ood_detection_error(scores["id"], scores["ood"]),
+        "auroc": ood_auroc_score(scores["id"], scores["ood"]),
+        "aupr_in": ood_aupr_score(scores["id"], scores["ood"], **linear),
+        "aupr_out": ood_aupr_score(scores["id"], scores["ood"], pos="out", **linear),
+    }
+    distance = {name: abs(ours[name] - case["values"][name]) for name in ours}
+    assert distance.pop("detection_error") < 1e-12
+    assert distance.pop("fpr95") < 0.01
+    assert max(distance.values()) < 0.002
+
+
+def test_by_hand():
+    """At 0.5 all of three pass and one of two; at 0.8 two of three and none."""
+    scores = [0.9, 0.8, 0.5], [0.7, 0.4]
+    assert fpr_at_tpr(*scores) == 0.5
+    assert fpr_at_tpr(*scores, tpr=2 / 3) == 0
+    assert fpr_at_tpr(*scores, pos="out") == pytest.approx(1 / 3)
+    assert ood_detection_error(*scores) == pytest.approx(1 / 6)
+    assert ood_auroc_score(*scores) == pytest.approx(5 / 6)
+
+
+def test_true_positive_rate_is_reached_at_equality():
+    """19 of 20 are 0.95."""
+    scores_in = np.arange(1.0, 21.0)
+    assert fpr_at_tpr(scores_in, [1.5]) == 0
+    assert fpr_at_tpr(scores_in, [2.0]) == 1
+    assert fpr_at_tpr(scores_in, [1.5], tpr=0.951) == 1
+
+
+def test_balanced_does_not_see_how_many_samples_there_are():
+    rng = np.random.default_rng(0)
+    scores_in, scores_out = rng.normal(1, 1, 50), rng.normal(0, 1, 40)
+    for pos in ("in", "out"):
+        value = ood_aupr_score(scores_in, scores_out, pos=pos, balanced=True)
+        more = ood_aupr_score(scores_in, scores_out.repeat(7), pos=pos, balanced=True)
+        assert more == pytest.approx(value, rel=1e-12)
+    assert ood_aupr_score([1.0] * 9, [1.0], balanced=True) == pytest.approx(0.5)
+    assert ood_aupr_score([1.0] * 9, [1.0]) == pytest.approx(0.9)
+
+
+@all_measures
+@given(
+    st.lists(st.integers(-5, 5), min_size=1, max_size=20),
+    st.lists(st.integers(-5, 5), min_size=1, max_size=20),
+)
+def test_only_the_ranking_counts(measure, scores_in, scores_out):
+    """Order, scale and dtype do not, and infinity is a number."""
+    value = measure(scores_in, scores_out)
+    assert type(value) is float
+    assert 0 <= value <= (0.5 if measure is ood_detection_error else 1) + 1e-12
+
+    def stretch(scores):
+        scores = np.exp(np.array(scores[::-1], dtype=np.float32))
+        return np.where(scores > 100, np.inf, scores)
+
+    assert measure(stretch(scores_in), stretch(scores_out)) == pytest.approx(value)
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=20))
+def test_sides_are_mirrored(scores):
+    """What is out is in for the negated scores."""
+    there = [3, 1, 0]
+    for pos, other in (("in", "out"), ("out", "in")):
+        negated = -np.array(there), -np.array(scores)
+        for measure in (fpr_at_tpr, ood_aupr_score):
+            assert measure(scores, there, pos=pos) == pytest.approx(
+                measure(*negated, pos=other)
+            )
+
+
+@all_measures
+@pytest.mark.parametrize(
+    ("scores_in", "scores_out", "message"),
+    [
+        ([], [1.0], "scores_in must hold one score per sample.*got shape .0,."),
+        ([1.0], [[0.4, 0.6]], "scores_out must hold one score.*got shape .1, 2."),
+        ([1.0, np.nan], [1.0], "scores_in must not be NaN, got 1 of 2"),
+    ],
+)
+def test_bad_scores(measure, scores_in, scores_out, message):
+    with pytest.raises(ValueError, match=message):
+        measure(scores_in, scores_out)
+
+
+@pytest.mark.parametrize(
+    ("measure", "option"),
+    [
+        (fpr_at_tpr, {"tpr": 0}),
+        (fpr_at_tpr, {"tpr": 95}),
+        (fpr_at_tpr, {"pos": "ood"}),
+        (ood_aupr_score, {"interpolation": "trapezoid"}),
+    ],
+)
+def test_bad_options(measure, option):
+    with pytest.raises(ValueError, match=f"'{next(iter(option))}' parameter"):
+        measure([1.0], [0.0], **option)
