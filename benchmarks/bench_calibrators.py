@@ -1,6 +1,7 @@
-"""Time temperature scaling beside scikit-learn's, on the same logits.
+"""Time temperature scaling beside scikit-learn's, or every calibrator beside its peers.
 
     python benchmarks/bench_calibrators.py --repeats 9
+    python benchmarks/bench_calibrators.py --all --repeats 3
 
 Prints for each size and precision the median seconds of a fit, their ratio to the first
 row, and the mean NLL on other logits from the same source. The data are logits of the
@@ -9,13 +10,21 @@ true model times 1.8, so that the best temperature is about 1.8. Rows are:
 compares itself with, `_TemperatureScaling` in it, our `CalibratedClassifier` around the
 same frozen classifier, and our `TemperatureScaling` alone. They take turns, so that a
 busy machine slows them alike; one thread, so that ratios compare across machines.
+
+With `--all`, logits of which each class has its own error: labels are drawn from
+softmax(W z + b), W having a slope of about 1 / 1.8 for each class and small entries
+elsewhere. A row for each registered calibrator, and for each package that has the same
+method and can be imported: the least CPU seconds of fit and prediction together, these
+divided by ours, and the NLL. What takes longer than `--limit` seconds is stopped.
 """
 
 import argparse
 import time
+import warnings
 
 import numpy as np
 import sklearn
+from bench_public_logits import contestants, timed_run
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV, _TemperatureScaling
 from sklearn.frozen import FrozenEstimator
@@ -23,6 +32,7 @@ from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
+from sklearn_calib._core.links import softmax
 
 SIZES = [(5000, 10), (10_000, 100), (25_000, 1000)]
 TEMPERATURE = 1.8
@@ -55,6 +65,16 @@ def make_logits(n_samples, n_classes, dtype, seed):
     y = (logits + noise).argmax(axis=1)
     logits *= dtype(TEMPERATURE)
     return logits, y
+
+
+def make_faulty_logits(n_samples, n_classes, seed=0):
+    """Return logits with errors of each class, and labels."""
+    rng = np.random.default_rng(seed)
+    logits = 2.5 * TEMPERATURE * rng.standard_normal((n_samples, n_classes))
+    slopes = np.exp(0.3 * rng.standard_normal(n_classes)) / TEMPERATURE
+    matrix = 0.15 * rng.standard_normal((n_classes, n_classes)) / np.sqrt(n_classes)
+    true = logits * slopes + logits @ matrix + 0.5 * rng.standard_normal(n_classes)
+    return logits, (true + rng.gumbel(size=true.shape)).argmax(axis=1)
 
 
 def make_contestants(n_classes):
@@ -98,15 +118,46 @@ def compare(n_samples, n_classes, dtype, repeats):
         print(f"{name:38}{median:9.5f} s  x{ratio:5.1f} as fast  NLL {nll:.6f}")
 
 
+def compare_all(n_samples, n_classes, repeats, limit):
+    """Print a row for each calibrator, and beside it those of other packages."""
+    logits, y = make_faulty_logits(2 * n_samples, n_classes)
+    y, y_test = y[:n_samples], y[n_samples:]
+    X, X_test = logits[:n_samples], logits[n_samples:]
+    # A peer cannot take the logarithm of zero.
+    proba = np.maximum(softmax(logits), np.finfo(np.float64).tiny)
+    data = proba[:n_samples], y, proba[n_samples:]
+    rows = list(contestants(X, X_test, from_logits=True, with_peers=True))
+    print(f"\n{n_samples} x {n_classes}, every calibrator")
+    ours = {}
+    for method, package, run in sorted(rows, key=lambda row: row[0]):
+        runs = [timed_run(run, data, y_test, limit)]
+        while len(runs) < repeats and runs[0].get("seconds", limit) < limit / 10:
+            runs.append(timed_run(run, data, y_test, limit))
+        name = f"{method:22}{package:15}"
+        if failure := runs[0].get("failure"):
+            print(f"{name}{failure[:60]}")
+            continue
+        least = min(row["seconds"] for row in runs)
+        ratio = least / ours.setdefault(method, least)
+        print(f"{name}{least:9.4f} s  x{ratio:7.2f}  NLL {runs[0]['nll']:.4f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=9)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--all", action="store_true", help="every calibrator")
+    parser.add_argument("--limit", type=int, default=60, help="seconds for each")
+    args = parser.parse_args()
     print(f"# scikit-learn {sklearn.__version__}, numpy {np.__version__}")
     with threadpool_limits(1):
+        if args.all:
+            warnings.simplefilter("ignore")
+            for size in SIZES[:2]:
+                compare_all(*size, args.repeats, args.limit)
+            return
         for n_samples, n_classes in SIZES:
             for dtype in (np.float64, np.float32):
-                compare(n_samples, n_classes, dtype, repeats)
+                compare(n_samples, n_classes, dtype, args.repeats)
 
 
 if __name__ == "__main__":

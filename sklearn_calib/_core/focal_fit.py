@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -103,6 +104,8 @@ def fit_focal_temperature(logits, codes, sample_weight=None, *, gamma=None):
 
 def _find_gamma(slope):
     """Return the first zero of the slope, or 0 if it rises from there on."""
+    # Asked again it may have another sign at a zero: it starts from the last answer.
+    slope = cache(slope)
     if slope(0.0) >= 0:
         return 0.0
     low = 0.0

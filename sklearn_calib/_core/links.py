@@ -131,3 +131,18 @@ def _normalize(proba):
 def _log(proba):
     """Return the logarithms, of 0 minus infinity."""
     return np.log(proba, where=proba > 0, out=np.full_like(proba, -np.inf))
+
+
+def log_odds(logits):
+    """Return log(p / (1 - p)) of each class, in float64.
+
+    From logits and not from p, which is 1 where 1 - p is below the precision.
+    """
+    log_proba = log_softmax(np.asarray(logits, dtype=np.float64))
+    rows, top = np.arange(len(logits)), log_proba.argmax(axis=1)
+    others = log_proba.copy()
+    others[rows, top] = -np.inf
+    log_rest = np.zeros_like(log_proba)
+    np.log1p(-np.exp(others), out=log_rest)
+    log_rest[rows, top] = logsumexp(others, axis=1)
+    return log_proba - log_rest

@@ -1,16 +1,53 @@
 """The calibrators by name: adding one is a row here."""
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.calibrators._bbq import BBQ
+from sklearn_calib.calibrators._beta import BetaCalibration
+from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
+from sklearn_calib.calibrators._ensemble_temperature import EnsembleTemperatureScaling
 from sklearn_calib.calibrators._focal_temperature import (
     FocalPosterior,
     FocalTemperatureScaling,
 )
+from sklearn_calib.calibrators._histogram import HistogramBinning, ScalingBinning
+from sklearn_calib.calibrators._isotonic import (
+    IsotonicCalibration,
+    JointIsotonicCalibration,
+)
+from sklearn_calib.calibrators._matrix import MatrixScaling
+from sklearn_calib.calibrators._metacal import MetaCal
+from sklearn_calib.calibrators._platt import PlattScaling
+from sklearn_calib.calibrators._quadratic_logistic import QuadraticLogisticCalibration
+from sklearn_calib.calibrators._spline import SplineCalibration
+from sklearn_calib.calibrators._structured import (
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+)
 from sklearn_calib.calibrators._temperature import TemperatureScaling
+from sklearn_calib.calibrators._vector import VectorScaling
+from sklearn_calib.calibrators._venn_abers import VennAbers
 
 _CALIBRATORS = {
+    "bbq": BBQ,
+    "beta": BetaCalibration,
+    "dirichlet": DirichletCalibrator,
+    "ensemble_temperature": EnsembleTemperatureScaling,
     "focal_posterior": FocalPosterior,
     "focal_temperature": FocalTemperatureScaling,
+    "histogram": HistogramBinning,
+    "isotonic": IsotonicCalibration,
+    "joint_isotonic": JointIsotonicCalibration,
+    "matrix": MatrixScaling,
+    "meta_cal": MetaCal,
+    "platt": PlattScaling,
+    "quadratic_logistic": QuadraticLogisticCalibration,
+    "scaling_binning": ScalingBinning,
+    "spline": SplineCalibration,
+    "structured_matrix": StructuredMatrixScaling,
+    "structured_vector": StructuredVectorScaling,
     "temperature": TemperatureScaling,
+    "vector": VectorScaling,
+    "venn_abers": VennAbers,
 }
 
 

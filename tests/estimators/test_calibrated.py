@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,9 +26,32 @@ from sklearn.model_selection import (
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
+from sklearn_calib.calibrators import MetaCal, get_calibrator, get_calibrator_names
+
+# The checks whose outcome hangs on the calibrator; the others ask about parameters and
+# about what the classifier inside takes. All of them would take 3 s a calibrator.
+CALIBRATOR_CHECKS = [
+    estimator_checks.check_classifiers_classes,
+    estimator_checks.check_classifiers_one_label_sample_weights,
+    estimator_checks.check_classifiers_train,
+    estimator_checks.check_dict_unchanged,
+    estimator_checks.check_estimators_dtypes,
+    estimator_checks.check_estimators_overwrite_params,
+    estimator_checks.check_estimators_pickle,
+    estimator_checks.check_f_contiguous_array_estimator,
+    estimator_checks.check_fit2d_1feature,
+    estimator_checks.check_fit2d_1sample,
+    estimator_checks.check_fit_idempotent,
+    estimator_checks.check_methods_sample_order_invariance,
+    estimator_checks.check_methods_subset_invariance,
+    estimator_checks.check_readonly_memmap_input,
+    estimator_checks.check_sample_weight_equivalence_on_dense_data,
+    estimator_checks.check_sample_weights_not_overwritten,
+]
 
 
 def make_data(n_samples=600, n_classes=3, **params):
@@ -53,6 +77,25 @@ def make_data(n_samples=600, n_classes=3, **params):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+# Classifiers fitted to weights and to repetitions differ by what the solver leaves: it
+# takes samples to the other side of a step.
+STEPS = {"scaling_binning", "venn_abers"}
+OF_EACH = [
+    pytest.param(name, check, id=f"{name}-{check.__name__}")
+    for name in get_calibrator_names()
+    for check in CALIBRATOR_CHECKS
+    if name not in STEPS or "weight_equivalence" not in check.__name__
+]
+
+
+@pytest.mark.parametrize(("name", "check"), OF_EACH)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+def test_scikit_learn_checks_of_a_calibrator(name, check):
+    estimator = CalibratedClassifier(LogisticRegression(), get_calibrator(name)())
+    check("CalibratedClassifier", estimator)
 
 
 @pytest.mark.skipif(
@@ -209,6 +252,83 @@ def test_search_for_a_calibrator(n_jobs):
     assert scores[0] < scores[1] == scores[2]
     again = pickle.loads(pickle.dumps(search))
     np.testing.assert_array_equal(again.predict_proba(X), search.predict_proba(X))
+
+
+class CountsFits(GaussianNB):
+    """Remembers the sizes of what its clones were fitted to."""
+
+    sizes = []
+
+    def fit(self, X, y, sample_weight=None):
+        self.sizes.append(len(y))
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(
+    ("ensemble", "n_fits", "n_fits_of_none"),
+    [("auto", 5, 1), (True, 5, 0), (False, 6, 1)],
+)
+def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none):
+    """The folds of a search are fitted once, whatever number of calibrators."""
+    X, y = make_data()
+    classifier = CalibratedClassifier(
+        CountsFits(), TemperatureScaling(), ensemble=ensemble, memory=tmp_path
+    )
+    calibrators = [TemperatureScaling(), MetaCal(), LogisticRegression(C=0.1)]
+    grid = [
+        {"calibrator": [None, *calibrators]},
+        {"calibrator": [TemperatureScaling()], "calibrator__objective": ["nll", "ece"]},
+        {"calibrator": [MetaCal()], "calibrator__miscoverage": [0.1, 0.2, 0.3]},
+    ]
+    CountsFits.sizes.clear()
+    search = GridSearchCV(classifier, grid, cv=3, scoring="neg_log_loss", refit=False)
+    search.fit(X, y)
+    assert len(search.cv_results_["params"]) == 9
+    assert len(CountsFits.sizes) == 3 * (n_fits + n_fits_of_none)
+    forgetful = clone(search).set_params(estimator__memory=None).fit(X, y)
+    assert len(CountsFits.sizes) > 3 * (n_fits + n_fits_of_none) + 3 * 5 * n_fits
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_array_equal(
+            search.cv_results_[name], forgetful.cv_results_[name]
+        )
+
+
+def test_memory_serves_parallel_candidates(tmp_path):
+    X, y = make_data()
+    classifier = CalibratedClassifier(GaussianNB(), memory=tmp_path)
+    grid = {"calibrator": [None, TemperatureScaling(), MetaCal(miscoverage=0.2)]}
+    search = GridSearchCV(classifier, grid, cv=3, scoring="neg_log_loss", n_jobs=2)
+    search.fit(X, y)
+    # None and the others of each fold, and the best of them on all data.
+    assert len(list(tmp_path.rglob("output.pkl"))) == 3 * 2 + 1
+    alone = clone(search).set_params(n_jobs=None, estimator__memory=None).fit(X, y)
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_array_equal(search.cv_results_[name], alone.cv_results_[name])
+
+
+@pytest.mark.parametrize("labels", ["int", "str"])
+def test_memory_tells_data_and_classifiers_apart(tmp_path, labels):
+    X, y = make_data()
+    y = y.astype(labels)
+    CountsFits.sizes.clear()
+    remembers = CalibratedClassifier(
+        CountsFits(), TemperatureScaling(), cv=3, memory=joblib.Memory(tmp_path)
+    )
+    first = remembers.fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(clone(remembers).fit(X, y).predict_proba(X), first)
+    assert len(CountsFits.sizes) == 3
+    weight = np.arange(len(y)) % 2
+    other = clone(remembers).set_params(estimator__var_smoothing=0.1)
+    for model, arguments in [
+        (clone(remembers), (X[::2], y[::2])),
+        (clone(remembers), (X, y, weight)),
+        (other, (X, y)),
+        (clone(remembers).set_params(cv=4), (X, y)),
+    ]:
+        expected = clone(model).set_params(memory=None).fit(*arguments)
+        np.testing.assert_array_equal(
+            model.fit(*arguments).predict_proba(X), expected.predict_proba(X)
+        )
 
 
 @pytest.mark.parametrize(

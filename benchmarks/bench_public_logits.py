@@ -1,0 +1,336 @@
+"""Every calibrator on every public logits file, beside the same methods elsewhere.
+
+    python benchmarks/bench_public_logits.py results --peers
+
+Reads the folder `logits` of the shared data (`SKLEARN_CALIB_DATA`). A file with a
+validation and a test part is used so; others are cut in two random halves, the first to
+fit to (COCO by images, MNIST in its test part, as the net has seen the other). Left out
+are files that hold the top label alone, as a calibrator needs all classes; the chest
+X-rays, as several findings may be true at once; and the votes of people, who are no
+classifier.
+
+Writes a row for each calibrator and data set to `results/public_logits.csv`: log loss,
+Brier score, ECE of the top label and by classes, and smooth ECE if there is one, on the
+test part; and the CPU seconds of fit and prediction together. What is there already is
+not run again. Then prints the mean ranks over the data sets, of all of ours that
+finished everywhere and of the input as it is, "none"; and for each package how far our
+log loss is from that of its same method, at the worst and in the mean. One thread.
+"""
+
+import argparse
+import csv
+import os
+import signal
+import time
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from threadpoolctl import threadpool_limits
+
+from sklearn_calib import metrics
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DATA))
+MEASURES = ["nll", "brier", "ece", "classwise_ece", "smooth_ece", "seconds"]
+FIELDS = ["data", "method", "package", *MEASURES, "failure"]
+OURS = "sklearn_calib"
+
+
+def halves(X, y, groups=None):
+    """Return two parts of the rows, or of groups of rows, drawn at random."""
+    groups = np.arange(len(y)) if groups is None else groups
+    first = (np.random.default_rng(0).random(groups.max() + 1) < 0.5)[groups]
+    return X[first], y[first], X[~first], y[~first]
+
+
+def read_data():
+    """Yield name, whether it holds logits, data and labels to fit to, and to test."""
+
+    def load(name):
+        return np.load(DATA / "logits" / f"{name}.npz", allow_pickle=False)
+
+    for part, name in [
+        ("val", "cifar10_resnet110_kull"),
+        ("val", "cifar10_resnet50_mukhoti_ce"),
+        ("valid", "cifar10_noisylabels_nlcc"),
+    ]:
+        keys = [f"{p}_{what}" for p in (part, "test") for what in ("logits", "labels")]
+        yield name, True, *(load(name)[key] for key in keys)
+    for name in ("cifar10_playground_convnet", "cifar10_resnet18_weak"):
+        yield name, True, *halves(load(name)["logits"], load(name)["labels"])
+    file = load("mnist_cnn_metacal")
+    yield "mnist_cnn", True, *halves(file["test_logits"], file["test_labels"])
+    for name in ("cifar10_chenyaofo", "cifar100_chenyaofo"):
+        file = load(name)
+        for net in file.files[1:]:
+            yield f"{name}_{net}", True, *halves(file[net], file["labels"])
+    for name in ("20news_cleanlab", "cifar10_netcal_wideresnet-16-4"):
+        file = load(f"{name}_probs")
+        yield name, False, *halves(file["probs"], file["labels"])
+    file = load("cifar100_netcal_wideresnet-16-4_probs")
+    yield "cifar100_netcal", False, *halves(file["probs"], file["labels"])
+    file = load("coco_faster-rcnn-resnet50_iou60_netcal")
+    scores = np.column_stack([1 - file["scores"], file["scores"]]).astype(np.float64)
+    yield (
+        "coco_faster-rcnn",
+        False,
+        *halves(scores, file["matched"], file["image_index"]),
+    )
+
+
+def run_ours(name, X, y, X_test, from_logits):
+    if name == "none":
+        return softmax(X_test) if from_logits else X_test
+    calibrator = get_calibrator(name)(from_logits=from_logits)
+    return calibrator.fit(X, y, labels=np.arange(X.shape[1])).predict_proba(X_test)
+
+
+class Says(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose features are its logits."""
+
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+        self.classes_ = np.arange(n_classes)
+
+    def fit(self, X, y):  # noqa: ARG002 - scikit-learn asks for the method
+        return self
+
+    def decision_function(self, X):
+        return X[:, 1] - X[:, 0] if self.n_classes == 2 else X
+
+    def predict(self, X):
+        return X.argmax(axis=1)
+
+
+def run_sklearn(method):
+    def run(X, y, X_test):
+        frozen = FrozenEstimator(Says(X.shape[1]))
+        model = CalibratedClassifierCV(frozen, method=method).fit(np.log(X), y)
+        return model.predict_proba(np.log(X_test))
+
+    return run
+
+
+def run_netcal(module, name, **params):
+    model = getattr(import_module(f"netcal.{module}"), name)(**params)
+
+    def run(X, y, X_test):
+        if X.shape[1] > 2:
+            return model.fit(X, y).transform(X_test)
+        positive = model.fit(X[:, 1], y).transform(X_test[:, 1]).ravel()
+        return np.column_stack([1 - positive, positive])
+
+    return run
+
+
+def run_probmetrics(name, **params):
+    module = import_module("probmetrics.calibrators")
+    if name in ("svs", "sms"):
+        params[f"{name}_print_init_info"] = False
+    model = (
+        getattr(module, name)(**params)
+        if hasattr(module, name)
+        else module.get_calibrator(name, **params)
+    )
+
+    def run(X, y, X_test):
+        wrapped = model
+        if name in ("beta", "quadratic-scaling", "CDFSplineCalibrator"):
+            wrapped = module.MulticlassOneVsRestCalibrator(model)
+        return wrapped.fit(X, y.astype(np.int64)).predict_proba(X_test)
+
+    return run
+
+
+def run_betacal(X, y, X_test):
+    """Two classes only."""
+    model = import_module("betacal").BetaCalibration("abm")
+    positive = model.fit(X[:, 1:2], y).predict(X_test[:, 1:2])
+    return np.column_stack([1 - positive, positive])
+
+
+# By our name of the method, the package, and how to make a run.
+PEERS = [
+    ("temperature", "scikit-learn", lambda: run_sklearn("temperature")),
+    # Of the logits, where ours is of the log-odds: another map above two classes.
+    ("platt", "scikit-learn", lambda: run_sklearn("sigmoid")),
+    ("isotonic", "scikit-learn", lambda: run_sklearn("isotonic")),
+    ("temperature", "netcal", lambda: run_netcal("scaling", "TemperatureScaling")),
+    ("vector", "netcal", lambda: run_netcal("scaling", "LogisticCalibration")),
+    ("beta", "netcal", lambda: run_netcal("scaling", "BetaCalibration")),
+    ("histogram", "netcal", lambda: run_netcal("binning", "HistogramBinning", bins=15)),
+    ("isotonic", "netcal", lambda: run_netcal("binning", "IsotonicRegression")),
+    ("bbq", "netcal", lambda: run_netcal("binning", "BBQ")),
+    ("enir", "netcal", lambda: run_netcal("binning", "ENIR")),
+    ("temperature", "probmetrics", lambda: run_probmetrics("temp-scaling")),
+    ("isotonic", "probmetrics", lambda: run_probmetrics("isotonic")),
+    ("beta", "probmetrics", lambda: run_probmetrics("beta")),
+    ("venn_abers", "probmetrics", lambda: run_probmetrics("ivap-ovr")),
+    ("structured_vector", "probmetrics", lambda: run_probmetrics("svs")),
+    ("structured_matrix", "probmetrics", lambda: run_probmetrics("sms")),
+    (
+        "quadratic_logistic",
+        "probmetrics",
+        lambda: run_probmetrics("quadratic-scaling"),
+    ),
+    ("vector", "probmetrics", lambda: run_probmetrics("VectorScalingCalibrator")),
+    ("matrix", "probmetrics", lambda: run_probmetrics("MatrixScalingCalibrator")),
+    ("ensemble_temperature", "probmetrics", lambda: run_probmetrics("ETSCalibrator")),
+    ("spline", "probmetrics", lambda: run_probmetrics("CDFSplineCalibrator")),
+    ("beta", "betacal", lambda: run_betacal),
+]
+
+
+def contestants(X, X_test, *, from_logits, with_peers):
+    """Yield the name of the method, that of the package, and a function to run."""
+    for name in ["none", *get_calibrator_names()]:
+        yield (
+            name,
+            OURS,
+            lambda _, y, __, name=name: run_ours(name, X, y, X_test, from_logits),
+        )
+    for name, package, make in PEERS if with_peers else []:
+        is_too_much = package == "betacal" and X.shape[1] > 2
+        if name in get_calibrator_names() and not is_too_much:
+            yield name, package, lambda *data, make=make: make()(*data)
+
+
+def measure(proba, y):
+    """Return the measures of probabilities."""
+    proba = np.asarray(proba, dtype=np.float64)
+    proba = proba / proba.sum(axis=1, keepdims=True)
+    labels = np.arange(proba.shape[1])
+    true = proba[np.arange(len(y)), y]
+    smooth = getattr(metrics, "smooth_calibration_error", None)
+    with np.errstate(divide="ignore"):
+        nll = -np.log(true).mean()
+    return {
+        "nll": nll,
+        "brier": np.mean((proba**2).sum(axis=1) - 2 * true + 1),
+        "ece": metrics.expected_calibration_error(y, proba, labels=labels),
+        "classwise_ece": metrics.classwise_calibration_error(y, proba, labels=labels),
+        "smooth_ece": smooth(y, proba, labels=labels) if smooth else np.nan,
+    }
+
+
+def timed_run(run, arguments, y_test, limit):
+    """Return measures and CPU seconds, or why there are none."""
+    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError))
+    signal.alarm(limit)
+    start = time.process_time()
+    try:
+        proba = run(*arguments)
+        return {"seconds": time.process_time() - start} | measure(proba, y_test)
+    except TimeoutError:
+        return {"failure": f"more than {limit} s"}
+    except Exception as error:  # others fail in all kinds of ways
+        return {"failure": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+    finally:
+        signal.alarm(0)
+
+
+def read_rows(path):
+    """Return the rows that are there already."""
+    return list(csv.DictReader(path.open())) if path.exists() else []
+
+
+def run_all(path, *, with_peers, limit):
+    """Add the rows that are missing."""
+    done = {(row["data"], row["method"], row["package"]) for row in read_rows(path)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if not done:
+            writer.writeheader()
+        for data, from_logits, X, y, X_test, y_test in read_data():
+            tiny = np.finfo(np.float64).tiny
+            seen = [
+                softmax(part.astype(np.float64)) if from_logits else part
+                for part in (X, X_test)
+            ]
+            # A peer cannot take the logarithm of zero.
+            seen = [np.maximum(part, tiny) for part in seen]
+            for method, package, run in contestants(
+                X, X_test, from_logits=from_logits, with_peers=with_peers
+            ):
+                if (data, method, package) not in done:
+                    row = timed_run(run, (seen[0], y, seen[1]), y_test, limit)
+                    key = {"data": data, "method": method, "package": package}
+                    writer.writerow(key | row)
+                    file.flush()
+
+
+def print_ranks(rows):
+    """Print the mean ranks of our calibrators; those of all data sets are compared."""
+    rows = [row for row in rows if row["package"] == OURS and not row["failure"]]
+    data = sorted({row["data"] for row in rows})
+    by_key = {(row["data"], row["method"]): row for row in rows}
+    methods = sorted({row["method"] for row in rows})
+    whole = [m for m in methods if all((d, m) in by_key for d in data)]
+    print(f"\nMean ranks of {len(whole)} over {len(data)} data sets, and mean log loss")
+    values = np.array(
+        [[[float(by_key[d, m][k]) for k in MEASURES] for m in whole] for d in data]
+    )
+    ranks = rankdata(values, axis=1).mean(axis=0)
+    print(
+        f"{'':24}" + "".join(f"{name:>15}" for name in MEASURES) + f"{'log loss':>15}"
+    )
+    for i in ranks[:, 0].argsort():
+        cells = [*ranks[i], values[:, i, 0].mean()]
+        print(f"{whole[i]:24}" + "".join(f"{cell:15.3f}" for cell in cells))
+    print("not everywhere:", sorted(set(methods) - set(whole)))
+
+
+def print_peers(rows):
+    """Print how far the log loss of ours is from that of the same method elsewhere."""
+    finished = {
+        (row["method"], row["package"], row["data"]): row
+        for row in rows
+        if not row["failure"]
+    }
+    pairs = sorted({(m, p) for m, p, _ in finished if p != OURS})
+    print("\nOur log loss and CPU seconds over those of the same method elsewhere")
+    print(f"{'':38}{'data sets':>10}{'worst':>10}{'mean':>10}{'seconds':>10}")
+    for method, package in pairs:
+        common = [
+            (finished[method, OURS, d], row)
+            for (m, p, d), row in finished.items()
+            if (m, p) == (method, package) and (method, OURS, d) in finished
+        ]
+        nll, seconds = (
+            np.array([float(a[k]) / max(float(b[k]), 1e-9) for a, b in common])
+            for k in ("nll", "seconds")
+        )
+        cells = f"{nll.max():10.4f}{nll.mean():10.4f}{np.median(seconds):10.3f}"
+        print(f"{method:24}{package:14}{len(common):10}{cells}")
+    failed = [(r["method"], r["package"], r["failure"]) for r in rows if r["failure"]]
+    for failure in sorted(set(failed)):
+        print(*failure, f"({failed.count(failure)} times)", sep="  ")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--peers", action="store_true", help="also other packages")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for each")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    path = args.folder / "public_logits.csv"
+    with threadpool_limits(1):
+        run_all(path, with_peers=args.peers, limit=args.limit)
+    rows = read_rows(path)
+    print_ranks(rows)
+    if args.peers:
+        print_peers(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Logistic regression on a few features, to full precision."""
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+MAX_STEPS = 50
+
+
+def fit_logistic(features, hit, weight):
+    """Return the coefficients with the smallest log loss.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_samples, n_features)
+        A column of ones gives an intercept.
+
+    hit : ndarray of shape (n_samples,)
+        0 or 1.
+
+    weight : ndarray of shape (n_samples,)
+        Non-negative.
+
+    Returns
+    -------
+    coef : ndarray of shape (n_features,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        If there are none, as hits and misses can be separated. Platt's targets then
+        stand in for 0 and 1.
+    """
+    coef, has_converged = newton_logistic(features, hit, weight)
+    if has_converged:
+        return coef
+    warnings.warn(
+        "The log loss has no minimum, as the calibration data can be separated. The "
+        "targets 0 and 1 were replaced by those of one more sample of either kind. "
+        "Calibrate on more samples, on others than the training's.",
+        ConvergenceWarning,
+    )
+    return newton_logistic(features, smoothed_targets(hit, weight), weight)[0]
+
+
+def fit_nonnegative(features, n_nonnegative, hit, weight):
+    """Return the coefficients with the smallest log loss, the first ones not negative.
+
+    If some come out so, one of those is 0 at the constrained minimum.
+    """
+    if features.shape[1] == 0:
+        return np.zeros(0)
+    coef = fit_logistic(features, hit, weight)
+    fits = []
+    for k in np.flatnonzero(coef[:n_nonnegative] < 0):
+        others = np.delete(features, k, axis=1)
+        fit = fit_nonnegative(others, n_nonnegative - 1, hit, weight)
+        fits.append(np.insert(fit, k, 0.0))
+
+    def value(coef):
+        return _log_loss(features @ coef, hit, weight)[0]
+
+    return min(fits, key=value, default=coef)
+
+
+def smoothed_targets(hit, weight):
+    """Return Platt's targets: those of one more sample of either kind among each."""
+    n_hits, n_misses = weight @ hit, weight @ (1 - hit)
+    return np.where(hit > 0, (n_hits + 1) / (n_hits + 2), 1 / (n_misses + 2))
+
+
+def newton_logistic(features, target, weight):
+    """Return the coefficients with the smallest log loss, and whether it has a minimum.
+
+    By Newton's method, with steps halved until the loss falls. Towards a minimum at
+    infinity every step wins the same share of what is left; towards any other the last
+    one wins nearly all of it, and leaves about the square of what it wins.
+    """
+    rows = np.ascontiguousarray(features.T)
+    moments = rows * weight
+    coef = _start(rows, target, weight)
+    margin = coef @ rows
+    value, proba = _log_loss(margin, target, weight)
+    previous = np.inf
+    for _ in range(MAX_STEPS):
+        slope = moments @ (proba - target)
+        curvature = (moments * (proba * (1 - proba))) @ rows.T
+        step = -_solve(curvature, slope)
+        gain = -slope @ step
+        if gain <= 1e-10 * value:
+            return coef + step, gain <= 0.05 * previous
+        length, moved = 1.0, step @ rows
+        while (trial := _log_loss(margin + length * moved, target, weight))[0] > value:
+            length /= 2
+            if length < 1e-6:
+                return coef, True  # rounding is all that is left
+        coef, margin = coef + length * step, margin + length * moved
+        value, proba = trial
+        previous = gain
+    return coef, False
+
+
+def _start(rows, target, weight):
+    """Return zeros, but the log-odds of a hit for an intercept in the last place."""
+    coef = np.zeros(len(rows))
+    if (rows[-1] == 1).all():
+        n_hits = weight @ target
+        coef[-1] = np.log((n_hits + 1) / (weight.sum() - n_hits + 1))
+    return coef
+
+
+def _log_loss(margin, target, weight):
+    """Return the sum of the losses, and the probabilities."""
+    small = np.exp(-np.abs(margin))
+    total = 1 + small
+    losses = np.log(total)
+    losses += np.maximum(margin, 0)
+    losses -= target * margin
+    return weight @ losses, np.where(margin < 0, small, 1) / total
+
+
+def _solve(curvature, slope):
+    """Return the Newton step, the shortest if features depend on each other."""
+    scale = np.sqrt(np.diag(curvature))
+    scale[scale == 0] = 1
+    scaled = curvature / np.outer(scale, scale)
+    return np.linalg.lstsq(scaled, slope / scale, rcond=1e-13)[0] / scale

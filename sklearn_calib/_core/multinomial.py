@@ -1,0 +1,288 @@
+"""Softmax of an affine map of features, one for each class: Newton's method.
+
+The scores of the classes are ``features * slope + intercept`` (a diagonal map, with
+parameters of shape (n_classes, 2)) or ``features @ weight.T + intercept`` (a full one,
+(n_classes, n_classes + 1)); the intercept is the last column. What is minimised is the
+mean negative log-likelihood plus ``(ridge * (parameters - center) ** 2).sum()``, which
+is convex.
+"""
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh
+
+from sklearn_calib._core.validation import row_blocks
+
+# Newton's decrement squared, about twice what the objective is above its minimum, at
+# which the last step is taken, and where convergence should have become quadratic.
+TOLERANCE = 1e-12
+LOOSE_TOLERANCE = 3e-5
+NEAR = 1e-4
+MAX_NEAR = 8
+
+# The last step of a fit that has converged moves no score by more than this.
+MAX_MOVE = 0.5
+
+# Keeps curvatures of zero, where all probabilities are 0 or 1, apart from it.
+TINY = 1e-12
+
+
+class DiagonalMap:
+    """Scores from the feature of the same class."""
+
+    # So many parameters for which forming the Hessian is faster than products with it.
+    max_dense = 100
+
+    @staticmethod
+    def identity(n_classes):
+        return np.repeat([[1.0, 0.0]], n_classes, axis=0)
+
+    @staticmethod
+    def scores(features, parameters):
+        return features * parameters[:, 0] + parameters[:, 1]
+
+    @staticmethod
+    def gradient(features, residual):
+        slope = np.einsum("ij,ij->j", residual, features)
+        return np.stack([slope, residual.sum(axis=0)], axis=1)
+
+    @staticmethod
+    def outer(features, share):
+        """Return a row for each sample: the share of each class times its inputs."""
+        both = np.stack([share * features, share], axis=2)
+        return both.reshape(len(features), -1)
+
+    @staticmethod
+    def curvature(features, share):
+        """Return for each class the mean square of what its parameters multiply."""
+        square = np.empty((features.shape[1], 2, 2))
+        square[:, 0, 0] = np.einsum("ij,ij,ij->j", share, features, features)
+        square[:, 0, 1] = np.einsum("ij,ij->j", share, features)
+        square[:, 1, 0], square[:, 1, 1] = square[:, 0, 1], share.sum(axis=0)
+        return square
+
+    @staticmethod
+    def preconditioner(features, proba, weight, ridge):
+        """Return a function that solves with the block of each class."""
+        share = proba * (1 - proba) * weight[:, None]
+        blocks = DiagonalMap.curvature(features, share)
+        blocks += np.eye(2) * (2 * ridge + TINY)[:, None]
+        inverse = np.linalg.inv(blocks)
+        return lambda gradient: np.einsum("kij,kj->ki", inverse, gradient)
+
+
+class FullMap:
+    """Scores from the features of all classes."""
+
+    max_dense = 600
+
+    @staticmethod
+    def identity(n_classes):
+        return np.eye(n_classes, n_classes + 1)
+
+    @staticmethod
+    def scores(features, parameters):
+        return features @ parameters[:, :-1].T + parameters[:, -1]
+
+    @staticmethod
+    def gradient(features, residual):
+        return np.column_stack([residual.T @ features, residual.sum(axis=0)])
+
+    @staticmethod
+    def outer(features, share):
+        """Return a row for each sample: the share of each class times its inputs."""
+        product = share[:, :, None] * _with_one(features)[:, None]
+        return product.reshape(len(features), -1)
+
+    @staticmethod
+    def curvature(features, share):
+        """Return for each class the mean square of what its parameters multiply."""
+        extended = _with_one(features)
+        square = FullMap.outer(features, share).T @ extended
+        return square.reshape(share.shape[1], *[extended.shape[1]] * 2)
+
+    @staticmethod
+    def preconditioner(features, proba, weight, ridge):
+        """Return a function that solves with a Kronecker product of two curvatures.
+
+        They are the mean over the samples of diag(p) - p p', and of the products of the
+        features, weighted by how uncertain the sample is.
+        """
+        classes = np.diag(weight @ proba) - proba.T @ (proba * weight[:, None])
+        share = weight * (1 - np.einsum("ij,ij->i", proba, proba)) + TINY * weight
+        extended = _with_one(features)
+        moments = (extended * (share / share.sum())[:, None]).T @ extended
+        scale, left = eigh(classes, driver="evd")
+        size, right = eigh(moments, driver="evd")
+        scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
+        divisor = scale[:, None] * size + 2 * np.median(ridge)
+        return lambda gradient: left @ ((left.T @ gradient @ right) / divisor) @ right.T
+
+
+def _with_one(features):
+    return np.column_stack([features, np.ones(len(features), features.dtype)])
+
+
+def fit_multinomial(kind, features, codes, weight, *, ridge, center, start):
+    """Return the parameters of a map with the smallest penalised mean NLL.
+
+    Parameters
+    ----------
+    kind : {DiagonalMap, FullMap}
+        What the parameters are.
+
+    features : ndarray of shape (n_samples, n_classes)
+        float64.
+
+    codes : ndarray of shape (n_samples,)
+        The column of the true class.
+
+    weight : ndarray of shape (n_samples,)
+        Non-negative weights that sum to one.
+
+    ridge, center, start : ndarray, shape of the parameters
+        How strongly each parameter is pulled, to where, and where to begin.
+
+    Returns
+    -------
+    parameters : ndarray
+        No worse than `start`.
+
+    has_converged : bool
+        False if Newton's steps do not get shorter, as where classes can be separated:
+        then the likelihood has no largest value.
+    """
+    problem = _Problem(kind, features, codes, weight, ridge, center)
+    is_dense = start.size <= kind.max_dense
+    solve = problem.newton_step if is_dense else problem.conjugate_gradients
+    tolerance = TOLERANCE if is_dense else LOOSE_TOLERANCE
+    parameters, n_near = start, 0
+    current = problem.evaluate(parameters)
+    while n_near < MAX_NEAR:
+        value, gradient, proba = current
+        step = solve(gradient, proba)
+        decrement = -(gradient * step).sum()
+        length, current = problem.search(parameters, step, value, decrement)
+        parameters = parameters + length * step
+        if decrement < tolerance or length == 0:
+            # The last of loose steps may move the scores of few samples.
+            may_move = ridge.any() and not is_dense
+            has_converged = decrement < tolerance
+            return parameters, has_converged and (may_move or not problem.moves(step))
+        n_near += decrement < NEAR
+    return parameters, False
+
+
+def _solve(hessian, gradient):
+    """Solve, with a little added to the diagonal.
+
+    For directions that change no probability, such as the same added to all scores, and
+    for rounding, where probabilities are so close to 0 and 1 that curvatures vanish.
+    """
+    jitter = 1e-9 * np.trace(hessian) / len(hessian) + TINY**2
+    while True:
+        hessian.flat[:: len(hessian) + 1] += jitter
+        try:
+            return cho_solve(cho_factor(hessian, check_finite=False), gradient)
+        except np.linalg.LinAlgError:
+            jitter *= 100
+
+
+class _Problem:
+    """The objective with its derivatives, in blocks of rows that stay in cache."""
+
+    def __init__(self, kind, features, codes, weight, ridge, center):
+        self.kind, self.features, self.codes = kind, features, codes
+        self.weight, self.ridge, self.center = weight, ridge, center
+
+    def evaluate(self, parameters):
+        """Return the objective, its gradient, and the probabilities."""
+        proba = np.empty_like(self.features)
+        distance = parameters - self.center
+        value = (self.ridge * distance**2).sum()
+        gradient = 2 * self.ridge * distance
+        for rows in row_blocks(*proba.shape):
+            features, weight = self.features[rows], self.weight[rows]
+            index = np.arange(len(features)), self.codes[rows]
+            scores = self.kind.scores(features, parameters)
+            scores -= scores.max(axis=1, keepdims=True)
+            true = scores[index]
+            np.exp(scores, out=scores)
+            total = scores.sum(axis=1)
+            value += weight @ (np.log(total) - true)
+            scores /= total[:, None]
+            proba[rows] = scores
+            scores[index] -= 1
+            scores *= weight[:, None]
+            gradient += self.kind.gradient(features, scores)
+        return value, gradient, proba
+
+    def search(self, parameters, step, value, decrement):
+        """Return how far to go along a step, and what is there."""
+        length = 1.0
+        while length > 1e-6:
+            result = self.evaluate(parameters + length * step)
+            # Rounding hides differences below 1e-14 of the objective.
+            if result[0] <= value * (1 + 1e-14) - 1e-4 * length * decrement:
+                return length, result
+            length /= 2
+        return 0.0, None
+
+    def moves(self, step):
+        """Return whether a step changes a score, as where classes are being separated.
+
+        Then the likelihood gains ever less by steps that stay the same.
+        """
+        return any(
+            np.ptp(self.kind.scores(self.features[rows], step), axis=1).max() > MAX_MOVE
+            for rows in row_blocks(*self.features.shape)
+        )
+
+    def newton_step(self, gradient, proba):
+        """Return minus the inverse Hessian times the gradient."""
+        shape, size = gradient.shape, gradient.size
+        hessian = np.diag(2 * self.ridge.ravel())
+        blocks = 0.0
+        for rows in row_blocks(len(proba), size):
+            features, share = self.features[rows], proba[rows]
+            root = np.sqrt(self.weight[rows])[:, None]
+            outer = self.kind.outer(features, share * root)
+            hessian -= outer.T @ outer
+            blocks = blocks + self.kind.curvature(features, share * root**2)
+        for k, block in enumerate(blocks):
+            own = slice(k * shape[1], (k + 1) * shape[1])
+            hessian[own, own] += block
+        return -_solve(hessian, gradient.ravel()).reshape(shape)
+
+    def conjugate_gradients(self, gradient, proba):
+        """Return about the same, from products with the Hessian in single precision."""
+        precondition = self.kind.preconditioner(
+            self.features, proba, self.weight, self.ridge
+        )
+        features, share = (a.astype(np.float32) for a in (self.features, proba))
+        step, residual = np.zeros_like(gradient), -gradient
+        scaled = precondition(residual)
+        direction, norm = scaled, (residual * scaled).sum()
+        goal = norm * min(0.1, norm**0.5)
+        for _ in range(100):
+            product = self._multiply(features, share, direction)
+            length = norm / (direction * product).sum()
+            step = step + length * direction
+            residual = residual - length * product
+            scaled = precondition(residual)
+            norm, last = (residual * scaled).sum(), norm
+            if norm <= goal:
+                break
+            direction = scaled + norm / last * direction
+        return step
+
+    def _multiply(self, features, share, direction):
+        """Return the product of the Hessian with a direction."""
+        product = 2 * self.ridge * direction
+        direction = direction.astype(np.float32)
+        for rows in row_blocks(*share.shape):
+            change = self.kind.scores(features[rows], direction)
+            change -= np.einsum("ij,ij->i", share[rows], change)[:, None]
+            change *= share[rows]
+            change *= self.weight[rows, None].astype(np.float32)
+            product += self.kind.gradient(features[rows], change)
+        return product

@@ -1,0 +1,181 @@
+"""Ensemble temperature scaling: a mixture of three temperatures."""
+
+import math
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.validation import StrOptions, row_blocks
+from sklearn_calib.calibrators._base import Calibrator
+
+# So much of the mixture keeps the order of the classes, whatever the data say.
+SMALLEST_WEIGHT = 1e-9
+
+
+class EnsembleTemperatureScaling(Calibrator):
+    r"""Mix what softmax says at the temperatures T, 1 and infinity.
+
+    The calibrated probabilities are
+    :math:`w_1\, softmax(z / T) + w_2\, softmax(z) + w_3 / K` [1]_, with weights that
+    sum to one. Two parameters more than temperature scaling, and the order of the
+    classes still stays.
+
+    Parameters
+    ----------
+    objective : {"nll", "brier"}, default="nll"
+        What T and then the weights minimise: the negative log-likelihood, or the
+        squared error, as the authors' code does.
+
+    from_logits : bool, default=False
+        Whether X holds logits. Never guessed.
+
+    Attributes
+    ----------
+    temperature_ : float
+        T.
+
+    weights_ : ndarray of shape (3,)
+        The weights of T, 1 and infinity, which sum to one.
+
+    classes_ : ndarray of shape (n_classes,)
+        The label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    zero_replacement_ : float
+        What a probability of zero is taken for, see :class:`Calibrator`. Only with
+        `from_logits=False`.
+
+    preserves_argmax : bool
+        True: the most probable class stays, up to rounding.
+
+    See Also
+    --------
+    TemperatureScaling : The first part alone.
+
+    Notes
+    -----
+    The weights are the minimum of a convex function, so that with "nll" the log loss on
+    the given data is never above that before the fit. The first weight is at least
+    1e-9, which keeps the order of the classes.
+
+    References
+    ----------
+    .. [1] J. Zhang, B. Kailkhura and T. Y.-J. Han, "Mix-n-Match: Ensemble and
+       Compositional Methods for Uncertainty Calibration in Deep Learning", ICML 2020,
+       section 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import EnsembleTemperatureScaling
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> calibrator = EnsembleTemperatureScaling(from_logits=True).fit(3 * logits, y)
+    >>> bool(expected_calibration_error(y, calibrator.predict_proba(3 * logits)) < 0.04)
+    True
+    """
+
+    preserves_argmax = True
+    _parameter_constraints = {
+        **Calibrator._parameter_constraints,
+        "objective": [StrOptions({"nll", "brier"})],
+    }
+
+    def __init__(self, *, objective="nll", from_logits=False):
+        self.objective = objective
+        self.from_logits = from_logits
+
+    def _fit(self, logits, codes, sample_weight):
+        weight = np.ones(len(codes)) if sample_weight is None else sample_weight
+        self.temperature_ = fit_temperature(logits, codes, sample_weight)
+        if self.objective == "brier":
+            near = math.log(self.temperature_)
+            self.temperature_ = _lowest_brier(logits, codes, weight, near)
+        hit = np.empty((3, len(codes)))
+        gram = np.zeros((3, 3))
+        for rows in row_blocks(*logits.shape):
+            parts = self._parts(logits[rows])
+            hit[:, rows] = parts[:, np.arange(len(parts[0])), codes[rows]]
+            if self.objective == "brier":
+                flat = (parts * np.sqrt(weight[rows, None])).reshape(3, -1)
+                gram += flat @ flat.T
+        share = weight / weight.sum()
+        loss = _nll(hit, share)
+        if self.objective == "brier":
+            loss = _brier(gram / weight.sum(), hit @ share)
+        self.weights_ = _minimize_on_simplex(loss)
+
+    def _calibrate(self, logits):
+        proba = np.empty_like(logits)
+        for rows in row_blocks(*logits.shape):
+            proba[rows] = np.tensordot(self.weights_, self._parts(logits[rows]), 1)
+        return proba
+
+    def _parts(self, logits):
+        """Return the three predictions, (3, n_samples, n_classes)."""
+        logits = logits.astype(np.float64)
+        parts = np.empty((3, *logits.shape))
+        parts[0] = softmax(logits / self.temperature_)
+        parts[1] = softmax(logits)
+        parts[2] = 1 / logits.shape[1]
+        return parts
+
+
+def _nll(hit, share):
+    """Return the mean log loss and its slope as a function of the weights."""
+
+    def value_and_slope(mixture):
+        proba = mixture @ hit
+        return -share @ np.log(proba), -hit @ (share / proba)
+
+    return value_and_slope
+
+
+def _brier(gram, hit):
+    """Return the mean squared error and its slope as a function of the weights."""
+    return lambda mixture: (
+        mixture @ gram @ mixture - 2 * mixture @ hit + 1,
+        2 * (gram @ mixture - hit),
+    )
+
+
+def _minimize_on_simplex(loss):
+    """Return the weights, none negative and with a sum of one, of the smallest loss."""
+    result = minimize(
+        loss,
+        np.array([0.98, 0.01, 0.01]),
+        jac=True,
+        bounds=[(SMALLEST_WEIGHT, 1), (0, 1), (0, 1)],
+        constraints={
+            "type": "eq",
+            "fun": lambda mixture: mixture.sum() - 1,
+            "jac": np.ones_like,
+        },
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    return result.x / result.x.sum()
+
+
+def _lowest_brier(logits, codes, weight, near):
+    """Return the temperature with the smallest squared error, not far from another."""
+    rows = np.arange(len(codes))
+
+    def squared_error(log_temperature):
+        proba = softmax(logits.astype(np.float64) * math.exp(-log_temperature))
+        squares = (proba**2).sum(axis=1) - 2 * proba[rows, codes]
+        return weight @ squares
+
+    best = minimize_scalar(
+        squared_error,
+        bounds=(near - 3, near + 3),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    return math.exp(best.x)

@@ -1,0 +1,212 @@
+"""Histogram binning: the frequency in the bin of a probability, and smoother values."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy.special import expit
+
+from sklearn_calib._core.binning import bin_index, interior_edges
+from sklearn_calib._core.logistic import fit_logistic
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+
+N_BINS = {"n_bins": [Interval(Integral, 1, None, closed="left")]}
+
+
+class HistogramBinning(_OneVsRestCalibrator):
+    r"""Replace the probability of a class by its frequency in a bin.
+
+    No error of calibration remains that has the shape of the bins, and all differences
+    within a bin are lost [1]_.
+
+    Parameters
+    ----------
+    n_bins : int, default=15
+        Number of bins of each class.
+
+    strategy : {"uniform", "quantile"}, default="quantile"
+        Bins of equal width, as in [2]_, or of equal numbers of samples as far as ties
+        allow, as in [1]_.
+
+    from_logits : bool, default=False
+        Whether X holds logits. Never guessed.
+
+    Attributes
+    ----------
+    maps_ : list
+        For each class, of two for the second alone, the edges between the bins and the
+        frequencies in them, of shape (n_bins - 1,) and (n_bins,).
+
+    class_prior_ : ndarray of shape (n_classes,)
+        Frequencies of the classes, with one more sample of each.
+
+    classes_ : ndarray of shape (n_classes,)
+        The label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    zero_replacement_ : float
+        What a probability of zero is taken for, see :class:`Calibrator`. Only with
+        `from_logits=False`.
+
+    preserves_argmax : bool
+        False: each class has its own map.
+
+    See Also
+    --------
+    ScalingBinning : With fewer samples needed for each bin.
+
+    Notes
+    -----
+    The bins are those of :func:`~sklearn_calib.metrics.expected_calibration_error`,
+    with edges of "quantile" bins midway between two samples. An empty one has its
+    middle for a frequency. Of more than two classes the rows are divided by their sums.
+    No probability of zero is returned: the class frequencies, with one more sample of
+    each class, count as one sample beside the n of the fit.
+
+    References
+    ----------
+    .. [1] B. Zadrozny and C. Elkan, "Obtaining Calibrated Probability Estimates from
+       Decision Trees and Naive Bayesian Classifiers", ICML 2001.
+
+    .. [2] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
+       Neural Networks", ICML 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import HistogramBinning
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> calibrator = HistogramBinning(from_logits=True).fit(3 * logits, y)
+    >>> bool(expected_calibration_error(y, calibrator.predict_proba(3 * logits)) < 0.04)
+    True
+    """
+
+    _says_zero = True
+    _parameter_constraints = {
+        **_OneVsRestCalibrator._parameter_constraints,
+        **N_BINS,
+        "strategy": [StrOptions({"uniform", "quantile"})],
+    }
+
+    def __init__(self, *, n_bins=15, strategy="quantile", from_logits=False):
+        self.n_bins = n_bins
+        self.strategy = strategy
+        self.from_logits = from_logits
+
+    def _fit_map(self, log_odds, hit, sample_weight):
+        options = {"n_bins": self.n_bins, "strategy": self.strategy}
+        return _bin_means(expit(log_odds), hit, sample_weight, **options)
+
+    def _apply_map(self, fitted, log_odds):
+        edges, value = fitted
+        return value[bin_index(expit(log_odds), edges)]
+
+
+class ScalingBinning(_OneVsRestCalibrator):
+    r"""Platt scaling, whose values are then averaged in bins.
+
+    As in histogram binning there are only a few different values, so that the
+    calibration error can be told from held-out data; as they are means of a smooth map
+    and not frequencies, fewer samples are needed for them [1]_.
+
+    Parameters
+    ----------
+    n_bins : int, default=10
+        Number of bins of each class, with equal numbers of samples as far as ties
+        allow.
+
+    from_logits : bool, default=False
+        Whether X holds logits. Never guessed.
+
+    Attributes
+    ----------
+    maps_ : list
+        For each class, of two for the second alone, slope and intercept of the line
+        that log-odds are mapped by, the edges between the bins, and their means.
+
+    class_prior_ : ndarray of shape (n_classes,)
+        Frequencies of the classes, with one more sample of each.
+
+    classes_ : ndarray of shape (n_classes,)
+        The label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    zero_replacement_ : float
+        What a probability of zero is taken for, see :class:`Calibrator`. Only with
+        `from_logits=False`.
+
+    preserves_argmax : bool
+        False: each class has its own map.
+
+    See Also
+    --------
+    HistogramBinning : With frequencies.
+    PlattScaling : Without bins.
+
+    Notes
+    -----
+    The same samples fit the line and the bins, as in the authors' package; [1]_ proves
+    its bounds for a part of them for each. Of more than two classes the rows are
+    divided by their sums, after which there are more values.
+
+    When hits and misses can be separated, the log loss has no minimum; then the targets
+    are smoothed as by Platt, with a `ConvergenceWarning`.
+
+    References
+    ----------
+    .. [1] A. Kumar, P. Liang and T. Ma, "Verified Uncertainty Calibration",
+       NeurIPS 2019, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import ScalingBinning
+    >>> from sklearn_calib.metrics import expected_calibration_error
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> calibrator = ScalingBinning(from_logits=True).fit(3 * logits, y)
+    >>> bool(expected_calibration_error(y, calibrator.predict_proba(3 * logits)) < 0.04)
+    True
+    """
+
+    _parameter_constraints = {**_OneVsRestCalibrator._parameter_constraints, **N_BINS}
+
+    def __init__(self, *, n_bins=10, from_logits=False):
+        self.n_bins = n_bins
+        self.from_logits = from_logits
+
+    def _fit_map(self, log_odds, hit, sample_weight):
+        features = np.column_stack([log_odds, np.ones_like(log_odds)])
+        line = fit_logistic(features, hit, sample_weight)
+        scaled = expit(features @ line)
+        options = {"n_bins": self.n_bins, "strategy": "quantile"}
+        return line, *_bin_means(scaled, scaled, sample_weight, **options)
+
+    def _apply_map(self, fitted, log_odds):
+        line, edges, value = fitted
+        return value[bin_index(expit(line[0] * log_odds + line[1]), edges)]
+
+
+def _bin_means(proba, target, weight, *, n_bins, strategy):
+    """Return the edges between bins, and the mean target in each."""
+    options = {"n_bins": n_bins, "strategy": strategy}
+    edges = interior_edges(proba, sample_weight=weight, **options)
+    if strategy == "quantile":
+        # Midway to the next value, so that rounding takes no sample to another bin.
+        value = np.unique(proba[weight > 0])
+        following = np.searchsorted(value, edges, side="right")
+        edges = (edges + value[np.minimum(following, len(value) - 1)]) / 2
+    index = bin_index(proba, edges)
+    mass = np.bincount(index, weight, n_bins)
+    total = np.bincount(index, weight * target, n_bins)
+    limits = np.concatenate([[0.0], edges, [1.0]])
+    middle = (limits[1:] + limits[:-1]) / 2
+    return edges, np.divide(total, mass, out=middle, where=mass > 0)

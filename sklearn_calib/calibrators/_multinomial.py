@@ -1,0 +1,252 @@
+"""What vector, matrix, Dirichlet and structured scaling share: fit and strength."""
+
+import itertools
+import warnings
+from abc import abstractmethod
+from numbers import Real
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._core.multinomial import fit_multinomial
+from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
+from sklearn_calib.calibrators._base import Calibrator
+
+N_FOLDS = 5
+# What "cv" tries, from the strongest on.
+STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+
+STRENGTH = Interval(Real, 0, None, closed="left")
+
+
+class _MultinomialCalibrator(Calibrator):
+    """Base class of the maps softmax(W x + b), x being features from the logits.
+
+    A subclass says what its parameters are (`_kind`), what the features are
+    (`_features`), and how strongly each parameter is pulled (`_ridge`).
+    """
+
+    _parameter_constraints = {
+        **Calibrator._parameter_constraints,
+        "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
+    }
+
+    @abstractmethod
+    def _features(self, logits):
+        """Return what the map is applied to, in the dtype of the logits."""
+
+    @abstractmethod
+    def _ridge(self, identity, n_samples, lambd, mu):
+        """Return the strength of the pull on each parameter."""
+
+    def _strengths(self):
+        """Return all pairs (lambd, mu) to choose from."""
+        return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
+
+    def _fit_penalised(self, features, codes, weight, center, start):
+        """Set the parameters, and the strength if it is to be chosen."""
+        pairs = self._strengths()
+        if len(pairs) > 1:
+            losses = sum(
+                self._held_out(features, codes, weight, center, start, pairs, fold)
+                for fold in _make_folds(codes)
+            )
+            pairs = [pairs[int(np.argmin(losses))]]
+        self.lambd_, mu = pairs[0]
+        if mu is not None:
+            self.mu_ = mu
+        ridge = self._ridge(center, weight.sum(), *pairs[0])
+        parameters, has_converged = fit_multinomial(
+            self._kind,
+            features,
+            codes,
+            weight / weight.sum(),
+            ridge=ridge,
+            center=center,
+            start=start,
+        )
+        if not has_converged:
+            warnings.warn(
+                f"{type(self).__name__} has not converged with lambd={pairs[0][0]:g}. "
+                "Use a larger one, or more samples.",
+                ConvergenceWarning,
+            )
+        self._set(parameters)
+
+    def _held_out(self, features, codes, weight, center, start, pairs, is_test):
+        """Return for each strength the sum of the log losses of a fold."""
+        train = ~is_test & (weight > 0)
+        sums = np.zeros(len(pairs))
+        if not train.any():
+            return sums
+        n_samples = weight[train].sum()
+        data = features[train], codes[train], weight[train] / n_samples
+        for i, pair in enumerate(pairs):
+            start, _ = fit_multinomial(
+                self._kind,
+                *data,
+                ridge=self._ridge(center, n_samples, *pair),
+                center=center,
+                start=start,
+            )
+            scores = self._kind.scores(features[is_test], start)
+            sums[i] = weight[is_test] @ _negative_log(scores, codes[is_test])
+        return sums
+
+    def _set(self, parameters):
+        """Store the parameters under the names that users know."""
+        self.coef_, self.intercept_ = parameters[:, :-1], parameters[:, -1]
+        if self.coef_.shape[1] == 1:
+            self.coef_ = self.coef_[:, 0]
+
+    def _calibrate(self, logits):
+        parameters = np.column_stack([self.coef_, self.intercept_])
+        parameters = parameters.astype(logits.dtype)
+        proba = np.empty_like(logits)
+        for rows in row_blocks(*logits.shape):
+            features = self._features(logits[rows])
+            proba[rows] = softmax(self._kind.scores(features, parameters))
+        return proba
+
+    def _compare(self, logits, features, codes, weight):
+        """Store the log loss on the data of the fit, before it and after it."""
+        parameters = np.column_stack([self.coef_, self.intercept_])
+        before = weight @ _negative_log(logits, codes)
+        after = weight @ _negative_log(self._kind.scores(features, parameters), codes)
+        self.log_loss_before_ = float(before / weight.sum())
+        self.log_loss_after_ = float(after / weight.sum())
+
+    def _warn_of_absent(self, codes, weight):
+        """Say which classes have no samples."""
+        counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
+        if counts.min() == 0:
+            absent = self.classes_[counts == 0].tolist()
+            warnings.warn(
+                f"y holds no sample of {absent}: {type(self).__name__} makes the "
+                "probability small, by as much as its penalty lets it. Calibrate on "
+                "samples of all classes.",
+                UserWarning,
+            )
+        return counts
+
+
+class _PenalisedCalibrator(_MultinomialCalibrator):
+    """Base class of those with no penalty, L2, or ODIR."""
+
+    _parameter_constraints = {
+        **_MultinomialCalibrator._parameter_constraints,
+        "penalty": [StrOptions({"l2", "none", "odir"})],
+        "mu": [None, STRENGTH, StrOptions({"cv"}), "array-like"],
+    }
+
+    def __init__(self, *, penalty="none", lambd="cv", mu=None, from_logits=False):
+        self.penalty = penalty
+        self.lambd = lambd
+        self.mu = mu
+        self.from_logits = from_logits
+
+    def _fit(self, logits, codes, sample_weight):
+        logits = logits.astype(np.float64)
+        weight = np.ones(len(logits)) if sample_weight is None else sample_weight
+        counts = self._warn_of_absent(codes, weight)
+        features = self._features(logits)
+        identity = self._kind.identity(logits.shape[1])
+        start = identity / _usable_temperature(logits, codes, weight)
+        if self.penalty == "none":
+            self._fit_unpenalised(features, codes, weight, counts, start)
+        else:
+            center = np.zeros_like(start)
+            self._fit_penalised(features, codes, weight, center, start)
+        self._compare(logits, features, codes, weight)
+
+    def _fit_unpenalised(self, features, codes, weight, counts, start):
+        """Set the parameters by maximum likelihood, or else with a normal prior."""
+        problem = self._kind, features, codes, weight / weight.sum()
+        ridge = np.zeros_like(start)
+        if counts.min() >= start.shape[1]:
+            parameters, has_converged = fit_multinomial(
+                *problem, ridge=ridge, center=start, start=start
+            )
+            if has_converged:
+                self._set(parameters)
+                return
+        # Priors under which the scores change by a variance of two: one by all weights
+        # together, one by the intercept.
+        square = problem[-1] @ features**2
+        n_inputs = start.shape[1] - 1
+        ridge[:, :-1] = (square if n_inputs > 1 else square[:, None]) * n_inputs
+        ridge[:, -1] = 1
+        ridge /= 2 * weight.sum()
+        parameters, _ = fit_multinomial(
+            *problem, ridge=ridge, center=start, start=start
+        )
+        warnings.warn(
+            "The log loss has no smallest value, as classes can be separated, or a "
+            f"class has less than {start.shape[1]} samples; {type(self).__name__} was "
+            'held near temperature scaling. Use penalty="l2" or "odir", or more '
+            "samples.",
+            ConvergenceWarning,
+        )
+        self._set(parameters)
+
+    def _strengths(self):
+        if self.penalty == "l2":
+            return super()._strengths()
+        lambdas = _as_sequence("lambd", self.lambd)
+        if self.mu is None:
+            return [(lambd, lambd) for lambd in lambdas]
+        return list(itertools.product(lambdas, _as_sequence("mu", self.mu)))
+
+    def _ridge(self, identity, n_samples, lambd, mu):  # noqa: ARG002 - see the parent
+        n_classes = len(identity)
+        if self.penalty == "l2":
+            return np.full_like(identity, lambd)
+        off_diagonal = lambd / (n_classes * (n_classes - 1))
+        return make_ridge(identity, off_diagonal, 0.0, mu / n_classes)
+
+
+def make_ridge(identity, off_diagonal, diagonal, intercept):
+    """Return the strength of the pull on each parameter of a map."""
+    is_diagonal = identity.shape[1] == 2
+    ridge = np.full_like(identity, diagonal if is_diagonal else off_diagonal)
+    if not is_diagonal:
+        np.fill_diagonal(ridge, diagonal)
+    ridge[:, -1] = intercept
+    return ridge
+
+
+def _as_sequence(name, value):
+    """Return the strengths to try, from the strongest on."""
+    if isinstance(value, str):
+        return STRENGTHS
+    values = np.unique(np.asarray(value, dtype=np.float64).ravel())[::-1]
+    if len(values) == 0 or not 0 <= values[-1] <= values[0] < np.inf:
+        raise ValueError(
+            f"{name} must hold non-negative numbers, got {value!r}. Pass one number, a "
+            'sequence to choose from by cross-validation, or "cv".'
+        )
+    return values.tolist()
+
+
+def _make_folds(codes):
+    """Yield for each fold which samples are held out; each has its share of a class."""
+    fold = np.empty(len(codes), dtype=int)
+    fold[np.argsort(codes, kind="stable")] = np.arange(len(codes)) % N_FOLDS
+    for k in range(N_FOLDS):
+        yield fold == k
+
+
+def _negative_log(scores, codes):
+    """Return minus the logarithm of the probability of each true class."""
+    return -log_softmax(scores)[np.arange(len(codes)), codes]
+
+
+def _usable_temperature(logits, codes, weight):
+    """Return the temperature with the smallest log loss, or 1 if that is no worse."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        temperature = fit_temperature(logits, codes, weight)
+    scaled = weight @ _negative_log(logits / temperature, codes)
+    return temperature if scaled < weight @ _negative_log(logits, codes) else 1.0

@@ -1,0 +1,85 @@
+"""Calibrators of one probability, for several classes: each against the rest."""
+
+import warnings
+from abc import abstractmethod
+
+import numpy as np
+
+from sklearn_calib._core.links import log_odds
+from sklearn_calib.calibrators._base import Calibrator
+
+
+class _OneVsRestCalibrator(Calibrator):
+    """Base class of the calibrators of one probability.
+
+    Of two classes the second is calibrated, of more each against all others; the rows
+    are then divided by their sums. A subclass has the two methods
+
+    - `_fit_map(log_odds, hit, sample_weight)`, which returns what is learned about one
+      class from arrays of shape (n_samples,); weights are never None,
+    - `_apply_map(map, log_odds)`, which returns probabilities.
+
+    Attributes
+    ----------
+    maps_ : list
+        What was learned: one for two classes, otherwise one for each.
+
+    class_prior_ : ndarray of shape (n_classes,)
+        Frequencies of the classes, with one more sample of each.
+
+    Notes
+    -----
+    What is fitted to frequencies says 0 where it has seen no sample of a class, which
+    the next one contradicts with an infinite log loss. If `_says_zero`, the
+    probabilities are therefore mixed with `class_prior_`, which gets the weight of one
+    sample beside the n samples of `fit`.
+    """
+
+    _says_zero = False
+
+    def _fit(self, logits, codes, sample_weight):
+        n_classes = logits.shape[1]
+        weight = np.ones(len(codes)) if sample_weight is None else sample_weight
+        counts = np.bincount(codes, weight, n_classes)
+        self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
+        self._mixing = 1 / (counts.sum() + 1) if self._says_zero else 0.0
+        self._warn_of_missing(self.classes_[counts == 0].tolist())
+        odds = log_odds(logits)
+        self.maps_ = [
+            self._fit_map(odds[:, k], (codes == k).astype(np.float64), weight)
+            for k in range(n_classes)[-1 if n_classes == 2 else 0 :]
+        ]
+
+    def _calibrate(self, logits):
+        odds = log_odds(logits)
+        if len(self.maps_) == 1:
+            positive = self._apply_map(self.maps_[0], odds[:, 1])
+            proba = np.column_stack([1 - positive, positive])
+        else:
+            columns = zip(self.maps_, odds.T, strict=True)
+            proba = np.column_stack([self._apply_map(*pair) for pair in columns])
+            total = proba.sum(axis=1, keepdims=True)
+            # Where every class is ruled out, nothing but the prior is left.
+            proba = np.where(total > 0, proba, self.class_prior_)
+            proba /= np.where(total > 0, total, 1.0)
+        proba += self._mixing * (self.class_prior_ - proba)
+        return proba.astype(logits.dtype, copy=False)
+
+    def _warn_of_missing(self, labels):
+        """Say which classes nothing could be learned about."""
+        if labels:
+            warnings.warn(
+                f"y holds no sample of {labels}, to which {type(self).__name__} will "
+                "give hardly any probability. Calibrate on samples of every class, or "
+                "by a method that learns what classes share, such as "
+                "TemperatureScaling.",
+                UserWarning,
+            )
+
+    @abstractmethod
+    def _fit_map(self, log_odds, hit, sample_weight):
+        """Return what is learned about one class."""
+
+    @abstractmethod
+    def _apply_map(self, fitted, log_odds):
+        """Return the probabilities of one class."""

@@ -1,0 +1,111 @@
+"""The fit of an affine map under a softmax: derivatives, optimum, both solvers."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad, minimize
+from scipy.special import log_softmax
+
+from sklearn_calib._core import multinomial
+from sklearn_calib._core.multinomial import DiagonalMap, FullMap, fit_multinomial
+
+both_kinds = pytest.mark.parametrize("kind", [DiagonalMap, FullMap])
+
+
+@pytest.fixture
+def data():
+    """Return features, codes and weights of 600 samples of 5 classes."""
+    rng = np.random.default_rng(0)
+    features = log_softmax(2 * rng.normal(size=(600, 5)), axis=1)
+    bias = np.linspace(-1, 1, 5)
+    codes = (0.7 * features + bias + rng.gumbel(size=(600, 5))).argmax(axis=1)
+    weight = rng.uniform(0.5, 1.5, 600)
+    return features, codes, weight / weight.sum()
+
+
+def objective(kind, data, ridge, center):
+    """Return the objective, written anew, as a function of flat parameters."""
+    features, codes, weight = data
+
+    def value(flat):
+        parameters = flat.reshape(center.shape)
+        scores = kind.scores(features, parameters)
+        true = log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
+        return (ridge * (parameters - center) ** 2).sum() - weight @ true
+
+    return value
+
+
+@both_kinds
+def test_derivatives(kind, data):
+    """The gradient by differences; the Hessian by the gradient's, in a direction."""
+    rng = np.random.default_rng(1)
+    center = kind.identity(5)
+    ridge, at, along = rng.uniform(size=(3, *center.shape))
+    problem = multinomial._Problem(kind, *data, ridge, center)
+    value = objective(kind, data, ridge, center)
+
+    def gradient(flat):
+        return problem.evaluate(flat.reshape(center.shape))[1].ravel()
+
+    assert problem.evaluate(at)[0] == pytest.approx(value(at.ravel()), rel=1e-12)
+    assert check_grad(value, gradient, at.ravel(), seed=0) < 1e-5
+    change = gradient((at + 1e-5 * along).ravel()) - gradient(
+        (at - 1e-5 * along).ravel()
+    )
+    change = change.reshape(center.shape) / 2e-5
+    proba = problem.evaluate(at)[2]
+    single = [a.astype(np.float32) for a in (data[0], proba)]
+    product = problem._multiply(*single, along)
+    np.testing.assert_allclose(product, change, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        problem.newton_step(change, proba), -along, rtol=1e-5, atol=1e-7
+    )
+
+
+@both_kinds
+@pytest.mark.parametrize("max_dense", [1000, 0])
+@pytest.mark.parametrize("strength", [1e-6, 0.1])
+def test_reaches_the_optimum_of_a_general_minimiser(
+    kind, max_dense, strength, data, monkeypatch
+):
+    monkeypatch.setattr(kind, "max_dense", max_dense)
+    center = kind.identity(5)
+    ridge = strength * np.arange(1.0, center.size + 1).reshape(center.shape)
+    start = 0.1 * center
+    parameters, has_converged = fit_multinomial(
+        kind, *data, ridge=ridge, center=center, start=start
+    )
+    assert has_converged
+    value = objective(kind, data, ridge, center)
+    best = minimize(value, start.ravel(), method="BFGS", options={"gtol": 1e-7})
+    rtol = 1e-12 if max_dense else 1e-7
+    assert value(parameters.ravel()) <= best.fun * (1 + rtol)
+
+
+@both_kinds
+@pytest.mark.parametrize("max_dense", [1000, 0])
+def test_says_that_classes_can_be_separated(kind, max_dense, data, monkeypatch):
+    monkeypatch.setattr(kind, "max_dense", max_dense)
+    features, _, weight = data
+    start = 0.5 * kind.identity(5)
+    parameters, has_converged = fit_multinomial(
+        kind,
+        features,
+        features.argmax(axis=1),
+        weight,
+        ridge=np.zeros_like(start),
+        center=start,
+        start=start,
+    )
+    assert not has_converged
+    assert np.isfinite(parameters).all()
+
+
+def test_stays_among_equal_maps_at_the_closest_to_the_start(data):
+    """The same for all classes added to a column of W changes no probability."""
+    start = FullMap.identity(5)
+    parameters, _ = fit_multinomial(
+        FullMap, *data, ridge=0 * start, center=start, start=start
+    )
+    assert np.abs(parameters - start).max() > 0.1
+    np.testing.assert_allclose((parameters - start).sum(axis=0), 0, atol=1e-5)

@@ -1,0 +1,74 @@
+"""What the laws of the calibrators share: all calibrators, and who is excused.
+
+A test of a module with a dict ``EXCUSED`` that has an argument ``calibrator`` runs once
+for each calibrator of `CALIBRATORS`, but for those that ``EXCUSED`` names, by class or
+by setting, with the reason, under the name of the test.
+"""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sklearn_calib.calibrators import (
+    BetaCalibration,
+    DirichletCalibrator,
+    FocalTemperatureScaling,
+    HistogramBinning,
+    IsotonicCalibration,
+    MatrixScaling,
+    MetaCal,
+    TemperatureScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
+
+# The defaults of every registered calibrator, and settings known to be delicate.
+CALIBRATORS = [
+    *(get_calibrator(name)() for name in get_calibrator_names()),
+    BetaCalibration(parameters="ab"),
+    DirichletCalibrator(penalty="l2", lambd=1e-3),
+    FocalTemperatureScaling(gamma=0.5),
+    FocalTemperatureScaling(gamma=2),
+    HistogramBinning(strategy="uniform"),
+    IsotonicCalibration(centered=True),
+    MatrixScaling(penalty="odir", lambd=1e-3, mu=1e-3),
+    MetaCal(threshold_fraction=0.1, random_state=0),
+    TemperatureScaling(objective="ece"),
+    TemperatureScaling(objective="ece", n_bins=1),
+]
+
+
+def pytest_generate_tests(metafunc):
+    if "calibrator" not in metafunc.fixturenames:
+        return
+    excused = getattr(metafunc.module, "EXCUSED", None)
+    if excused is not None:
+        reasons = excused.get(metafunc.function.__name__, {})
+        picked = [
+            c for c in CALIBRATORS if not {repr(c), type(c).__name__} & {*reasons}
+        ]
+        metafunc.parametrize("calibrator", picked, ids=repr)
+
+
+@pytest.fixture(scope="session")
+def make_logits():
+    """Return a function for logits of the true model, and labels drawn from it."""
+
+    def make(n_samples=2000, n_classes=4, seed=0):
+        rng = np.random.default_rng(seed)
+        logits = 1.5 * rng.normal(size=(n_samples, n_classes))
+        return logits, (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fresh():
+    """Return a function for an unfitted copy, with other parameters."""
+    return lambda calibrator, **params: clone(calibrator).set_params(**params)
+
+
+@pytest.fixture(scope="session")
+def registered():
+    """Return the names of the classes of all calibrators, and their settings."""
+    return {repr(c) for c in CALIBRATORS} | {type(c).__name__ for c in CALIBRATORS}

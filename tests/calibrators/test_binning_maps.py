@@ -1,0 +1,149 @@
+"""Histogram binning, scaling-binning and Venn-Abers: values and ends."""
+
+import numpy as np
+import pytest
+from scipy.special import betaln, expit, logit
+from sklearn.isotonic import IsotonicRegression
+
+from sklearn_calib.calibrators import (
+    BBQ,
+    EnsembleTemperatureScaling,
+    HistogramBinning,
+    ScalingBinning,
+    VennAbers,
+)
+
+
+def recorded_values(recorded):
+    return {case["id"]: case["values"] for case in recorded["expected"]}
+
+
+def binary_problem(recorded):
+    inputs = recorded["inputs"]["binary"]
+    names = "fit_scores", "fit_labels", "test_scores"
+    return tuple(np.array(inputs[name]) for name in names)
+
+
+def before_mixing(fitted, scores):
+    """Return what the map of the second class says by itself."""
+    return fitted._apply_map(fitted.maps_[0], logit(np.clip(scores, 1e-15, 1 - 1e-15)))
+
+
+@pytest.mark.parametrize("n_bins", [5, 10])
+def test_recorded_histograms(reference, n_bins):
+    recorded = reference("cal_histogram_binning")
+    scores, y, test = binary_problem(recorded)
+    values = recorded_values(recorded)
+    for strategy, name in (
+        ("uniform", f"torch_uncertainty-{n_bins}"),
+        ("quantile", f"verified-equalmass-{n_bins}"),
+    ):
+        fitted = HistogramBinning(n_bins=n_bins, strategy=strategy).fit(scores, y)
+        expected = values[name]["test_probs"]
+        # The first is clipped at 1e-6.
+        np.testing.assert_allclose(before_mixing(fitted, test), expected, atol=1.1e-6)
+    np.testing.assert_allclose(fitted.maps_[0][0], values[name]["edges"][:-1])
+    proba = fitted.predict_proba(test)[:, 1]
+    prior = (y.sum() + 1) / (len(y) + 2)
+    expected = (len(y) * np.array(expected) + prior) / (len(y) + 1)
+    np.testing.assert_allclose(proba, expected)
+
+
+@pytest.mark.parametrize("n_bins", [5, 10])
+def test_recorded_scaling_binning(reference, n_bins):
+    recorded = reference("cal_histogram_binning")
+    scores, y, test = binary_problem(recorded)
+    fitted = ScalingBinning(n_bins=n_bins).fit(scores, y)
+    expected = recorded_values(recorded)[f"verified-plattbinner-{n_bins}"]["test_probs"]
+    np.testing.assert_allclose(fitted.predict_proba(test)[:, 1], expected, atol=1e-3)
+
+
+def test_empty_bins_have_their_middle():
+    fitted = HistogramBinning(n_bins=4, strategy="uniform").fit([0.1, 0.9], [0, 1])
+    np.testing.assert_allclose(fitted.maps_[0][1], [0, 0.375, 0.625, 1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_venn_abers_is_isotonic_regression_with_one_more_sample(seed):
+    """Ties and samples without weight included."""
+    rng = np.random.default_rng(seed)
+    score = rng.normal(size=rng.integers(1, 40)).round(1 if seed % 2 else 3)
+    hit = (rng.uniform(size=score.size) < expit(2 * score)).astype(float)
+    weight = rng.integers(0, 3, size=score.size).astype(float)
+    weight[0] = 1
+    places = np.append(score, rng.normal(size=10))
+
+    def regression(place, label):
+        data = np.append(score, place), np.append(hit, label), np.append(weight, 1)
+        return IsotonicRegression().fit(*data).predict([place])[0]
+
+    low, high = (np.array([regression(s, y) for s in places]) for y in (0, 1))
+    fitted = VennAbers()._fit_map(score, hit, weight)
+    proba = VennAbers()._apply_map(fitted, places)
+    np.testing.assert_allclose(proba, high / (1 - low + high), rtol=1e-12)
+
+
+def test_venn_abers_is_never_certain():
+    proba = (
+        VennAbers().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1]).predict_proba([0.0, 1.0])
+    )
+    # Below two misses a hit is one of three; p0 is 0.
+    np.testing.assert_allclose(proba[:, 1], [1 / 3 / (1 + 1 / 3), 1 / (1 - 2 / 3 + 1)])
+
+
+def test_recorded_bayesian_binning(reference):
+    """Up to what the authors' code leaves out as unlikely."""
+    recorded = reference("cal_bbq")
+    scores, y, test = binary_problem(recorded)
+    expected = recorded_values(recorded)["matlab-BDeu2"]["model_average"]
+    proba = before_mixing(BBQ().fit(scores, y), test)
+    np.testing.assert_allclose(proba, expected, atol=1.2e-3)
+
+
+def test_bayesian_binning_by_hand():
+    """Of 12 samples at three values there are histograms of 1, 2 and 3 bins."""
+    score, y = (
+        np.repeat([0.2, 0.4, 0.9], 4),
+        np.array([0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1, 0]),
+    )
+    evidence, value = [], []
+    for bins in ([[0, 1, 2]], [[0, 1], [2]], [[0], [1], [2]]):
+        edges = {0: (0, 0.3), 1: (0.3, 0.65), 2: (0.65, 1)}
+        total, proba = 0.0, np.empty(3)
+        for members in bins:
+            middle = (edges[members[0]][0] + edges[members[-1]][1]) / 2
+            inside = np.isin(score, np.array([0.2, 0.4, 0.9])[members])
+            hits, n = y[inside].sum(), inside.sum()
+            a, b = 2 * middle, 2 * (1 - middle)
+            total += betaln(hits + a, n - hits + b) - betaln(a, b)
+            q = (score[inside] @ y[inside] + middle) / (hits + 1)
+            proba[members] = (hits + q) / (n + 1)
+        evidence.append(total)
+        value.append(proba)
+    share = np.exp(evidence) / np.exp(evidence).sum()
+    proba = BBQ().fit(score, y).predict_proba([0.2, 0.4, 0.9])[:, 1]
+    np.testing.assert_allclose(proba, share @ value)
+
+
+def test_recorded_mixtures(reference):
+    recorded = reference("cal_mixnmatch")
+    inputs = recorded["inputs"]["multiclass"]
+    for objective, name in (("brier", "ets-mse"), ("nll", "ets-ce")):
+        fitted = EnsembleTemperatureScaling(objective=objective, from_logits=True)
+        fitted.fit(np.array(inputs["fit_logits"]), inputs["fit_labels"])
+        expected = recorded_values(recorded)[name]
+        assert fitted.temperature_ == pytest.approx(expected["temperature"], rel=1e-6)
+        np.testing.assert_allclose(fitted.weights_, expected["weights"], atol=1e-5)
+        proba = fitted.predict_proba(np.array(inputs["test_logits"]))
+        np.testing.assert_allclose(proba, expected["test_probs"], atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:The temperature")
+def test_mixture_of_chances():
+    """Labels that have nothing to do with the logits: all weight to equal chances."""
+    rng = np.random.default_rng(0)
+    logits, y = 3 * rng.normal(size=(2000, 3)), rng.integers(0, 3, size=2000)
+    fitted = EnsembleTemperatureScaling(from_logits=True).fit(logits, y)
+    proba = fitted.predict_proba(logits)
+    assert np.abs(proba - 1 / 3).max() < 0.1
+    np.testing.assert_array_equal(proba.argmax(axis=1), logits.argmax(axis=1))

@@ -1,0 +1,214 @@
+"""Laws on what every calibrator takes: labels, columns, precision, and bad data."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from sklearn_calib import calibrators
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import (
+    Calibrator,
+    get_calibrator,
+    get_calibrator_names,
+)
+
+# By the name of a test, who need not pass it, and why; see conftest.py.
+DRAWN = "MetaCal(random_state=0, threshold_fraction=0.1)"
+EXCUSED = {"test_bad_predictions_are_refused": {DRAWN: "needs more than three rows"}}
+# A bound or the end of a grid is reached by data of a few samples, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+both_scales = pytest.mark.parametrize("from_logits", [False, True])
+
+
+@pytest.mark.parametrize("kind", [str, object])
+def test_string_labels(calibrator, kind, make_logits, fresh):
+    logits, y = make_logits()
+    names = np.array(["ant", "bee", "cat", "dog"], dtype=kind)
+    X = softmax(3 * logits)
+    fitted = fresh(calibrator).fit(X, names[y])
+    np.testing.assert_array_equal(fitted.classes_, names)
+    expected = fresh(calibrator).fit(X, y)
+    np.testing.assert_array_equal(fitted.predict(X), names[expected.predict(X)])
+    np.testing.assert_array_equal(fitted.predict_proba(X), expected.predict_proba(X))
+
+
+def test_pandas(calibrator, make_logits, fresh):
+    logits, y = make_logits()
+    X = softmax(3 * logits)
+    frame = pd.DataFrame(X, columns=["ant", "bee", "cat", "dog"])
+    frame.index += 100
+    target = pd.Series(y, index=frame.index)
+    fitted = fresh(calibrator).fit(frame, target)
+    expected = fresh(calibrator).fit(X, y).predict_proba(X)
+    # A frame keeps its columns together, which sums of products round otherwise.
+    np.testing.assert_allclose(fitted.predict_proba(frame), expected, rtol=1e-12)
+    np.testing.assert_array_equal(fitted.feature_names_in_, frame.columns)
+    positive = frame["dog"]
+    fitted.fit(positive, target == 3)
+    assert fitted.predict_proba(positive).shape == (2000, 2)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_positive_class_alone_equals_two_columns(calibrator, shape, make_logits, fresh):
+    logits, y = make_logits(n_classes=2)
+    proba = softmax(3 * logits)
+    one = fresh(calibrator).fit(proba[:, 1].reshape(shape), y)
+    proba[:, 0] = 1 - proba[:, 1]
+    two = fresh(calibrator).fit(proba, y)
+    assert (one.n_features_in_, two.n_features_in_) == (1, 2)
+    expected = two.predict_proba(proba)
+    np.testing.assert_array_equal(
+        one.predict_proba(proba[:, 1].reshape(shape)), expected
+    )
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_difference_of_logits_equals_two_columns(calibrator, shape, make_logits, fresh):
+    logits, y = make_logits(n_classes=2)
+    difference = (logits[:, 1] - logits[:, 0]).reshape(shape)
+    calibrator = fresh(calibrator, from_logits=True)
+    one = calibrator.fit(difference, y).predict_proba(difference)
+    two = calibrator.fit(logits, y).predict_proba(logits)
+    np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
+@both_scales
+def test_float32_is_kept_and_close_to_float64(
+    calibrator, from_logits, make_logits, fresh
+):
+    logits, y = make_logits()
+    X = 3 * logits if from_logits else softmax(3 * logits)
+    calibrator = fresh(calibrator, from_logits=from_logits)
+    double = calibrator.fit(X, y).predict_proba(X)
+    single = calibrator.fit(X.astype(np.float32), y).predict_proba(X.astype(np.float32))
+    assert (double.dtype, single.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(single.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_logits_equal_their_softmax(calibrator, make_logits, fresh):
+    logits, y = make_logits()
+    proba = softmax(2 * logits)
+    from_logits = fresh(calibrator, from_logits=True).fit(2 * logits, y)
+    from_proba = fresh(calibrator).fit(proba, y)
+    np.testing.assert_allclose(
+        from_logits.predict_proba(2 * logits), from_proba.predict_proba(proba)
+    )
+
+
+def test_zeros_and_small_probabilities_that_fit_has_not_seen(
+    calibrator, make_logits, fresh
+):
+    """A zero is taken for a small value, and a smaller one is not touched."""
+    logits, y = make_logits()
+    fitted = fresh(calibrator).fit(softmax(logits), y)
+    assert fitted.zero_replacement_ == softmax(logits).min() / 2
+    proba = fitted.predict_proba([[0.5, 0.3, 0.2, 0], [0.5, 0.3, 0.2, 1e-30]])
+    assert (proba > 0).all()
+    if fitted.preserves_argmax:
+        np.testing.assert_array_equal(proba.argmax(axis=1), 0)
+        assert proba[0, 3] > proba[1, 3]
+    fitted.fit(np.eye(4)[[0, 1, 2, 3, 0]], [0, 1, 2, 3, 1])
+    assert fitted.zero_replacement_ == 1 / 8
+
+
+def test_memory_order_and_input_are_left_alone(calibrator, make_logits, fresh):
+    logits, y = make_logits()
+    X = softmax(3 * logits)
+    copy = X.copy()
+    fitted = fresh(calibrator).fit(X, y)
+    proba = fitted.predict_proba(X)
+    np.testing.assert_array_equal(X, copy)
+    fortran = np.asfortranarray(X)
+    np.testing.assert_allclose(
+        fresh(calibrator).fit(fortran, y).predict_proba(fortran), proba, rtol=1e-12
+    )
+    X.flags.writeable = False
+    fresh(calibrator).fit(X, y).predict_proba(X)
+
+
+def test_pickle(calibrator, make_logits, fresh):
+    logits, y = make_logits()
+    X = softmax(3 * logits)
+    fitted = fresh(calibrator).fit(X, y)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+
+
+PROBA = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7]])
+BAD_FITS = {
+    "logits": ((PROBA * 9, [0, 1, 2]), r"X must lie in \[0, 1\].*from_logits=True"),
+    "negative": (([[1.5, -0.5], [0, 1]], [0, 1]), r"must lie in \[0, 1\].*-0.5"),
+    "sums": ((PROBA * 0.9, [0, 1, 2]), r"sum to one.*0\.9.*from_logits=True"),
+    "nan": ((PROBA * np.nan, [0, 1, 2]), "NaN"),
+    "infinite": ((PROBA + np.inf, [0, 1, 2]), "infinity"),
+    "1-d logits": (([-1.0, 2.0], [0, 1]), r"must lie in \[0, 1\].*from_logits=True"),
+    "3-d": ((PROBA[None], [0]), "dim 3"),
+    "length of y": ((PROBA, [0, 1]), r"inconsistent numbers of samples.*\[3, 2\]"),
+    "nan in y": ((PROBA, [0, 1, np.nan]), "y must hold no missing values"),
+    "too many labels": ((PROBA[:, 1] * 1, [0, 1, 2]), "y must hold 2 distinct labels"),
+    "weight": ((PROBA, [0, 1, 2], [1, -1, 1]), "sample_weight must be non-negative"),
+    "no weight": ((PROBA, [0, 1, 2], [0, 0, 0]), "ample.weight"),
+    "weights": ((PROBA, [0, 1, 2], [1, 1]), "sample_weight"),
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), BAD_FITS.values(), ids=list(BAD_FITS)
+)
+def test_bad_data_is_refused(calibrator, arguments, message, fresh):
+    with pytest.raises(ValueError, match=message):
+        fresh(calibrator).fit(*arguments)
+
+
+@pytest.mark.parametrize("from_logits", [None, "yes"])
+def test_bad_from_logits_is_refused(calibrator, from_logits, fresh):
+    with pytest.raises(ValueError, match=f"'from_logits'.*Got {from_logits!r}"):
+        fresh(calibrator, from_logits=from_logits).fit(PROBA, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1, 3], r"only the labels \[0, 1, 3\], got also \[2\]"),
+        ([0, 1, 2, 3], "labels must hold 3 distinct labels"),
+        ([0, 1, 1], "labels must hold 3 distinct labels"),
+    ],
+)
+def test_bad_labels_are_refused(calibrator, labels, message, fresh):
+    with pytest.raises(ValueError, match=message):
+        fresh(calibrator).fit(PROBA, [0, 1, 2], labels=labels)
+
+
+def test_bad_predictions_are_refused(calibrator, fresh):
+    with pytest.raises(NotFittedError):
+        fresh(calibrator).predict(PROBA)
+    fitted = fresh(calibrator).fit(PROBA, [0, 1, 2])
+    with pytest.raises(ValueError, match=r"2 features, but .* is expecting 3"):
+        fitted.predict_proba(PROBA[:, :2] / PROBA[:, :2].sum(axis=1, keepdims=True))
+    with pytest.raises(ValueError, match="sum to one"):
+        fitted.predict_proba(2 * PROBA / 3)
+
+
+def test_every_calibrator_is_registered():
+    public = [getattr(calibrators, name) for name in calibrators.__all__]
+    registered = {get_calibrator(name) for name in get_calibrator_names()}
+    missing = [
+        f'"{thing.__name__}": {thing.__name__},'
+        for thing in public
+        if isinstance(thing, type)
+        and issubclass(thing, Calibrator)
+        and thing not in registered | {Calibrator}
+    ]
+    assert not missing, f"Add to calibrators/_registry.py: {missing}"
+
+
+def test_registry():
+    assert get_calibrator_names() == sorted(get_calibrator_names())
+    with pytest.raises(ValueError, match=r"'temprature'\. Did you mean 'temperature'?"):
+        get_calibrator("temprature")
+    with pytest.raises(ValueError, match="got 3"):
+        get_calibrator(3)

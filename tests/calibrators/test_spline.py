@@ -1,0 +1,134 @@
+"""Spline calibration: recorded numbers, and what becomes of the other classes."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import SplineCalibration, TemperatureScaling
+from sklearn_calib.calibrators._spline import _fit_spline, _replace_top
+
+
+def untied(scores):
+    """Set equal scores apart, as the authors' code counts them one after another.
+
+    Its sorting happened to put the first of them last.
+    """
+    is_first = np.zeros(len(scores))
+    is_first[np.unique(scores, return_index=True)[1]] = 1
+    apart = np.array(scores)
+    apart[np.lexsort((is_first, scores))] += 1e-14 * np.arange(len(scores))
+    return apart
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["top-1-natural-6", "top-1-natural-4", "top-2-natural-6", "within-top2", "binary"],
+)
+def test_recorded_maps(reference, case):
+    """The table is met; between its points ours has the right weights."""
+    recorded = reference("cal_spline")
+    binary = recorded["inputs"]["binary"]
+    case = next(c for c in recorded["expected"] if c["id"] == case)
+    values = case["values"]
+    scores = np.array(values.get("fit_scores", binary["fit_scores"]))
+    hit = np.array(values.get("fit_correct", binary["fit_labels"]))
+    test = values.get("test_scores", binary["test_scores"])
+    n_knots = case["params"]["knots"]
+    x, y = _fit_spline(untied(scores), hit, np.ones(len(hit)), n_knots)
+    np.testing.assert_allclose(x, values["table_x"], atol=1e-11)
+    np.testing.assert_allclose(y, values["table_y"], rtol=1e-8, atol=1e-10)
+    ours = np.clip(np.interp(test, x, y), 0, 1)
+    expected = values["test_correct_interpolation"]
+    np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-10)
+    assert np.abs(ours - values["test_reference"]).max() > 1e-4
+    # A tie as one point moves little.
+    x, y = _fit_spline(scores, hit, np.ones(len(hit)), n_knots)
+    np.testing.assert_allclose(np.interp(test, x, y).clip(0, 1), expected, atol=5e-4)
+
+
+def test_recorded_predictions(reference):
+    """Three classes share the rest."""
+    recorded = reference("cal_spline")
+    inputs = recorded["inputs"]["multiclass"]
+    values = recorded["expected"][0]["values"]
+    fitted = SplineCalibration(from_logits=True)
+    fitted.fit(inputs["fit_logits"], inputs["fit_labels"])
+    test = np.array(inputs["test_logits"])
+    proba = fitted.predict_proba(test)
+    np.testing.assert_allclose(
+        proba[np.arange(60), test.argmax(axis=1)],
+        np.maximum(values["test_correct_interpolation"], 1 / 4),
+        atol=5e-4,
+    )
+
+
+def test_other_classes_share_the_rest():
+    logits = np.log([[0.5, 0.3, 0.2], [0.5, 0.49, 0.01], [0.4, 0.4, 0.2]])
+    proba = _replace_top(logits, np.array([0.6, 0.4, 1 / 3]))
+    np.testing.assert_allclose(proba[0], [0.6, 0.24, 0.16])
+    # By a temperature: ratios of logarithms stay, the first two nearly tied as before.
+    np.testing.assert_allclose(proba[1, 0], 0.4)
+    ratios = np.diff(np.log(proba[1])) / np.diff(logits[1])
+    assert ratios[0] == pytest.approx(ratios[1])
+    assert 0 < ratios[0] < 1
+    np.testing.assert_allclose(proba[2], 1 / 3)
+
+
+def test_rows_without_a_gap():
+    """Equal probabilities are the least that a row can say, and may not be raised."""
+    proba = _replace_top(np.zeros((2, 4)), np.array([0.25, 0.4]))
+    np.testing.assert_allclose(proba, [[0.25] * 4, [0.4, 0.2, 0.2, 0.2]])
+
+
+def test_rest_below_the_precision():
+    proba = _replace_top(np.array([[900.0, 0.0, 0.0]]), np.array([0.9]))
+    np.testing.assert_allclose(proba, [[0.9, 0.05, 0.05]])
+
+
+def test_two_classes_may_change_sides():
+    rng = np.random.default_rng(0)
+    score = 2 * rng.normal(size=4000)
+    y = rng.uniform(size=4000) < 1 / (1 + np.exp(1 - score))
+    fitted = SplineCalibration(from_logits=True).fit(score, y)
+    proba = fitted.predict_proba([0.5])[0, 1]
+    assert 0.3 < proba < 0.45
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_never_certain(n_classes):
+    logits = np.random.default_rng(0).normal(size=(98, n_classes))
+    y = logits.argmax(axis=1)
+    fitted = SplineCalibration(from_logits=True).fit(logits, y)
+    proba = fitted.predict_proba(10 * logits)
+    assert proba.max() == pytest.approx(0.99)
+    assert log_loss(y, fitted.predict_proba(logits)) < log_loss(y, softmax(logits))
+
+
+def test_few_and_one_confidence():
+    """As many knots as there are points at most."""
+    X = np.array([[0.8, 0.1, 0.1]] * 4)
+    fitted = SplineCalibration().fit(X, [0, 0, 1, 2])
+    np.testing.assert_allclose(fitted.predict_proba(X)[:, 0], 0.5)
+    X = np.vstack([X, [[0.1, 0.6, 0.3]] * 4])
+    proba = SplineCalibration().fit(X, [0, 0, 1, 2] * 2).predict_proba(X)
+    assert np.isfinite(proba).all()
+
+
+def test_close_to_temperature_scaling_on_a_network(shared_data):
+    """Of ten classes only the confidence is fitted, without knowledge of its form."""
+    data = shared_data("logits/cifar10_resnet110_kull.npz")
+    nll = {}
+    for calibrator in (TemperatureScaling(), SplineCalibration()):
+        calibrator.set_params(from_logits=True)
+        calibrator.fit(data["val_logits"], data["val_labels"])
+        proba = calibrator.predict_proba(data["test_logits"]).astype(np.float64)
+        true = proba[np.arange(len(proba)), data["test_labels"]]
+        nll[type(calibrator)] = -np.log(true).mean()
+    assert nll[SplineCalibration] < nll[TemperatureScaling] + 0.015
+
+
+@pytest.mark.parametrize("n_knots", [1, 2.5])
+def test_bad_parameters(n_knots):
+    with pytest.raises(ValueError, match=f"'n_knots' parameter.*Got {n_knots}"):
+        SplineCalibration(n_knots=n_knots).fit([[0.5, 0.5], [0.2, 0.8]], [0, 1])
