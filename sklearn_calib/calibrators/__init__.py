@@ -9,7 +9,6 @@ from sklearn_calib.calibrators._focal_temperature import (
     FocalPosterior,
     FocalTemperatureScaling,
 )
-from sklearn_calib.calibrators._per_label import PerLabelCalibrator
 from sklearn_calib.calibrators._histogram import HistogramBinning, ScalingBinning
 from sklearn_calib.calibrators._isotonic import (
     IsotonicCalibration,
@@ -17,6 +16,7 @@ from sklearn_calib.calibrators._isotonic import (
 )
 from sklearn_calib.calibrators._matrix import MatrixScaling
 from sklearn_calib.calibrators._metacal import MetaCal
+from sklearn_calib.calibrators._per_label import PerLabelCalibrator
 from sklearn_calib.calibrators._platt import PlattScaling
 from sklearn_calib.calibrators._quadratic_logistic import QuadraticLogisticCalibration
 from sklearn_calib.calibrators._registry import get_calibrator, get_calibrator_names
@@ -37,12 +37,12 @@ __all__ = [
     "EnsembleTemperatureScaling",
     "FocalPosterior",
     "FocalTemperatureScaling",
-    "PerLabelCalibrator",
     "HistogramBinning",
     "IsotonicCalibration",
     "JointIsotonicCalibration",
     "MatrixScaling",
     "MetaCal",
+    "PerLabelCalibrator",
     "PlattScaling",
     "QuadraticLogisticCalibration",
     "ScalingBinning",

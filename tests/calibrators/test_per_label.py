@@ -80,6 +80,7 @@ def test_weights_equal_repetitions(calibrator):
     )
 
 
+@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
 @all_calibrators
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_labels_that_none_or_all_have(calibrator):
