@@ -10,8 +10,7 @@ X-rays, as several findings may be true at once; and the votes of people, who ar
 classifier.
 
 Writes a row for each calibrator and data set to `results/public_logits.csv`: log loss,
-Brier score, ECE of the top label and by classes, and smooth ECE if there is one, on the
-test part; and the CPU seconds of fit and prediction together. What is there already is
+Brier score, ECE of the top label and by classes, and smooth ECE, on the test part; and the CPU seconds of fit and prediction together. What is there already is
 not run again. Then prints the mean ranks over the data sets, of all of ours that
 finished everywhere and of the input as it is, "none"; and for each package how far our
 log loss is from that of its same method, at the worst and in the mean. One thread.
@@ -209,7 +208,7 @@ def measure(proba, y):
     proba = proba / proba.sum(axis=1, keepdims=True)
     labels = np.arange(proba.shape[1])
     true = proba[np.arange(len(y)), y]
-    smooth = getattr(metrics, "smooth_calibration_error", None)
+    smooth = metrics.smooth_expected_calibration_error
     with np.errstate(divide="ignore"):
         nll = -np.log(true).mean()
     return {
@@ -217,7 +216,7 @@ def measure(proba, y):
         "brier": np.mean((proba**2).sum(axis=1) - 2 * true + 1),
         "ece": metrics.expected_calibration_error(y, proba, labels=labels),
         "classwise_ece": metrics.classwise_calibration_error(y, proba, labels=labels),
-        "smooth_ece": smooth(y, proba, labels=labels) if smooth else np.nan,
+        "smooth_ece": smooth(y, proba, labels=labels),
     }
 
 

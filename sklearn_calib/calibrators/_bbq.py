@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import gammaln
 
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -77,12 +77,14 @@ class BBQ(_OneVsRestCalibrator):
     True
     """
 
+    _maps_probabilities = True
+
     def __init__(self, *, from_logits=False):
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, score, hit, sample_weight):
         seen = sample_weight > 0
-        score, index = np.unique(expit(log_odds)[seen], return_inverse=True)
+        score, index = np.unique(score[seen], return_inverse=True)
         mass = np.bincount(index, sample_weight[seen])
         hits = np.bincount(index, (sample_weight * hit)[seen])
         models, ends = _cuts(mass.cumsum())
@@ -98,9 +100,9 @@ class BBQ(_OneVsRestCalibrator):
         prior = (hit_score + middle) / (n_hits + 1)
         return _average(low, (n_hits + prior) / (n + 1), share[models])
 
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted, score):
         place, proba = fitted
-        return proba[np.searchsorted(place, expit(log_odds))]
+        return proba[np.searchsorted(place, score)]
 
 
 def _cuts(total):

@@ -86,6 +86,7 @@ class HistogramBinning(_OneVsRestCalibrator):
     True
     """
 
+    _maps_probabilities = True
     _says_zero = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
@@ -98,13 +99,13 @@ class HistogramBinning(_OneVsRestCalibrator):
         self.strategy = strategy
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, score, hit, sample_weight):
         options = {"n_bins": self.n_bins, "strategy": self.strategy}
-        return _bin_means(expit(log_odds), hit, sample_weight, **options)
+        return _bin_means(score, hit, sample_weight, **options)
 
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted, score):
         edges, value = fitted
-        return value[bin_index(expit(log_odds), edges)]
+        return value[bin_index(score, edges)]
 
 
 class ScalingBinning(_OneVsRestCalibrator):
@@ -197,16 +198,25 @@ class ScalingBinning(_OneVsRestCalibrator):
 
 def _bin_means(proba, target, weight, *, n_bins, strategy):
     """Return the edges between bins, and the mean target in each."""
-    options = {"n_bins": n_bins, "strategy": strategy}
-    edges = interior_edges(proba, sample_weight=weight, **options)
-    if strategy == "quantile":
-        # Midway to the next value, so that rounding takes no sample to another bin.
-        value = np.unique(proba[weight > 0])
-        following = np.searchsorted(value, edges, side="right")
-        edges = (edges + value[np.minimum(following, len(value) - 1)]) / 2
+    edges = _edges(proba, weight, n_bins=n_bins, strategy=strategy)
     index = bin_index(proba, edges)
     mass = np.bincount(index, weight, n_bins)
     total = np.bincount(index, weight * target, n_bins)
     limits = np.concatenate([[0.0], edges, [1.0]])
     middle = (limits[1:] + limits[:-1]) / 2
     return edges, np.divide(total, mass, out=middle, where=mass > 0)
+
+
+def _edges(proba, weight, **options):
+    """Return the edges between bins, those of equal numbers midway between values."""
+    if options["strategy"] == "uniform":
+        return interior_edges(proba, **options)
+    if weight.min() == weight.max():
+        value, weight = np.sort(proba), None
+        edges = interior_edges(value, **options)
+    else:
+        value = np.sort(proba[weight > 0])
+        edges = interior_edges(proba, sample_weight=weight, **options)
+    # So rounding takes no sample to another bin.
+    following = np.searchsorted(value, edges, side="right")
+    return (edges + value[np.minimum(following, len(value) - 1)]) / 2

@@ -1,8 +1,7 @@
 """Isotonic regression: of each class by itself, and of all classes together."""
 
 import numpy as np
-from scipy.special import expit
-from sklearn.isotonic import IsotonicRegression
+from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib.calibrators._base import Calibrator
@@ -87,6 +86,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     True
     """
 
+    _maps_probabilities = True
     _says_zero = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
@@ -97,11 +97,11 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         self.centered = centered
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
-        return _fit_points(expit(log_odds), hit, sample_weight, self.centered)
+    def _fit_map(self, score, hit, sample_weight):
+        return _fit_points(score, hit, sample_weight, self.centered)
 
-    def _apply_map(self, fitted, log_odds):
-        return np.interp(expit(log_odds), *fitted)
+    def _apply_map(self, fitted, score):
+        return np.interp(score, *fitted)
 
 
 class JointIsotonicCalibration(Calibrator):
@@ -188,10 +188,14 @@ class JointIsotonicCalibration(Calibrator):
 
 def _fit_points(proba, hit, weight, centered):
     """Return the points that the best monotone map joins."""
-    regression = IsotonicRegression().fit(proba, hit, weight)
+    seen = weight > 0
+    value, index = np.unique(proba[seen], return_inverse=True)
+    mass = np.bincount(index, weight[seen])
+    hits = np.bincount(index, (weight * hit)[seen])
+    blocks = isotonic_regression(hits / mass, weights=mass)
+    first, last = blocks.blocks[:-1], blocks.blocks[1:] - 1
     if not centered:
-        return regression.X_thresholds_, regression.y_thresholds_
-    value, block = np.unique(regression.predict(proba), return_inverse=True)
-    mass = np.bincount(block, weight)
-    center = np.bincount(block, weight * proba)
-    return center[mass > 0] / mass[mass > 0], value[mass > 0]
+        ends = np.unique(np.concatenate([first, last]))
+        return value[ends], blocks.x[ends]
+    block_mass = np.add.reduceat(mass, first)
+    return np.add.reduceat(mass * value, first) / block_mass, blocks.x[first]

@@ -5,7 +5,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from sklearn_calib._core.links import log_odds
+from sklearn_calib._core.links import log_odds, softmax
 from sklearn_calib.calibrators._base import Calibrator
 
 
@@ -15,9 +15,11 @@ class _OneVsRestCalibrator(Calibrator):
     Of two classes the second is calibrated, of more each against all others; the rows
     are then divided by their sums. A subclass has the two methods
 
-    - `_fit_map(log_odds, hit, sample_weight)`, which returns what is learned about one
+    - `_fit_map(score, hit, sample_weight)`, which returns what is learned about one
       class from arrays of shape (n_samples,); weights are never None,
-    - `_apply_map(map, log_odds)`, which returns probabilities.
+    - `_apply_map(map, score)`, which returns probabilities.
+
+    Scores are log-odds, or probabilities if `_maps_probabilities`.
 
     Attributes
     ----------
@@ -35,6 +37,7 @@ class _OneVsRestCalibrator(Calibrator):
     sample beside the n samples of `fit`.
     """
 
+    _maps_probabilities = False
     _says_zero = False
 
     def _fit(self, logits, codes, sample_weight):
@@ -44,19 +47,19 @@ class _OneVsRestCalibrator(Calibrator):
         self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
         self._mixing = 1 / (counts.sum() + 1) if self._says_zero else 0.0
         self._warn_of_missing(self.classes_[counts == 0].tolist())
-        odds = log_odds(logits)
+        scores = self._scores(logits)
         self.maps_ = [
-            self._fit_map(odds[:, k], (codes == k).astype(np.float64), weight)
+            self._fit_map(scores[k], (codes == k).astype(np.float64), weight)
             for k in range(n_classes)[-1 if n_classes == 2 else 0 :]
         ]
 
     def _calibrate(self, logits):
-        odds = log_odds(logits)
+        scores = self._scores(logits)
         if len(self.maps_) == 1:
-            positive = self._apply_map(self.maps_[0], odds[:, 1])
+            positive = self._apply_map(self.maps_[0], scores[1])
             proba = np.column_stack([1 - positive, positive])
         else:
-            columns = zip(self.maps_, odds.T, strict=True)
+            columns = zip(self.maps_, scores, strict=True)
             proba = np.column_stack([self._apply_map(*pair) for pair in columns])
             total = proba.sum(axis=1, keepdims=True)
             # Where every class is ruled out, nothing but the prior is left.
@@ -64,6 +67,14 @@ class _OneVsRestCalibrator(Calibrator):
             proba /= np.where(total > 0, total, 1.0)
         proba += self._mixing * (self.class_prior_ - proba)
         return proba.astype(logits.dtype, copy=False)
+
+    def _scores(self, logits):
+        """Return a row for each class, as each is looked at by itself."""
+        if self._maps_probabilities:
+            scores = softmax(logits.astype(np.float64))
+        else:
+            scores = log_odds(logits)
+        return np.ascontiguousarray(scores.T)
 
     def _warn_of_missing(self, labels):
         """Say which classes nothing could be learned about."""
@@ -77,9 +88,9 @@ class _OneVsRestCalibrator(Calibrator):
             )
 
     @abstractmethod
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, score, hit, sample_weight):
         """Return what is learned about one class."""
 
     @abstractmethod
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted, score):
         """Return the probabilities of one class."""
