@@ -10,8 +10,9 @@ X-rays, as several findings may be true at once; and the votes of people, who ar
 classifier.
 
 Writes a row for each calibrator and data set to `results/public_logits.csv`: log loss,
-Brier score, ECE of the top label and by classes, and smooth ECE, on the test part; and the CPU seconds of fit and prediction together. What is there already is
-not run again. Then prints the mean ranks over the data sets, of all of ours that
+Brier score, ECE of the top label and by classes, and smooth ECE, on the test part; and
+the CPU seconds of fit and prediction together. What is there already is not
+run again. Then prints the mean ranks over the data sets, of all of ours that
 finished everywhere and of the input as it is, "none"; and for each package how far our
 log loss is from that of its same method, at the worst and in the mean. One thread.
 """
