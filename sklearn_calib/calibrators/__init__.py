@@ -4,6 +4,7 @@ from sklearn_calib.calibrators._base import Calibrator
 from sklearn_calib.calibrators._bbq import BBQ
 from sklearn_calib.calibrators._beta import BetaCalibration
 from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
+from sklearn_calib.calibrators._enir import ENIR
 from sklearn_calib.calibrators._ensemble_temperature import EnsembleTemperatureScaling
 from sklearn_calib.calibrators._focal_temperature import (
     FocalPosterior,
@@ -31,6 +32,7 @@ from sklearn_calib.calibrators._venn_abers import VennAbers
 
 __all__ = [
     "BBQ",
+    "ENIR",
     "BetaCalibration",
     "Calibrator",
     "DirichletCalibrator",

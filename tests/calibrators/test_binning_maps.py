@@ -7,6 +7,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from sklearn_calib.calibrators import (
     BBQ,
+    ENIR,
     EnsembleTemperatureScaling,
     HistogramBinning,
     ScalingBinning,
@@ -147,3 +148,22 @@ def test_mixture_of_chances():
     proba = fitted.predict_proba(logits)
     assert np.abs(proba - 1 / 3).max() < 0.1
     np.testing.assert_array_equal(proba.argmax(axis=1), logits.argmax(axis=1))
+
+
+def test_near_isotonic_ensemble_by_hand():
+    """Two maps: 0, 0.5, 1 where 0.4 and 0.6 have met, and none that says 0 wrongly."""
+    score, y = [0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]
+    before, after = ENIR().fit(score, y).maps_[0]
+    np.testing.assert_allclose(before, score)
+    # A group of 2 hit once, as said: one sample more. The others are 0.2 off.
+    np.testing.assert_allclose(after, [0.2 * 0.8 / 1.8, 0.5, 0.5, (1 + 0.64) / 1.8])
+
+
+def test_near_isotonic_ensemble_may_fall():
+    """Where isotonic regression cannot follow."""
+    rng = np.random.default_rng(0)
+    score = rng.uniform(size=3000)
+    true = np.where(score < 0.5, 0.8, 0.2)
+    y = rng.uniform(size=3000) < true
+    proba = ENIR().fit(score, y).predict_proba([0.25, 0.75])[:, 1]
+    np.testing.assert_allclose(proba, [0.8, 0.2], atol=0.05)
