@@ -187,13 +187,18 @@ class ScalingBinning(_OneVsRestCalibrator):
     def _fit_map(self, log_odds, hit, sample_weight):
         features = np.column_stack([log_odds, np.ones_like(log_odds)])
         line = fit_logistic(features, hit, sample_weight)
-        scaled = expit(features @ line)
+        scaled = _scale(log_odds, line)
         options = {"n_bins": self.n_bins, "strategy": "quantile"}
         return line, *_bin_means(scaled, scaled, sample_weight, **options)
 
     def _apply_map(self, fitted, log_odds):
         line, edges, value = fitted
-        return value[bin_index(expit(line[0] * log_odds + line[1]), edges)]
+        return value[bin_index(_scale(log_odds, line), edges)]
+
+
+def _scale(log_odds, line):
+    """Return the scaled probabilities, the same whatever they were computed beside."""
+    return np.round(expit(line[0] * log_odds + line[1]), 12)
 
 
 def _bin_means(proba, target, weight, *, n_bins, strategy):

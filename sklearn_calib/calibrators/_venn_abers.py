@@ -4,6 +4,10 @@ import numpy as np
 
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
+# A score is at a place of the calibration data if so many decimals of it are: what it
+# was computed beside can change the last digits.
+DECIMALS = 10
+
 
 class VennAbers(_OneVsRestCalibrator):
     r"""Isotonic regression that allows for what the sample to predict may turn out.
@@ -78,7 +82,8 @@ class VennAbers(_OneVsRestCalibrator):
 
     def _fit_map(self, log_odds, hit, sample_weight):
         seen = sample_weight > 0
-        score, index = np.unique(log_odds[seen], return_inverse=True)
+        score = np.round(log_odds[seen], DECIMALS)
+        score, index = np.unique(score, return_inverse=True)
         mass = np.bincount(index, sample_weight[seen])
         hits = np.bincount(index, (sample_weight * hit)[seen])
         p1 = _with_one_more_hit(mass, hits)
@@ -88,8 +93,9 @@ class VennAbers(_OneVsRestCalibrator):
 
     def _apply_map(self, fitted, log_odds):
         score, p0, p1 = fitted
-        low = p0[np.searchsorted(score, log_odds, side="right")]
-        high = p1[np.searchsorted(score, log_odds, side="left")]
+        place = np.round(log_odds, DECIMALS)
+        low = p0[np.searchsorted(score, place, side="right")]
+        high = p1[np.searchsorted(score, place, side="left")]
         return high / (1 - low + high)
 
 

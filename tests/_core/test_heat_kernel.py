@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.stats import norm
 
 from sklearn_calib._core.heat_kernel import (
@@ -27,7 +28,7 @@ def mirrored_norm(place, mass, bandwidth, n_points=100_001):
         for center in (place + shift, shift - place):
             images = norm.pdf(t[:, None], center, bandwidth)
             density = density + images @ mass
-    return np.trapezoid(np.abs(density), t)
+    return trapezoid(np.abs(density), t)
 
 
 @pytest.mark.parametrize(
