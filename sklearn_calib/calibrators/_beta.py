@@ -1,7 +1,6 @@
 """Beta calibration: powers of the probabilities of a class and of the rest."""
 
 import numpy as np
-from scipy.special import expit
 
 from sklearn_calib._core.logistic import fit_nonnegative
 from sklearn_calib._core.validation import StrOptions
@@ -78,6 +77,7 @@ class BetaCalibration(_OneVsRestCalibrator):
     True
     """
 
+    _returns_log_odds = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "parameters": [StrOptions({"abm", "am", "ab"})],
@@ -101,7 +101,7 @@ class BetaCalibration(_OneVsRestCalibrator):
         return np.array([a, b, (a - b) * np.log(2)])
 
     def _apply_map(self, fitted, log_odds):
-        return expit(_features(log_odds) @ fitted)
+        return _features(log_odds) @ fitted
 
 
 def _features(log_odds):

@@ -8,6 +8,7 @@ from scipy.special import expit
 from sklearn_calib._core.binning import bin_index, interior_edges
 from sklearn_calib._core.logistic import fit_logistic
 from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.calibrators._base import RESOLUTION
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 N_BINS = {"n_bins": [Interval(Integral, 1, None, closed="left")]}
@@ -198,7 +199,7 @@ class ScalingBinning(_OneVsRestCalibrator):
 
 def _scale(log_odds, line):
     """Return the scaled probabilities, the same whatever they were computed beside."""
-    return np.round(expit(line[0] * log_odds + line[1]), 12)
+    return expit(np.round(line[0] * log_odds + line[1], 10))
 
 
 def _bin_means(proba, target, weight, *, n_bins, strategy):
@@ -215,7 +216,8 @@ def _bin_means(proba, target, weight, *, n_bins, strategy):
 def _edges(proba, weight, **options):
     """Return the edges between bins, those of equal numbers midway between values."""
     if options["strategy"] == "uniform":
-        return interior_edges(proba, **options)
+        # What lies on an edge stays below it after a logarithm and back.
+        return interior_edges(proba, **options) * (1 + 4 * RESOLUTION)
     if weight.min() == weight.max():
         value, weight = np.sort(proba), None
         edges = interior_edges(value, **options)

@@ -3,9 +3,8 @@
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._core.links import softmax
 from sklearn_calib.calibrators._base import Calibrator
-from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator, probabilities
 
 # What keeps the order of classes that isotonic regression gives the same probability.
 TIE_BREAKER = 1e-9
@@ -171,7 +170,7 @@ class JointIsotonicCalibration(Calibrator):
         self.from_logits = from_logits
 
     def _fit(self, logits, codes, sample_weight):
-        proba = softmax(logits.astype(np.float64))
+        proba = probabilities(logits, self.from_logits)
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
         hit = codes[:, None] == np.arange(proba.shape[1])
         self._mixing = 1 / (weight.sum() + 1)
@@ -179,11 +178,20 @@ class JointIsotonicCalibration(Calibrator):
         self.map_ = _fit_points(*pairs, weight.repeat(proba.shape[1]), False)
 
     def _calibrate(self, logits):
-        before = softmax(logits.astype(np.float64))
+        before = probabilities(logits, self.from_logits)
         proba = np.interp(before, *self.map_) + TIE_BREAKER * before
         proba /= proba.sum(axis=1, keepdims=True)
         proba += self._mixing * (1 / proba.shape[1] - proba)
-        return proba.astype(logits.dtype, copy=False)
+        return _keep_top(proba.astype(logits.dtype, copy=False), logits)
+
+
+def _keep_top(proba, logits):
+    """Put the class of the largest logit first again where float32 cannot tell."""
+    top = logits.argmax(axis=1)
+    rows = np.flatnonzero(proba.argmax(axis=1) != top)
+    largest = proba[rows].max(axis=1)
+    proba[rows, top[rows]] = np.nextafter(largest, 1, dtype=proba.dtype)
+    return proba
 
 
 def _fit_points(proba, hit, weight, centered):

@@ -4,9 +4,10 @@ import warnings
 from abc import abstractmethod
 
 import numpy as np
+from scipy.special import expit
 
 from sklearn_calib._core.links import log_odds, softmax
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
 
 
 class _OneVsRestCalibrator(Calibrator):
@@ -17,7 +18,8 @@ class _OneVsRestCalibrator(Calibrator):
 
     - `_fit_map(score, hit, sample_weight)`, which returns what is learned about one
       class from arrays of shape (n_samples,); weights are never None,
-    - `_apply_map(map, score)`, which returns probabilities.
+    - `_apply_map(map, score)`, which returns probabilities, or log-odds if
+      `_returns_log_odds`.
 
     Scores are log-odds, or probabilities if `_maps_probabilities`.
 
@@ -38,6 +40,7 @@ class _OneVsRestCalibrator(Calibrator):
     """
 
     _maps_probabilities = False
+    _returns_log_odds = False
     _says_zero = False
 
     def _fit(self, logits, codes, sample_weight):
@@ -56,11 +59,12 @@ class _OneVsRestCalibrator(Calibrator):
     def _calibrate(self, logits):
         scores = self._scores(logits)
         if len(self.maps_) == 1:
-            positive = self._apply_map(self.maps_[0], scores[1])
-            proba = np.column_stack([1 - positive, positive])
+            proba = self._both(self._apply_map(self.maps_[0], scores[1]))
         else:
             columns = zip(self.maps_, scores, strict=True)
             proba = np.column_stack([self._apply_map(*pair) for pair in columns])
+            if self._returns_log_odds:
+                expit(proba, out=proba)
             total = proba.sum(axis=1, keepdims=True)
             # Where every class is ruled out, nothing but the prior is left.
             proba = np.where(total > 0, proba, self.class_prior_)
@@ -71,10 +75,17 @@ class _OneVsRestCalibrator(Calibrator):
     def _scores(self, logits):
         """Return a row for each class, as each is looked at by itself."""
         if self._maps_probabilities:
-            scores = softmax(logits.astype(np.float64))
+            scores = probabilities(logits, self.from_logits)
         else:
             scores = log_odds(logits)
         return np.ascontiguousarray(scores.T)
+
+    def _both(self, positive):
+        """Return the probabilities of both classes, from those of the second."""
+        if self._returns_log_odds:
+            return expit(np.column_stack([-positive, positive]))
+        # What rounding makes a difference of zero is not known to be less than that.
+        return np.column_stack([np.maximum(1 - positive, RESOLUTION), positive])
 
     def _warn_of_missing(self, labels):
         """Say which classes nothing could be learned about."""
@@ -94,3 +105,12 @@ class _OneVsRestCalibrator(Calibrator):
     @abstractmethod
     def _apply_map(self, fitted, score):
         """Return the probabilities of one class."""
+
+
+def probabilities(logits, from_logits):
+    """Return what was given as probabilities in float64, equal ones as equal ones.
+
+    The sum of the row would change the last digit of some of them.
+    """
+    logits = logits.astype(np.float64)
+    return softmax(logits) if from_logits else np.exp(logits)

@@ -1,7 +1,6 @@
 """Platt scaling: a straight line of the log-odds."""
 
 import numpy as np
-from scipy.special import expit
 
 from sklearn_calib._core.logistic import (
     fit_logistic,
@@ -81,6 +80,7 @@ class PlattScaling(_OneVsRestCalibrator):
     True
     """
 
+    _returns_log_odds = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "smooth_targets": ["boolean"],
@@ -98,7 +98,7 @@ class PlattScaling(_OneVsRestCalibrator):
         return newton_logistic(features, target, sample_weight)[0]
 
     def _apply_map(self, fitted, log_odds):
-        return expit(_features(log_odds) @ fitted)
+        return _features(log_odds) @ fitted
 
 
 def _features(log_odds):

@@ -1,7 +1,6 @@
 """Quadratic logistic calibration: a parabola of the log-odds."""
 
 import numpy as np
-from scipy.special import expit
 
 from sklearn_calib._core.logistic import fit_nonnegative
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
@@ -75,6 +74,8 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     True
     """
 
+    _returns_log_odds = True
+
     def __init__(self, *, from_logits=False):
         self.from_logits = from_logits
 
@@ -88,7 +89,7 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
 
     def _apply_map(self, fitted, log_odds):
         coef, low, high = fitted
-        return expit(_powers(np.clip(log_odds, low, high)) @ coef)
+        return _powers(np.clip(log_odds, low, high)) @ coef
 
 
 def _powers(log_odds):
