@@ -11,7 +11,13 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 from sklearn_calib.metrics._ranking import LOSSES
-from sklearn_calib.metrics._targets import BINS, TARGETS, as_columns, check_targets
+from sklearn_calib.metrics._targets import (
+    BINS,
+    TARGETS,
+    as_columns,
+    check_targets,
+    resolve_n_bins,
+)
 
 
 def _brier(codes, proba):
@@ -129,8 +135,9 @@ def proper_calibration_error(
         The last two do not keep rows that sum to one, and the log loss of more than
         two classes takes "temperature" only.
 
-    n_bins : int, default=15
-        Number of bins. For "bins" only.
+    n_bins : int or "cube_root", default=15
+        Number of bins, or the cube root of the number of samples, rounded up. For
+        "bins" only.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow.
@@ -228,8 +235,9 @@ def refinement_error(
     recalibration : {"temperature", "isotonic", "bins"}, default="temperature"
         How the probabilities are recalibrated, as in :func:`proper_calibration_error`.
 
-    n_bins : int, default=15
-        Number of bins. For "bins" only.
+    n_bins : int or "cube_root", default=15
+        Number of bins, or the cube root of the number of samples, rounded up. For
+        "bins" only.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow.
@@ -285,6 +293,7 @@ def _losses(y_true, y_proba, loss, recalibration, n_bins, strategy, labels, weig
             f"classes, got {recalibration!r} and {proba.shape[1]} classes, whose "
             'probabilities it does not keep at a sum of one. Or pass loss="brier".'
         )
+    n_bins = resolve_n_bins(n_bins, len(proba), weight)
     recalibrate = {
         "bins": _by_class(_stepwise(n_bins, strategy)),
         "isotonic": _by_class(_increasing),

@@ -74,6 +74,14 @@ def test_bins_by_hand():
     assert value == pytest.approx(2 * (2 * 1 / 4 + 4 * 3 / 16) / 6, rel=1e-12)
 
 
+def test_number_of_bins_by_the_cube_root():
+    y, proba = draw(2, sharpness=3.0)
+    options = {"loss": "brier", "recalibration": "bins"}
+    value = refinement_error(y, proba, n_bins="cube_root", **options)
+    n_bins = int(np.ceil(np.cbrt(len(y))))
+    assert value == refinement_error(y, proba, n_bins=n_bins, **options)
+
+
 def test_isotonic_is_scikit_learns():
     y, proba = draw(2, sharpness=3.0)
     positive = proba[:, 1].round(1)
