@@ -23,6 +23,14 @@ class BinSums(NamedTuple):
     hit: np.ndarray  # (n_bins,)
 
 
+def sums_by_value(values, hit, weight):
+    """Return the distinct values that have a weight, their weights and hits, summed."""
+    seen = weight > 0
+    value, index = np.unique(values[seen], return_inverse=True)
+    mass = np.bincount(index, weight[seen])
+    return value, mass, np.bincount(index, (weight * hit)[seen])
+
+
 def interior_edges(values, *, n_bins, strategy, sample_weight=None):
     """Return the `n_bins - 1` edges between bins, in the dtype of the values.
 
@@ -54,10 +62,9 @@ def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):
 
     Empty bins are left out, and there are fewer bins than samples.
     """
-    value, index = np.unique(confidence, return_inverse=True)
-    weight = np.ones(len(index)) if sample_weight is None else sample_weight
-    mass = np.bincount(index, weight).cumsum()
-    hits = np.bincount(index, weight * hit).cumsum()
+    weight = np.ones(len(hit)) if sample_weight is None else sample_weight
+    value, mass, hits = sums_by_value(confidence, hit, weight)
+    mass, hits = mass.cumsum(), hits.cumsum()
     largest = max(1, math.ceil(mass[-1]) - 1)
     if _is_rising(np.arange(1, len(value) + 1), mass, hits):
         return largest  # and so is every coarser one

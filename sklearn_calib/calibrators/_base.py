@@ -14,6 +14,7 @@ from sklearn_calib._core.validation import (
     check_proba,
     check_sample_weight,
     encode_labels,
+    row_blocks,
 )
 
 # What is smaller than this cannot be told from zero beside a probability of one.
@@ -188,6 +189,14 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         return tags
+
+
+def by_blocks(function, logits):
+    """Return a function of rows, called for blocks of them that stay in cache."""
+    proba = np.empty_like(logits)
+    for rows in row_blocks(*logits.shape):
+        proba[rows] = function(logits[rows])
+    return proba
 
 
 def _half_smallest(proba, sample_weight):

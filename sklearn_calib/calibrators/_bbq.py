@@ -5,6 +5,7 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
+from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 
@@ -83,10 +84,7 @@ class BBQ(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     def _fit_map(self, score, hit, sample_weight):
-        seen = sample_weight > 0
-        score, index = np.unique(score[seen], return_inverse=True)
-        mass = np.bincount(index, sample_weight[seen])
-        hits = np.bincount(index, (sample_weight * hit)[seen])
+        score, mass, hits = sums_by_value(score, hit, sample_weight)
         models, ends = _cuts(mass.cumsum())
         low, high = _edges(score, models, ends)
         n, n_hits, hit_score = (

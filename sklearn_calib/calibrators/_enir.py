@@ -5,6 +5,7 @@ import math
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
+from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.near_isotonic import near_isotonic_path
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -92,10 +93,7 @@ class ENIR(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     def _fit_map(self, score, hit, sample_weight):
-        seen = sample_weight > 0
-        score, index = np.unique(score[seen], return_inverse=True)
-        mass = np.bincount(index, sample_weight[seen])
-        hits = np.bincount(index, (sample_weight * hit)[seen])
+        score, mass, hits = sums_by_value(score, hit, sample_weight)
         criteria, maps = [], []
         for _, first, value in near_isotonic_path(hits / mass, mass, MAX_GROUPS):
             sums = [np.add.reduceat(part, first) for part in (mass, hits, mass * score)]

@@ -8,7 +8,7 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.validation import StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 # So much of the mixture keeps the order of the classes, whatever the data say.
 SMALLEST_WEIGHT = 1e-9
@@ -112,10 +112,9 @@ class EnsembleTemperatureScaling(Calibrator):
         self.weights_ = _minimize_on_simplex(loss)
 
     def _calibrate(self, logits):
-        proba = np.empty_like(logits)
-        for rows in row_blocks(*logits.shape):
-            proba[rows] = np.tensordot(self.weights_, self._parts(logits[rows]), 1)
-        return proba
+        return by_blocks(
+            lambda block: np.tensordot(self.weights_, self._parts(block), 1), logits
+        )
 
     def _parts(self, logits):
         """Return the three predictions, (3, n_samples, n_classes)."""

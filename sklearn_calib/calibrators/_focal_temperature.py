@@ -6,8 +6,8 @@ import numpy as np
 
 from sklearn_calib._core.focal_fit import fit_focal_temperature, fit_gamma
 from sklearn_calib._core.links import focal_posterior, softmax
-from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 GAMMA = {"gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})]}
 
@@ -185,8 +185,9 @@ class FocalTemperatureScaling(Calibrator):
 
 def _calibrate(logits, temperature, gamma):
     """Return the focal posterior of the softmax of logits / temperature."""
-    proba = np.empty_like(logits)
-    for rows in row_blocks(*logits.shape):
-        block = np.ascontiguousarray(logits[rows])
-        proba[rows] = focal_posterior(softmax(block / temperature), gamma)
-    return proba
+
+    def posterior(block):
+        block = np.ascontiguousarray(block)
+        return focal_posterior(softmax(block / temperature), gamma)
+
+    return by_blocks(posterior, logits)

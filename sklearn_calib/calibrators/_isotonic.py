@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib.calibrators._base import Calibrator
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator, probabilities
 
@@ -196,10 +197,7 @@ def _keep_top(proba, logits):
 
 def _fit_points(proba, hit, weight, centered):
     """Return the points that the best monotone map joins."""
-    seen = weight > 0
-    value, index = np.unique(proba[seen], return_inverse=True)
-    mass = np.bincount(index, weight[seen])
-    hits = np.bincount(index, (weight * hit)[seen])
+    value, mass, hits = sums_by_value(proba, hit, weight)
     blocks = isotonic_regression(hits / mass, weights=mass)
     first, last = blocks.blocks[:-1], blocks.blocks[1:] - 1
     if not centered:

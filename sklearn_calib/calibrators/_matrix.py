@@ -110,6 +110,3 @@ class MatrixScaling(_PenalisedCalibrator):
     """
 
     _kind = FullMap
-
-    def _features(self, logits):
-        return logits - logits.mean(axis=1, keepdims=True)

@@ -11,8 +11,8 @@ from sklearn_calib._core.binning import bin_sums, occupied_bins
 from sklearn_calib._core.confidence import negative_entropy, top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
-from sklearn_calib._core.validation import Interval, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib._core.validation import Interval
+from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 # On how many bins of equal weight accuracy is followed, as in the authors' code.
 N_BINS = 20
@@ -185,9 +185,7 @@ class MetaCal(Calibrator):
         return _upper_quantile(entropy, 1 - self.miscoverage, weight)
 
     def _calibrate(self, logits):
-        proba = np.empty_like(logits)
-        for rows in row_blocks(*logits.shape):
-            proba[rows] = softmax(logits[rows] / self.temperature_)
+        proba = by_blocks(lambda block: softmax(block / self.temperature_), logits)
         proba[self._gives_up(_entropy(logits))] = 1 / logits.shape[1]
         return proba
 

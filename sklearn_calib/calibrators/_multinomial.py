@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature
-from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 N_FOLDS = 5
 # What "cv" tries, from the strongest on.
@@ -104,11 +104,11 @@ class _MultinomialCalibrator(Calibrator):
     def _calibrate(self, logits):
         parameters = np.column_stack([self.coef_, self.intercept_])
         parameters = parameters.astype(logits.dtype)
-        proba = np.empty_like(logits)
-        for rows in row_blocks(*logits.shape):
-            features = self._features(logits[rows])
-            proba[rows] = softmax(self._kind.scores(features, parameters))
-        return proba
+
+        def scale(block):
+            return softmax(self._kind.scores(self._features(block), parameters))
+
+        return by_blocks(scale, logits)
 
     def _compare(self, logits, features, codes, weight):
         """Store the log loss on the data of the fit, before it and after it."""
@@ -160,6 +160,10 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             center = np.zeros_like(start)
             self._fit_penalised(features, codes, weight, center, start)
         self._compare(logits, features, codes, weight)
+
+    def _features(self, logits):
+        """Return centred logits, which a constant added to a row does not change."""
+        return logits - logits.mean(axis=1, keepdims=True)
 
     def _fit_unpenalised(self, features, codes, weight, counts, start):
         """Set the parameters by maximum likelihood, or else with a normal prior."""

@@ -5,9 +5,10 @@ from numbers import Integral
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.validation import Interval, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib._core.validation import Interval
+from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 # Newton's method takes five to ten.
 MAX_STEPS = 50
@@ -108,12 +109,10 @@ class SplineCalibration(Calibrator):
         self._margin = 1 / (weight.sum() + 2)
 
     def _calibrate(self, logits):
-        proba = np.empty_like(logits)
-        for rows in row_blocks(*logits.shape):
-            proba[rows] = self._calibrate_block(logits[rows].astype(np.float64))
-        return proba
+        return by_blocks(self._calibrate_block, logits)
 
     def _calibrate_block(self, logits):
+        logits = logits.astype(np.float64)
         scores = _scores(softmax(logits))
         said = [
             np.interp(score, *fitted)
@@ -136,10 +135,8 @@ def _scores(proba):
 
 def _fit_spline(score, hit, weight, n_knots):
     """Return the distinct scores that have a weight, and the calibrated ones."""
-    seen = weight > 0
-    distinct, place = np.unique(score[seen], return_inverse=True)
-    weights = np.bincount(place, weight[seen])
-    errors = np.bincount(place, weight[seen] * (hit[seen] - score[seen]))
+    distinct, weights, hits = sums_by_value(score, hit, weight)
+    errors = hits - weights * distinct
     if len(distinct) == 1:
         return distinct, distinct + errors / weights
     total = weights.cumsum()

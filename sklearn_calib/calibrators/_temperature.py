@@ -11,7 +11,7 @@ from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 # The grid on which papers look for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
@@ -117,10 +117,7 @@ class TemperatureScaling(Calibrator):
             self.temperature_ = _search_ece(logits, hit, self.n_bins, sample_weight)
 
     def _calibrate(self, logits):
-        proba = np.empty_like(logits)
-        for rows in row_blocks(*logits.shape):
-            proba[rows] = softmax(logits[rows] / self.temperature_)
-        return proba
+        return by_blocks(lambda block: softmax(block / self.temperature_), logits)
 
 
 def _search_ece(logits, hit, n_bins, sample_weight):

@@ -101,6 +101,3 @@ class VectorScaling(_PenalisedCalibrator):
     """
 
     _kind = DiagonalMap
-
-    def _features(self, logits):
-        return logits - logits.mean(axis=1, keepdims=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 # A score is at a place of the calibration data if so many decimals of it are: what it
@@ -81,11 +82,8 @@ class VennAbers(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     def _fit_map(self, log_odds, hit, sample_weight):
-        seen = sample_weight > 0
-        score = np.round(log_odds[seen], DECIMALS)
-        score, index = np.unique(score, return_inverse=True)
-        mass = np.bincount(index, sample_weight[seen])
-        hits = np.bincount(index, (sample_weight * hit)[seen])
+        score = np.round(log_odds, DECIMALS)
+        score, mass, hits = sums_by_value(score, hit, sample_weight)
         p1 = _with_one_more_hit(mass, hits)
         # With misses for hits and the scores turned round it is the same problem.
         p0 = 1 - _with_one_more_hit(mass[::-1], (mass - hits)[::-1])[::-1]

@@ -1,19 +1,23 @@
 """`CalibratedClassifier`: a classifier and its calibrator, as one estimator."""
 
-import os
 import pickle
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import indexable
-from sklearn.utils.validation import check_is_fitted, check_memory
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.validation import StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
-from sklearn_calib.estimators._folds import check_labels, fit_and_predict, make_splits
+from sklearn_calib.estimators._folds import (
+    check_labels,
+    fit_and_predict,
+    make_splits,
+    open_memory,
+)
 from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
@@ -215,12 +219,10 @@ class CalibratedClassifier(
 
     def _fit_and_predict(self, *arguments):
         """Return the classifiers and what they say, remembered if there is a memory."""
-        memory = self.memory
-        if memory is None:
+        if self.memory is None:
             return fit_and_predict(*arguments)
-        if isinstance(memory, os.PathLike):
-            memory = os.fspath(memory)
-        return pickle.loads(check_memory(memory).cache(_fit_and_pickle)(*arguments))
+        remembered = open_memory(self.memory).cache(_fit_and_pickle)
+        return pickle.loads(remembered(*arguments))
 
     def _fit_calibrator(self, scores, y, sample_weight, rows, from_logits):
         """Fit a clone of the calibrator to the scores of some rows."""

@@ -1,11 +1,14 @@
 """Labels and folds: what a classifier says about data it has not seen."""
 
+import os
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_memory
 
 from sklearn_calib.estimators._responses import predict_scores, uses_logits
 
@@ -93,3 +96,10 @@ def _take(value, rows, n_samples):
     is_list = isinstance(value, list | tuple)
     shape = (len(value),) if is_list else getattr(value, "shape", ())
     return take(value, rows) if shape[:1] == (n_samples,) else value
+
+
+def open_memory(memory):
+    """Return a joblib.Memory; a path of any kind says where it is."""
+    return check_memory(
+        os.fspath(memory) if isinstance(memory, os.PathLike) else memory
+    )

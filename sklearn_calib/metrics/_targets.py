@@ -4,7 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from sklearn_calib._core.binning import cube_root_n_bins
+from sklearn_calib._core.binning import cube_root_n_bins, sums_by_value
 from sklearn_calib._core.confidence import top_label_hits
 from sklearn_calib._core.validation import (
     Interval,
@@ -86,10 +86,6 @@ def confidence_and_hit(proba, codes, mode):
 
 def distinct_values(confidence, hit, weight):
     """Return the distinct confidences, their share of the samples, and of hits."""
-    if weight is not None:
-        seen = weight > 0
-        confidence, hit, weight = confidence[seen], hit[seen], weight[seen]
-    value, index = np.unique(confidence.astype(np.float64), return_inverse=True)
-    mass = np.bincount(index, weight)
-    hits = np.bincount(index, hit if weight is None else weight * hit)
+    weight = np.ones(len(hit)) if weight is None else weight
+    value, mass, hits = sums_by_value(confidence.astype(np.float64), hit, weight)
     return value, mass / mass.sum(), hits / mass
