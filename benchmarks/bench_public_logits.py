@@ -42,6 +42,12 @@ DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DATA))
 MEASURES = ["nll", "brier", "ece", "classwise_ece", "smooth_ece", "seconds"]
 FIELDS = ["data", "method", "package", *MEASURES, "failure"]
 OURS = "sklearn_calib"
+# Of ours, with other parameters, as the packages beside which they are put have them.
+VARIANTS = {
+    "dirichlet, diagonal": {"diagonal": True},
+    "dirichlet, ODIR": {"penalty": "odir", "lambd": 1e-3},
+    "ensemble_temperature, Brier": {"objective": "brier"},
+}
 
 
 def halves(X, y, groups=None):
@@ -89,7 +95,8 @@ def read_data():
 def run_ours(name, X, y, X_test, from_logits):
     if name == "none":
         return softmax(X_test) if from_logits else X_test
-    calibrator = get_calibrator(name)(from_logits=from_logits)
+    kind = get_calibrator(name.partition(",")[0])
+    calibrator = kind(from_logits=from_logits, **VARIANTS.get(name, {}))
     return calibrator.fit(X, y, labels=np.arange(X.shape[1])).predict_proba(X_test)
 
 
@@ -164,7 +171,11 @@ PEERS = [
     ("platt", "scikit-learn", lambda: run_sklearn("sigmoid")),
     ("isotonic", "scikit-learn", lambda: run_sklearn("isotonic")),
     ("temperature", "netcal", lambda: run_netcal("scaling", "TemperatureScaling")),
-    ("vector", "netcal", lambda: run_netcal("scaling", "LogisticCalibration")),
+    (
+        "dirichlet, diagonal",
+        "netcal",
+        lambda: run_netcal("scaling", "LogisticCalibration"),
+    ),
     ("beta", "netcal", lambda: run_netcal("scaling", "BetaCalibration")),
     ("histogram", "netcal", lambda: run_netcal("binning", "HistogramBinning", bins=15)),
     ("isotonic", "netcal", lambda: run_netcal("binning", "IsotonicRegression")),
@@ -181,9 +192,17 @@ PEERS = [
         "probmetrics",
         lambda: run_probmetrics("quadratic-scaling"),
     ),
-    ("vector", "probmetrics", lambda: run_probmetrics("VectorScalingCalibrator")),
-    ("matrix", "probmetrics", lambda: run_probmetrics("MatrixScalingCalibrator")),
-    ("ensemble_temperature", "probmetrics", lambda: run_probmetrics("ETSCalibrator")),
+    (
+        "dirichlet, diagonal",
+        "probmetrics",
+        lambda: run_probmetrics("VectorScalingCalibrator"),
+    ),
+    ("dirichlet", "probmetrics", lambda: run_probmetrics("MatrixScalingCalibrator")),
+    (
+        "ensemble_temperature, Brier",
+        "probmetrics",
+        lambda: run_probmetrics("ETSCalibrator"),
+    ),
     ("spline", "probmetrics", lambda: run_probmetrics("CDFSplineCalibrator")),
     ("beta", "betacal", lambda: run_betacal),
 ]
@@ -191,7 +210,8 @@ PEERS = [
 
 def contestants(X, X_test, *, from_logits, with_peers):
     """Yield the name of the method, that of the package, and a function to run."""
-    for name in ["none", *get_calibrator_names()]:
+    variants = VARIANTS if with_peers else []
+    for name in ["none", *get_calibrator_names(), *variants]:
         yield (
             name,
             OURS,
@@ -199,7 +219,7 @@ def contestants(X, X_test, *, from_logits, with_peers):
         )
     for name, package, make in PEERS if with_peers else []:
         is_too_much = package == "betacal" and X.shape[1] > 2
-        if name in get_calibrator_names() and not is_too_much:
+        if not is_too_much:
             yield name, package, lambda *data, make=make: make()(*data)
 
 
@@ -298,7 +318,7 @@ def print_peers(rows):
     }
     pairs = sorted({(m, p) for m, p, _ in finished if p != OURS})
     print("\nOur log loss and CPU seconds over those of the same method elsewhere")
-    print(f"{'':38}{'data sets':>10}{'worst':>10}{'mean':>10}{'seconds':>10}")
+    print(f"{'':42}{'data sets':>10}{'worst':>10}{'mean':>10}{'seconds':>10}")
     for method, package in pairs:
         common = [
             (finished[method, OURS, d], row)
@@ -310,7 +330,7 @@ def print_peers(rows):
             for k in ("nll", "seconds")
         )
         cells = f"{nll.max():10.4f}{nll.mean():10.4f}{np.median(seconds):10.3f}"
-        print(f"{method:24}{package:14}{len(common):10}{cells}")
+        print(f"{method:28}{package:14}{len(common):10}{cells}")
     failed = [(r["method"], r["package"], r["failure"]) for r in rows if r["failure"]]
     for failure in sorted(set(failed)):
         print(*failure, f"({failed.count(failure)} times)", sep="  ")

@@ -22,6 +22,12 @@ MAX_NEAR = 8
 # The last step of a fit that has converged moves no score by more than this.
 MAX_MOVE = 0.5
 
+# Products with the Hessian in a step after which a closer preconditioner is worth it,
+# at most in all, and the largest preconditioner that is formed, in numbers.
+MANY_PRODUCTS = 15
+MAX_PRODUCTS = 100
+MAX_BLOCKS = 20_000_000
+
 # Keeps curvatures of zero, where all probabilities are 0 or 1, apart from it.
 TINY = 1e-12
 
@@ -66,8 +72,9 @@ class DiagonalMap:
         share = proba * (1 - proba) * weight[:, None]
         blocks = DiagonalMap.curvature(features, share)
         blocks += np.eye(2) * (2 * ridge + TINY)[:, None]
-        inverse = np.linalg.inv(blocks)
-        return lambda gradient: np.einsum("kij,kj->ki", inverse, gradient)
+        return _block_solver(blocks)
+
+    close_preconditioner = preconditioner
 
 
 class FullMap:
@@ -116,6 +123,29 @@ class FullMap:
         scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
         divisor = scale[:, None] * size + 2 * np.median(ridge)
         return lambda gradient: left @ ((left.T @ gradient @ right) / divisor) @ right.T
+
+    @staticmethod
+    def close_preconditioner(features, proba, weight, ridge):
+        """Return a function that solves with the block of each class.
+
+        That takes many times longer to form, and is many times closer where some
+        samples are uncertain between other classes than the rest.
+        """
+        extended = _with_one(features).astype(np.float32)
+        blocks = np.empty((*ridge.shape, ridge.shape[1]))
+        for share, block, own_ridge in zip(proba.T, blocks, ridge, strict=True):
+            root = np.sqrt(weight * share * (1 - share))
+            matters = root > 0.01 * root.max()
+            inputs = extended[matters] * root[matters, None].astype(np.float32)
+            block[:] = inputs.T @ inputs
+            rounding = 1e-7 * np.trace(block) / len(block)
+            block.flat[:: len(block) + 1] += 2 * own_ridge + rounding + TINY
+        return _block_solver(blocks)
+
+
+def _block_solver(blocks):
+    inverse = np.linalg.inv(blocks)
+    return lambda gradient: np.matmul(inverse, gradient[:, :, None])[:, :, 0]
 
 
 def _with_one(features):
@@ -193,6 +223,7 @@ class _Problem:
     def __init__(self, kind, features, codes, weight, ridge, center):
         self.kind, self.features, self.codes = kind, features, codes
         self.weight, self.ridge, self.center = weight, ridge, center
+        self.n_products, self.close_solver = 0, None
 
     def evaluate(self, parameters):
         """Return the objective, its gradient, and the probabilities."""
@@ -255,15 +286,13 @@ class _Problem:
 
     def conjugate_gradients(self, gradient, proba):
         """Return about the same, from products with the Hessian in single precision."""
-        precondition = self.kind.preconditioner(
-            self.features, proba, self.weight, self.ridge
-        )
+        precondition = self._preconditioner(proba)
         features, share = (a.astype(np.float32) for a in (self.features, proba))
         step, residual = np.zeros_like(gradient), -gradient
         scaled = precondition(residual)
         direction, norm = scaled, (residual * scaled).sum()
         goal = norm * min(0.1, norm**0.5)
-        for _ in range(100):
+        for self.n_products in range(1, MAX_PRODUCTS + 1):
             product = self._multiply(features, share, direction)
             length = norm / (direction * product).sum()
             step = step + length * direction
@@ -274,6 +303,14 @@ class _Problem:
                 break
             direction = scaled + norm / last * direction
         return step
+
+    def _preconditioner(self, proba):
+        """Return the quick one, or once that has been too far off, the close one."""
+        known = self.features, proba, self.weight, self.ridge
+        is_small = self.ridge.size * self.ridge.shape[1] <= MAX_BLOCKS
+        if self.n_products > MANY_PRODUCTS and is_small:
+            self.close_solver = self.kind.close_preconditioner(*known)
+        return self.close_solver or self.kind.preconditioner(*known)
 
     def _multiply(self, features, share, direction):
         """Return the product of the Hessian with a direction."""

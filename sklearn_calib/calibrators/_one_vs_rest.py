@@ -6,7 +6,7 @@ from abc import abstractmethod
 import numpy as np
 from scipy.special import expit
 
-from sklearn_calib._core.links import log_odds, softmax
+from sklearn_calib._core.links import log_odds, log_odds_of_proba, softmax
 from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
 
 
@@ -76,8 +76,11 @@ class _OneVsRestCalibrator(Calibrator):
         """Return a row for each class, as each is looked at by itself."""
         if self._maps_probabilities:
             scores = probabilities(logits, self.from_logits)
-        else:
+        elif self.from_logits:
             scores = log_odds(logits)
+        else:
+            # Zeros were replaced by the half of the smallest other probability.
+            scores = log_odds_of_proba(logits, 1.1 * self.zero_replacement_)
         return np.ascontiguousarray(scores.T)
 
     def _both(self, positive):

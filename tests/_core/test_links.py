@@ -12,6 +12,7 @@ from sklearn_calib._core.links import (
     focal_calibration_posterior,
     focal_posterior,
     inverse_focal_posterior,
+    log_odds_of_proba,
     log_softmax,
     softmax,
 )
@@ -193,3 +194,22 @@ def test_proper_losses_need_no_map(posterior):
     """Cross-entropy, with or without the Brier loss, and nothing but the Brier loss."""
     proba = np.random.default_rng(0).dirichlet(np.ones(4), size=20)
     np.testing.assert_allclose(posterior(proba), proba, rtol=1e-9)
+
+
+def test_log_odds_of_equal_probabilities_are_equal_beside_any_zeros():
+    zero = 0.01
+    proba = np.array(
+        [[0.75, 0.25, 0, 0, 0], [0.25, 0.25, 0.25, 0.25, 0], [0.2, 0.2, 0.2, 0.2, 0.2]]
+    )
+    odds = log_odds_of_proba(np.log(np.where(proba > 0, proba, zero)), zero)
+    np.testing.assert_allclose(odds[0, :2], [np.log(3), -np.log(3)])
+    assert np.unique(odds[proba == 0.25]).size == 1
+    np.testing.assert_allclose(odds[proba == 0], np.log(zero / (1 - zero)))
+
+
+@pytest.mark.parametrize("small", [1e-12, 1e-40])
+def test_log_odds_of_a_probability_that_rounds_to_one(small):
+    log_proba = np.log([[small, 1.0, small]])
+    odds = log_odds_of_proba(log_proba, 2.2e-16)
+    np.testing.assert_allclose(odds[0, 1], -np.log(max(2 * small, 2.2e-16)))
+    np.testing.assert_allclose(odds[0, 0], np.log(small))
