@@ -133,7 +133,7 @@ def compare_all(n_samples, n_classes, repeats, limit):
         runs = [timed_run(run, data, y_test, limit)]
         while len(runs) < repeats and runs[0].get("seconds", limit) < limit / 10:
             runs.append(timed_run(run, data, y_test, limit))
-        name = f"{method:28}{package:15}"
+        name = f"{method:28}{package:24}"
         if failure := runs[0].get("failure"):
             print(f"{name}{failure[:60]}")
             continue

@@ -24,11 +24,13 @@ from sklearn_calib.metrics import (
     ece_consistency_bound,
     ece_interval,
     expected_calibration_error,
+    kde_calibration_error,
     post_processing_gap,
     smooth_expected_calibration_error,
 )
 
 N_BINS = 15
+BANDWIDTH = 0.02
 BLOCK = 65536
 
 
@@ -116,6 +118,67 @@ def quantile_ece(labels, proba):
     return expected_calibration_error(labels, proba, strategy="quantile")
 
 
+def floor_debiased(labels, proba):
+    """The plug-in error alone, with norm "l2"."""
+    count, gap = np.zeros((2, N_BINS))
+    for _, confidence, hit in top_label_blocks(labels, proba):
+        index = np.ceil(confidence * N_BINS).astype(np.intp) - 1
+        count += np.bincount(index, minlength=N_BINS)
+        gap += np.bincount(index, confidence - hit, N_BINS)
+    seen = count > 0
+    return np.sqrt((gap[seen] ** 2 / count[seen]).sum() / count.sum())
+
+
+def debiased_ece(labels, proba):
+    return expected_calibration_error(labels, proba, norm="l2", reduce_bias=True)
+
+
+def calibstats_debiased(labels, proba):
+    return import_module("calibstats").debiased_ece(proba, labels, n_bins=N_BINS)
+
+
+def floor_sweep(labels, proba):
+    """The quantile error with the number of bins that the sweep comes to."""
+    parts = [block[1:] for block in top_label_blocks(labels, proba)]
+    confidence, hit = (np.concatenate(part) for part in zip(*parts, strict=True))
+    ordered = (confidence - hit)[np.argsort(confidence)]
+    return error(len(labels), np.add.reduceat(ordered, np.arange(N_BINS)))
+
+
+def sweep_ece(labels, proba):
+    return expected_calibration_error(
+        labels, proba, n_bins="sweep", strategy="quantile"
+    )
+
+
+def floor_kde(labels, proba):
+    """Dirichlet kernels by products of matrices in single precision, clamped."""
+    gammaln = import_module("scipy.special").gammaln
+    alpha = proba / BANDWIDTH
+    log_norm = gammaln(alpha.sum(axis=1) + proba.shape[1])
+    log_norm -= gammaln(alpha + 1).sum(axis=1)
+    log_proba = np.log(np.maximum(proba, 1e-7)).astype(np.float32)
+    alpha, log_norm = alpha.astype(np.float32), log_norm.astype(np.float32)
+    label = np.eye(proba.shape[1], dtype=np.float32)[labels]
+    total = 0.0
+    for start in range(0, len(proba), 128):
+        exponent = log_proba[start : start + 128] @ alpha.T + log_norm
+        rows = np.arange(len(exponent))
+        exponent[rows, start + rows] = -np.inf
+        exponent -= exponent.max(axis=1, keepdims=True)
+        kernel = np.exp(np.maximum(exponent, -60, out=exponent), out=exponent)
+        frequency = kernel @ label
+        frequency /= frequency.sum(axis=1, keepdims=True)
+        total += np.abs(frequency - proba[start : start + 128]).sum()
+    return total / len(proba)
+
+
+def kde_error(labels, proba):
+    return kde_calibration_error(
+        labels, proba, mode="canonical", bandwidth=BANDWIDTH, norm="l1"
+    )
+
+
 def relplot_smece(labels, proba):
     """Of confidences that numpy takes out of the matrix."""
     measure = import_module("relplot.metrics").smECE
@@ -132,6 +195,13 @@ TOP_LABEL = {
 QUANTILE = {"floor": floor_quantile, "sklearn_calib": quantile_ece}
 CLASSWISE = {"floor": floor_classwise, "sklearn_calib": classwise_calibration_error}
 SMOOTH = {"sklearn_calib": smooth_expected_calibration_error, "relplot": relplot_smece}
+DEBIASED = {
+    "floor": floor_debiased,
+    "sklearn_calib": debiased_ece,
+    "calibstats": calibstats_debiased,
+}
+SWEEP = {"floor": floor_sweep, "sklearn_calib": sweep_ece}
+KERNEL = {"floor": floor_kde, "sklearn_calib": kde_error}
 TASKS = [
     ("top-label ECE", (1_000_000, 10), np.float64, TOP_LABEL),
     ("top-label ECE", (1_000_000, 10), np.float32, TOP_LABEL),
@@ -141,6 +211,10 @@ TASKS = [
     ("class-wise ECE", (50_000, 1000), np.float32, CLASSWISE),
     ("smooth ECE", (100_000, 10), np.float64, SMOOTH),
     ("smooth ECE", (1_000_000, 10), np.float64, SMOOTH),
+    ("debiased ECE, l2", (1_000_000, 10), np.float64, DEBIASED),
+    ("ECE, sweep", (1_000_000, 10), np.float64, SWEEP),
+    ("kernel density error, canonical", (2000, 10), np.float64, KERNEL),
+    ("kernel density error, canonical", (10_000, 10), np.float64, KERNEL),
 ]
 # Without a floor of their own: what they cost at the size of a test set.
 OTHERS = {

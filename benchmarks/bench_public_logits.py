@@ -157,6 +157,16 @@ def run_probmetrics(name, **params):
     return run
 
 
+def run_uncertainty_calibration(name):
+    def run(X, y, X_test):
+        kind = getattr(import_module("calibration"), name)
+        model = kind(len(y), num_bins=15)
+        model.train_calibration(X, y)
+        return np.asarray(model.calibrate(X_test))
+
+    return run
+
+
 def run_betacal(X, y, X_test):
     """Two classes only."""
     model = import_module("betacal").BetaCalibration("abm")
@@ -205,6 +215,16 @@ PEERS = [
     ),
     ("spline", "probmetrics", lambda: run_probmetrics("CDFSplineCalibrator")),
     ("beta", "betacal", lambda: run_betacal),
+    (
+        "histogram",
+        "uncertainty-calibration",
+        lambda: run_uncertainty_calibration("HistogramMarginalCalibrator"),
+    ),
+    (
+        "scaling_binning",
+        "uncertainty-calibration",
+        lambda: run_uncertainty_calibration("PlattBinnerMarginalCalibrator"),
+    ),
 ]
 
 
@@ -318,7 +338,7 @@ def print_peers(rows):
     }
     pairs = sorted({(m, p) for m, p, _ in finished if p != OURS})
     print("\nOur log loss and CPU seconds over those of the same method elsewhere")
-    print(f"{'':42}{'data sets':>10}{'worst':>10}{'mean':>10}{'seconds':>10}")
+    print(f"{'':52}{'data sets':>10}{'worst':>10}{'mean':>10}{'seconds':>10}")
     for method, package in pairs:
         common = [
             (finished[method, OURS, d], row)
@@ -330,7 +350,7 @@ def print_peers(rows):
             for k in ("nll", "seconds")
         )
         cells = f"{nll.max():10.4f}{nll.mean():10.4f}{np.median(seconds):10.3f}"
-        print(f"{method:28}{package:14}{len(common):10}{cells}")
+        print(f"{method:28}{package:24}{len(common):10}{cells}")
     failed = [(r["method"], r["package"], r["failure"]) for r in rows if r["failure"]]
     for failure in sorted(set(failed)):
         print(*failure, f"({failed.count(failure)} times)", sep="  ")
