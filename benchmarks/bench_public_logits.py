@@ -157,10 +157,10 @@ def run_probmetrics(name, **params):
     return run
 
 
-def run_uncertainty_calibration(name):
+def run_uncertainty_calibration(name, n_bins):
     def run(X, y, X_test):
         kind = getattr(import_module("calibration"), name)
-        model = kind(len(y), num_bins=15)
+        model = kind(len(y), num_bins=n_bins)
         model.train_calibration(X, y)
         return np.asarray(model.calibrate(X_test))
 
@@ -218,12 +218,12 @@ PEERS = [
     (
         "histogram",
         "uncertainty-calibration",
-        lambda: run_uncertainty_calibration("HistogramMarginalCalibrator"),
+        lambda: run_uncertainty_calibration("HistogramMarginalCalibrator", 15),
     ),
     (
         "scaling_binning",
         "uncertainty-calibration",
-        lambda: run_uncertainty_calibration("PlattBinnerMarginalCalibrator"),
+        lambda: run_uncertainty_calibration("PlattBinnerMarginalCalibrator", 10),
     ),
 ]
 
