@@ -186,7 +186,7 @@ PEERS = [
         "netcal",
         lambda: run_netcal("scaling", "LogisticCalibration"),
     ),
-    ("beta", "netcal", lambda: run_netcal("scaling", "BetaCalibration")),
+    ("joint_beta", "netcal", lambda: run_netcal("scaling", "BetaCalibration")),
     ("histogram", "netcal", lambda: run_netcal("binning", "HistogramBinning", bins=15)),
     ("isotonic", "netcal", lambda: run_netcal("binning", "IsotonicRegression")),
     ("bbq", "netcal", lambda: run_netcal("binning", "BBQ")),

@@ -1,8 +1,9 @@
 """Softmax of an affine map of features, one for each class: Newton's method.
 
 The scores of the classes are ``features * slope + intercept`` (a diagonal map, with
-parameters of shape (n_classes, 2)) or ``features @ weight.T + intercept`` (a full one,
-(n_classes, n_classes + 1)); the intercept is the last column. What is minimised is the
+parameters of shape (n_classes, 2), or one more for a second feature of each class) or
+``features @ weight.T + intercept`` (a full one, (n_classes, n_classes + 1)); the
+intercept is the last column. What is minimised is the
 mean negative log-likelihood plus ``(ridge * (parameters - center) ** 2).sum()``, which
 is convex.
 """
@@ -33,48 +34,69 @@ TINY = 1e-12
 
 
 class DiagonalMap:
-    """Scores from the feature of the same class."""
+    """Scores from the inputs of the same class, those of all classes after another."""
 
+    n_inputs = 1
     # So many parameters for which forming the Hessian is faster than products with it.
     max_dense = 100
 
-    @staticmethod
-    def identity(n_classes):
-        return np.repeat([[1.0, 0.0]], n_classes, axis=0)
+    @classmethod
+    def identity(cls, n_classes):
+        return np.eye(1, cls.n_inputs + 1).repeat(n_classes, axis=0)
 
     @staticmethod
     def scores(features, parameters):
-        return features * parameters[:, 0] + parameters[:, 1]
+        inputs = np.split(features, parameters.shape[1] - 1, axis=1)
+        scores = inputs[0] * parameters[:, 0] + parameters[:, -1]
+        for values, slope in zip(inputs[1:], parameters.T[1:-1], strict=True):
+            scores += values * slope
+        return scores
 
     @staticmethod
     def gradient(features, residual):
-        slope = np.einsum("ij,ij->j", residual, features)
-        return np.stack([slope, residual.sum(axis=0)], axis=1)
+        inputs = _inputs(features, residual)
+        slopes = [np.einsum("ij,ij->j", residual, values) for values in inputs]
+        return np.stack([*slopes, residual.sum(axis=0)], axis=1)
 
     @staticmethod
     def outer(features, share):
         """Return a row for each sample: the share of each class times its inputs."""
-        both = np.stack([share * features, share], axis=2)
-        return both.reshape(len(features), -1)
+        products = [share * values for values in _inputs(features, share)]
+        return np.stack([*products, share], axis=2).reshape(len(features), -1)
 
     @staticmethod
     def curvature(features, share):
         """Return for each class the mean square of what its parameters multiply."""
-        square = np.empty((features.shape[1], 2, 2))
-        square[:, 0, 0] = np.einsum("ij,ij,ij->j", share, features, features)
-        square[:, 0, 1] = np.einsum("ij,ij->j", share, features)
-        square[:, 1, 0], square[:, 1, 1] = square[:, 0, 1], share.sum(axis=0)
+        inputs = _inputs(features, share)
+        products = [*(share * values for values in inputs), share]
+        square = np.empty((share.shape[1], *[len(products)] * 2))
+        for k, product in enumerate(products):
+            square[:, k, -1] = square[:, -1, k] = product.sum(axis=0)
+            for j, values in enumerate(inputs[: k + 1]):
+                square[:, k, j] = np.einsum("ij,ij->j", product, values)
+                square[:, j, k] = square[:, k, j]
         return square
 
-    @staticmethod
-    def preconditioner(features, proba, weight, ridge):
+    @classmethod
+    def preconditioner(cls, features, proba, weight, ridge):
         """Return a function that solves with the block of each class."""
         share = proba * (1 - proba) * weight[:, None]
-        blocks = DiagonalMap.curvature(features, share)
-        blocks += np.eye(2) * (2 * ridge + TINY)[:, None]
+        blocks = cls.curvature(features, share)
+        blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
         return _block_solver(blocks)
 
     close_preconditioner = preconditioner
+
+    @classmethod
+    def mean_squares(cls, features, weight):
+        """Return that of what each slope multiplies, (n_classes, n_inputs)."""
+        return (weight @ features**2).reshape(cls.n_inputs, -1).T
+
+
+class PairMap(DiagonalMap):
+    """Scores from two inputs of the same class."""
+
+    n_inputs = 2
 
 
 class FullMap:
@@ -99,6 +121,11 @@ class FullMap:
         """Return a row for each sample: the share of each class times its inputs."""
         product = share[:, :, None] * _with_one(features)[:, None]
         return product.reshape(len(features), -1)
+
+    @staticmethod
+    def mean_squares(features, weight):
+        """Return that of what the weights of each class multiply, (n_classes,)."""
+        return weight @ features**2
 
     @staticmethod
     def curvature(features, share):
@@ -143,6 +170,11 @@ class FullMap:
         return _block_solver(blocks)
 
 
+def _inputs(features, share):
+    """Return the parts of the features, each with one input of every class."""
+    return np.split(features, features.shape[1] // share.shape[1], axis=1)
+
+
 def _block_solver(blocks):
     inverse = np.linalg.inv(blocks)
     return lambda gradient: np.matmul(inverse, gradient[:, :, None])[:, :, 0]
@@ -157,10 +189,10 @@ def fit_multinomial(kind, features, codes, weight, *, ridge, center, start):
 
     Parameters
     ----------
-    kind : {DiagonalMap, FullMap}
+    kind : {DiagonalMap, PairMap, FullMap}
         What the parameters are.
 
-    features : ndarray of shape (n_samples, n_classes)
+    features : ndarray of shape (n_samples, n_classes), of a `PairMap` twice as wide
         float64.
 
     codes : ndarray of shape (n_samples,)
@@ -227,7 +259,7 @@ class _Problem:
 
     def evaluate(self, parameters):
         """Return the objective, its gradient, and the probabilities."""
-        proba = np.empty_like(self.features)
+        proba = np.empty((len(self.features), len(parameters)))
         distance = parameters - self.center
         value = (self.ridge * distance**2).sum()
         gradient = 2 * self.ridge * distance

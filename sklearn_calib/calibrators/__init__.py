@@ -15,6 +15,7 @@ from sklearn_calib.calibrators._isotonic import (
     IsotonicCalibration,
     JointIsotonicCalibration,
 )
+from sklearn_calib.calibrators._joint_beta import JointBetaCalibration
 from sklearn_calib.calibrators._matrix import MatrixScaling
 from sklearn_calib.calibrators._metacal import MetaCal
 from sklearn_calib.calibrators._per_label import PerLabelCalibrator
@@ -41,6 +42,7 @@ __all__ = [
     "FocalTemperatureScaling",
     "HistogramBinning",
     "IsotonicCalibration",
+    "JointBetaCalibration",
     "JointIsotonicCalibration",
     "MatrixScaling",
     "MetaCal",

@@ -178,9 +178,8 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
                 return
         # Priors under which the scores change by a variance of two: one by all weights
         # together, one by the intercept.
-        square = problem[-1] @ features**2
-        n_inputs = start.shape[1] - 1
-        ridge[:, :-1] = (square if n_inputs > 1 else square[:, None]) * n_inputs
+        squares = self._kind.mean_squares(features, problem[-1])
+        ridge[:, :-1] = squares * (start.shape[1] - 1)
         ridge[:, -1] = 1
         ridge /= 2 * weight.sum()
         parameters, _ = fit_multinomial(

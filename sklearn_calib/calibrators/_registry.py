@@ -15,6 +15,7 @@ from sklearn_calib.calibrators._isotonic import (
     IsotonicCalibration,
     JointIsotonicCalibration,
 )
+from sklearn_calib.calibrators._joint_beta import JointBetaCalibration
 from sklearn_calib.calibrators._matrix import MatrixScaling
 from sklearn_calib.calibrators._metacal import MetaCal
 from sklearn_calib.calibrators._platt import PlattScaling
@@ -38,6 +39,7 @@ _CALIBRATORS = {
     "focal_temperature": FocalTemperatureScaling,
     "histogram": HistogramBinning,
     "isotonic": IsotonicCalibration,
+    "joint_beta": JointBetaCalibration,
     "joint_isotonic": JointIsotonicCalibration,
     "matrix": MatrixScaling,
     "meta_cal": MetaCal,

@@ -1,0 +1,50 @@
+"""Beta calibration of all classes at once."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from sklearn_calib.calibrators import (
+    BetaCalibration,
+    DirichletCalibrator,
+    JointBetaCalibration,
+)
+
+
+@pytest.fixture
+def skewed():
+    """Return logits of four classes with an error of each, and labels."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(3000, 4))
+    true = logits * [0.3, 0.5, 0.7, 0.4] + [0.5, 0, -0.5, 0]
+    return logits, (true + rng.gumbel(size=true.shape)).argmax(axis=1)
+
+
+def test_of_two_classes_it_is_beta_calibration(skewed):
+    logits, y = skewed[0][:, :2], skewed[1] % 2
+    joint = JointBetaCalibration(from_logits=True).fit(logits, y)
+    beta = BetaCalibration(from_logits=True).fit(logits, y)
+    assert (beta.maps_[0][:2] > 0).all()  # so that its bounds play no part
+    np.testing.assert_allclose(
+        joint.predict_proba(logits), beta.predict_proba(logits), atol=1e-5
+    )
+
+
+def test_no_other_map_has_a_smaller_log_loss(skewed):
+    logits, y = skewed
+    log_proba = log_softmax(logits, axis=1)
+    log_rest = np.log1p(-np.exp(log_proba))
+
+    def log_loss(parameters):
+        a, b, c = parameters.reshape(3, 4)
+        scores = log_softmax(a * log_proba - b * log_rest + c, axis=1)
+        return -scores[np.arange(len(y)), y].mean()
+
+    start = np.repeat([1.0, 0.0, 0.0], 4)
+    calibrator = JointBetaCalibration(from_logits=True).fit(logits, y)
+    assert calibrator.log_loss_after_ == pytest.approx(
+        minimize(log_loss, start, options={"gtol": 1e-8}).fun, rel=1e-8
+    )
+    vector = DirichletCalibrator(diagonal=True, from_logits=True).fit(logits, y)
+    assert calibrator.log_loss_after_ < vector.log_loss_after_
