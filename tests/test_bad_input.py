@@ -14,7 +14,12 @@ from sklearn.svm import LinearSVC
 
 import sklearn_calib.metrics as m
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
-from sklearn_calib.displays import ReliabilityDisplay
+from sklearn_calib.displays import (
+    ClasswiseReliabilityDisplay,
+    CorpReliabilityDisplay,
+    ReliabilityDisplay,
+    SmoothReliabilityDisplay,
+)
 from sklearn_calib.losses import FocalLoss, focal_loss, get_loss
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -176,10 +181,14 @@ METRICS = [
     "excess_aurc_loss",
     "expected_calibration_error",
     "failure_auroc_score",
+    "hosmer_lemeshow_test",
+    "kernel_calibration_error",
+    "kernel_calibration_test",
     "maximum_calibration_error",
     "proper_calibration_error",
     "refinement_error",
     "risk_coverage_curve",
+    "spiegelhalter_test",
     "ece_interval",
 ]
 
@@ -202,9 +211,12 @@ def test_error_says_what_is_wrong(action, exception, message):
     [
         *(getattr(m, name) for name in METRICS),
         lambda y, proba: TemperatureScaling().fit(proba, y),
+        ClasswiseReliabilityDisplay.from_predictions,
+        CorpReliabilityDisplay.from_predictions,
         ReliabilityDisplay.from_predictions,
+        SmoothReliabilityDisplay.from_predictions,
     ],
-    ids=[*METRICS, "TemperatureScaling", "ReliabilityDisplay"],
+    ids=[*METRICS, "TemperatureScaling", "classwise", "corp", "bins", "smooth"],
 )
 def test_probabilities_are_checked_at_every_border(use, proba, message):
     with pytest.raises(ValueError, match=message):

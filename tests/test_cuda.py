@@ -5,11 +5,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.losses import PerLabelLoss, get_loss, get_loss_names
+from sklearn_calib.metrics import expected_calibration_error
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device, torch sees none"
@@ -78,3 +80,17 @@ def test_labels_equal_those_of_the_cpu(dtype):
     value = loss(logits.cuda(), target.cuda())
     assert value.device.type == "cuda"
     torch.testing.assert_close(value.cpu(), loss(logits, target))
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("mode", ["top_label", "classwise"])
+def test_calibration_errors_are_measured_on_the_device(monkeypatch, mode, strategy):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    generator = torch.Generator().manual_seed(0)
+    y_proba = torch.randn(20_000, 7, generator=generator).softmax(dim=1)
+    y_true = torch.randint(7, (20_000,), generator=generator)
+    options = {"mode": mode, "strategy": strategy}
+    expected = expected_calibration_error(y_true.numpy(), y_proba.numpy(), **options)
+    with config_context(array_api_dispatch=True):
+        value = expected_calibration_error(y_true.cuda(), y_proba.cuda(), **options)
+    assert value == pytest.approx(expected, rel=1e-9)

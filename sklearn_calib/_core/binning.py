@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from scipy.special import erf
 
 from sklearn_calib._core.validation import proba_blocks, row_blocks
@@ -37,19 +38,30 @@ def interior_edges(values, *, n_bins, strategy, sample_weight=None):
     "uniform" bins have the same width. "quantile" bins have the same weight as far as
     ties allow: the edges are values, the smallest ones with at least 1/n_bins,
     2/n_bins, ... of the weight at or below them. Edges may be equal, and the bins
-    between them empty.
+    between them empty. "arcsine" bins have the same width in asin(sqrt(p)), and are
+    fine at both ends.
     """
     steps = np.arange(1, n_bins)
     if strategy == "uniform":
         return (steps / n_bins).astype(values.dtype)
+    if strategy == "arcsine":
+        return (np.sin(np.pi / 2 * steps / n_bins) ** 2).astype(values.dtype)
     if sample_weight is None:
         ranks = -(-steps * len(values) // n_bins) - 1
         return np.partition(values, ranks)[ranks]
     order = np.argsort(values)
-    mass = np.cumsum(sample_weight[order])
+    ends = quantile_ends(np.cumsum(sample_weight[order]), n_bins)
+    return values[order[ends - 1]]
+
+
+def quantile_ends(mass, n_bins):
+    """Return how many of the values are up to each edge between bins of equal weight.
+
+    `mass` is the weight of the values, in increasing order, cumulated.
+    """
     # The slack keeps the rounding of the cumulated weights from moving an edge.
-    targets = mass[-1] * steps / n_bins * (1 - 1e-12)
-    return values[order[np.searchsorted(mass, targets)]]
+    targets = mass[-1] * np.arange(1, n_bins) / n_bins * (1 - 1e-12)
+    return np.searchsorted(mass, targets) + 1
 
 
 def cube_root_n_bins(n_samples):
@@ -73,8 +85,7 @@ def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):
             edges = interior_edges(value, n_bins=n_bins, strategy=strategy)
             ends = np.searchsorted(value, edges, side="right")
         else:
-            targets = mass[-1] * np.arange(1, n_bins) / n_bins * (1 - 1e-12)
-            ends = np.searchsorted(mass, targets) + 1
+            ends = quantile_ends(mass, n_bins)
         if not _is_rising(np.append(ends, len(value)), mass, hits):
             return n_bins - 1
     return largest
@@ -150,9 +161,45 @@ def binned_calibration_error(
         sample_weight=sample_weight,
     )
     gap = sums.confidence - sums.hit
+    return gap_error(
+        sums.weight[None], gap[None], sums.hit[None], norm, reduce_bias=reduce_bias
+    )
+
+
+def gap_error(weight, gap, hit, norm, *, reduce_bias=False, average="mean"):
+    """Return the error of the sums of each class and bin, (n_classes, n_bins) each."""
     if reduce_bias:
-        return debiased_error(sums.weight[None], gap[None], sums.hit[None], norm)
-    return float(gap_norm(sums.weight, gap, norm))
+        return debiased_error(weight, gap, hit, norm, average)
+    return float(class_gap_norm(weight, gap, norm, average))
+
+
+def _counts_by_probability(proba, hit):
+    """Return what `sums_by_value` does for values in [0, 1], after a single sort.
+
+    Their bits are in their order, and the sign's is free to hold the hit.
+    """
+    key = np.array(proba, dtype=np.float64).view(np.uint64) << np.uint64(1)
+    key |= hit.astype(np.uint64)
+    key.sort()
+    value = (key >> np.uint64(1)).view(np.float64)
+    starts = np.flatnonzero(np.diff(value, prepend=-1))
+    mass = np.diff(starts, append=len(value)).astype(np.float64)
+    return value[starts], mass, np.add.reduceat(key & np.uint64(1), starts) / 1.0
+
+
+def isotonic_calibration_error(confidence, hit, *, norm="l1", sample_weight=None):
+    """Return the calibration error against the best increasing function of confidence.
+
+    Gaps are those of each confidence. Were they averaged over the blocks of equal
+    accuracy, of an uninformative confidence, which has one large block, none would be
+    left.
+    """
+    if sample_weight is None:
+        value, mass, hits = _counts_by_probability(confidence, hit)
+    else:
+        value, mass, hits = sums_by_value(confidence, hit, sample_weight)
+    accuracy = isotonic_regression(hits / mass, weights=mass).x
+    return float(gap_norm(mass, mass * (value - accuracy), norm))
 
 
 def gap_norm(weight, gap, norm):
@@ -199,7 +246,11 @@ def class_gap_norm(weight, gap, norm, average="mean"):
 
     Squares are averaged before the root is taken, and "max" is that of all classes.
     """
-    errors = gap_norm(weight, gap, norm)
+    return combine_classes(gap_norm(weight, gap, norm), norm, average)
+
+
+def combine_classes(errors, norm, average="mean"):
+    """Return the norm of all classes, given that of each (..., n_classes)."""
     if norm == "max":
         return errors.max(axis=-1)
     combine = np.mean if average == "mean" else np.sum

@@ -4,6 +4,7 @@ from difflib import get_close_matches
 
 import numpy as np
 from sklearn.utils import check_array
+from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
 from sklearn.utils._param_validation import (
     Interval,
     Options,
@@ -18,13 +19,21 @@ __all__ = [
     "StrOptions",
     "as_proba_array",
     "check_proba",
+    "check_range",
+    "check_row_sums",
     "check_sample_weight",
+    "check_weight_range",
+    "convert_to_numpy",
+    "device",
     "did_you_mean",
     "encode_labels",
+    "get_namespace",
     "proba_blocks",
     "row_blocks",
     "validate_params",
 ]
+
+convert_to_numpy = _convert_to_numpy
 
 # Rows that float32 softmax wrote sum to one only to about 1e-6; printed and rounded
 # probabilities to about 1e-4. The bound is the square root of float32's resolution.
@@ -114,15 +123,15 @@ def proba_blocks(proba, *, name="y_proba"):
         if block.ndim == 2:
             few = block.shape[1] <= FEW_COLUMNS
             block = np.asarray(block, order="F" if few else "C")
-        _check_range(block, name)
+        check_range(block.min(), block.max(), name)
         if block.ndim == 2:
-            _check_row_sums(block, name)
+            totals = np.einsum("ij->i", block)
+            check_row_sums(totals.min(), totals.max(), name)
         yield rows, block
 
 
-def _check_range(block, name):
+def check_range(low, high, name):
     """Refuse values that are not finite or lie outside of [0, 1]."""
-    low, high = block.min(), block.max()
     if low >= 0 and high <= 1:
         return
     if not (np.isfinite(low) and np.isfinite(high)):
@@ -136,10 +145,8 @@ def _check_range(block, name):
     )
 
 
-def _check_row_sums(block, name):
-    """Refuse rows that do not sum to one."""
-    totals = np.einsum("ij->i", block)
-    low, high = totals.min(), totals.max()
+def check_row_sums(low, high, name):
+    """Refuse rows that do not sum to one, given the least and the largest sum."""
     if low < 1 - ROW_SUM_TOLERANCE or high > 1 + ROW_SUM_TOLERANCE:
         worst = low if 1 - low > high - 1 else high
         raise ValueError(
@@ -154,13 +161,17 @@ def check_sample_weight(sample_weight, X):
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, X)
-    if weight.min() < 0 or weight.max() == 0:
+    check_weight_range(weight.min(), weight.max())
+    return weight.astype(np.float64, copy=False)
+
+
+def check_weight_range(low, high):
+    """Refuse negative weights, and zeros only."""
+    if low < 0 or high == 0:
         raise ValueError(
             "sample_weight must be non-negative and not all zero, got weights in "
-            f"[{weight.min():.3g}, {weight.max():.3g}]. Leave out samples by a weight "
-            "of zero."
+            f"[{low:.3g}, {high:.3g}]. Leave out samples by a weight of zero."
         )
-    return weight.astype(np.float64, copy=False)
 
 
 def encode_labels(y, *, labels=None, n_classes, name="y_true"):

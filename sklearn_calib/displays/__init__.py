@@ -1,13 +1,19 @@
 """Figures in the way of scikit-learn's displays; matplotlib loads when one is drawn."""
 
+from sklearn_calib.displays._classwise_reliability import ClasswiseReliabilityDisplay
 from sklearn_calib.displays._confidence_dynamics import ConfidenceDynamicsDisplay
+from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
 from sklearn_calib.displays._gamma_dynamics import GammaDynamicsDisplay
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._risk_coverage import RiskCoverageDisplay
+from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
 
 __all__ = [
+    "ClasswiseReliabilityDisplay",
     "ConfidenceDynamicsDisplay",
+    "CorpReliabilityDisplay",
     "GammaDynamicsDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
+    "SmoothReliabilityDisplay",
 ]

@@ -1,4 +1,20 @@
-"""What a display asks a fitted classifier for."""
+"""What a display asks a fitted classifier for, and which probability it shows."""
+
+import numpy as np
+
+from sklearn_calib._core.validation import StrOptions, check_proba
+from sklearn_calib.metrics._targets import (
+    TARGETS,
+    check_targets,
+    confidence_and_hit,
+    resolve_mode,
+)
+
+# What `validate_params` checks, for the diagrams of one probability.
+JUDGED = {
+    **TARGETS,
+    "mode": [StrOptions({"top_label", "positive"}), None],
+}
 
 
 def predictions_of(estimator, X, name):
@@ -13,3 +29,33 @@ def predictions_of(estimator, X, name):
         "labels": estimator.classes_,
         "name": type(estimator).__name__ if name is None else name,
     }
+
+
+def judge(y_true, y_proba, mode, pos_label, labels, sample_weight):
+    """Return the mode, and the confidences, hits and weights that a diagram shows."""
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    if pos_label is None:
+        mode = resolve_mode(mode, proba)
+        return mode, (*confidence_and_hit(proba, codes, mode), weight)
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    code = _code_of(pos_label, mode, classes)
+    positive = check_proba(proba, allow_1d=True)
+    positive = positive if proba.ndim == 1 else positive[:, code].copy()
+    return "positive", (positive, codes == code, weight)
+
+
+def _code_of(pos_label, mode, classes):
+    """Return which of two classes is the positive one."""
+    if len(classes) != 2 or mode == "top_label":
+        raise ValueError(
+            "pos_label must be None for the predicted class and for more than two "
+            f"classes, got {pos_label!r} with mode={mode!r} and {len(classes)} classes."
+            " Use ClasswiseReliabilityDisplay for the probability of each class."
+        )
+    found = np.flatnonzero(classes == pos_label)
+    if len(found):
+        return found[0]
+    raise ValueError(
+        f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
+        "label of the class whose probability is to be shown."
+    )

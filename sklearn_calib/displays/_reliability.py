@@ -2,58 +2,32 @@
 
 import numpy as np
 
-from sklearn_calib._core.binning import bin_sums, gap_norm
+from sklearn_calib._core.binning import bin_index, bin_sums, gap_norm
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.displays._axes import (
-    STYLES,
-    artists,
-    new_axes,
-    sequential_colors,
-)
-from sklearn_calib.displays._history import choose_epochs, recorded_rows
-from sklearn_calib.displays._predictions import predictions_of
+from sklearn_calib.displays._bands import BANDS, bin_band
+from sklearn_calib.displays._predictions import JUDGED, judge, predictions_of
 from sklearn_calib.displays._reliability_artists import (
-    LINE,
-    decorate,
+    arrange,
     draw_bins,
     draw_histogram,
-    show_bars_or_lines,
+    prepare_axes,
 )
-from sklearn_calib.metrics._targets import (
-    BINS,
-    TARGETS,
-    check_targets,
-    confidence_and_hit,
-    resolve_mode,
-    resolve_n_bins,
-)
+from sklearn_calib.displays._reliability_history import FromHistory
+from sklearn_calib.metrics._targets import BINS, resolve_n_bins
 
-# What stands on the axes, for each mode.
-WORDS = {
-    "top_label": ("Confidence", "Accuracy", "Mean confidence"),
-    "positive": (
-        "Probability of the positive class",
-        "Fraction of positives",
-        "Mean probability",
-    ),
-}
-# What is read of an epoch, and how it gets into the history.
-RECORDED = ("bin_edges", "bin_weight", "bin_accuracy", "bin_confidence")
-WAY_OUT = (
-    "Train with callbacks=[RecordBins()], of sklearn_calib.callbacks, or with a loss "
-    "that learns from the validation share, such as 'adafocal'."
-)
+INTERVALS = {"clopper-pearson", "consistency"}
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(FromHistory):
     """Reliability diagram: how often a classifier is right, given how sure it is.
 
     The samples are grouped by the probability of their predicted class; for each group
     the diagram shows the accuracy as a bar and its gap to the mean confidence, which
     lies on top of the bar of an overconfident classifier and within that of an
-    underconfident one. A calibrated classifier follows the diagonal. The histogram
-    under the diagram shows how many samples stand behind each group, and marks the
-    accuracy and the mean confidence over all of them.
+    underconfident one. A calibrated classifier follows the diagonal, up to chance, for
+    which each group has an interval. The histogram under the diagram shows how many
+    samples stand behind each group, and marks the accuracy and the mean confidence over
+    all of them.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one, and
     :meth:`from_history` for one of each of several epochs. The first display on an axes
@@ -87,6 +61,15 @@ class ReliabilityDisplay:
     mode : {"top_label", "positive"}, default="top_label"
         What the probabilities are of: it chooses the words on the axes.
 
+    band : ndarray of shape (2, n_bins) or None, default=None
+        Lower and upper ends of the interval of each bin; nan in empty bins.
+
+    interval : {"clopper-pearson", "consistency"} or None, default=None
+        What the band is, as in :meth:`from_predictions`.
+
+    confidence_level : float, default=0.95
+        Level of the band, which is shown in the legend.
+
     Attributes
     ----------
     ax_ : matplotlib Axes
@@ -107,8 +90,14 @@ class ReliabilityDisplay:
     line_ : matplotlib Line2D
         Accuracy against mean confidence; hidden where one classifier has the axes.
 
+    band_ : matplotlib LineCollection or None
+        The interval of each bin, a vertical line at its mean confidence.
+
     See Also
     --------
+    ClasswiseReliabilityDisplay : The same for the probability of each class.
+    CorpReliabilityDisplay : Isotonic regression in the place of bins.
+    SmoothReliabilityDisplay : Kernels in the place of bins.
     sklearn_calib.metrics.expected_calibration_error : The number in the legend.
     sklearn.calibration.CalibrationDisplay : Lines for binary classifiers.
 
@@ -135,6 +124,9 @@ class ReliabilityDisplay:
         ece,
         name=None,
         mode="top_label",
+        band=None,
+        interval=None,
+        confidence_level=0.95,
     ):
         self.bin_edges = bin_edges
         self.counts = counts
@@ -144,6 +136,9 @@ class ReliabilityDisplay:
         self.ece = ece
         self.name = name
         self.mode = mode
+        self.band = band
+        self.interval = interval
+        self.confidence_level = confidence_level
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, name=None, **options):
@@ -165,7 +160,8 @@ class ReliabilityDisplay:
 
         **options
             Further arguments of :meth:`from_predictions`: `n_bins`, `strategy`,
-            `mode`, `sample_weight`, `ax`, `color` and `histogram`.
+            `interval`, `confidence_level`, `n_resamples`, `random_state`, `mode`,
+            `pos_label`, `sample_weight`, `ax`, `color` and `histogram`.
 
         Returns
         -------
@@ -192,7 +188,7 @@ class ReliabilityDisplay:
 
     @classmethod
     @validate_params(
-        {**TARGETS, **BINS, "mode": [StrOptions(set(WORDS)), None]},
+        {**JUDGED, **BINS, **BANDS, "interval": [StrOptions(INTERVALS), None]},
         prefer_skip_nested_validation=True,
     )
     def from_predictions(
@@ -202,14 +198,19 @@ class ReliabilityDisplay:
         *,
         n_bins=15,
         strategy="uniform",
+        interval="clopper-pearson",
+        confidence_level=0.95,
+        n_resamples=1000,
+        random_state=None,
         mode=None,
+        pos_label=None,
         labels=None,
         sample_weight=None,
         name=None,
         ax=None,
         **plot_options,
     ):
-        """Draw the reliability diagram of predicted probabilities.
+        r"""Draw the reliability diagram of predicted probabilities.
 
         Parameters
         ----------
@@ -226,17 +227,36 @@ class ReliabilityDisplay:
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width, or of equal numbers of samples as far as ties allow.
 
+        interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
+            What is shown of chance: the exact interval of the accuracy in each bin
+            [1]_, around the accuracy; or where the accuracy in the bin of a calibrated
+            classifier would be [2]_, around the diagonal.
+
+        confidence_level : float, default=0.95
+            Level of the interval of each bin by itself, in (0, 1).
+
+        n_resamples : int, default=1000
+            Number of random draws. Used by "consistency" only.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the draws. Pass an int for a repeatable interval.
+
         mode : {"top_label", "positive"}, default=None
             What is drawn: the probability of the predicted class, or of the positive
             class of two. By default the predicted class for a matrix,
             and the positive class for a 1-d array.
+
+        pos_label : label, default=None
+            The positive class of two, which sets the mode to "positive". A 1-d array
+            holds its probabilities. By default the second label.
 
         labels : array-like of shape (n_classes,), default=None
             The label of each column, such as `estimator.classes_`. By default the
             sorted distinct values of `y_true`, which must then hold every class.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. The histogram shows their sums.
+            Weights of the samples. The histogram shows their sums. The intervals are
+            those of the effective number of samples, see Notes.
 
         name : str, default=None
             Name in the legend. By default the legend shows the error only.
@@ -257,7 +277,25 @@ class ReliabilityDisplay:
         ------
         ValueError
             If the labels do not match the columns, or `y_proba` holds anything but
-            probabilities.
+            probabilities, or `pos_label` is none of two labels.
+
+        Notes
+        -----
+        Weighted samples have the interval of as many samples of equal weight as are as
+        informative, :math:`(\sum_i w_i)^2 / \sum_i w_i^2` in each bin. Equal weights
+        thus leave it as it is, and a weight of 2 is not two independent samples here.
+
+        For "consistency" hits are drawn from the confidences, which are kept as they
+        are. One bin of twenty of a calibrated classifier is outside a 95 % interval, as
+        each holds by itself; in small bins fewer are, for their accuracies are few.
+
+        References
+        ----------
+        .. [1] C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial
+           Limits Illustrated in the Case of the Binomial", Biometrika 26, 1934.
+
+        .. [2] J. Broecker and L. A. Smith, "Increasing the Reliability of Reliability
+           Diagrams", Weather and Forecasting 22, 2007.
 
         Examples
         --------
@@ -268,13 +306,21 @@ class ReliabilityDisplay:
         >>> display.line_.get_label()
         'a guess (ECE 0.225)'
         """
-        proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-        mode = resolve_mode(mode, proba)
-        confidence, hit = confidence_and_hit(proba, codes, mode)
+        mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
+        confidence, hit, weight = judged
         n_bins = resolve_n_bins(n_bins, len(hit), weight)
         options = {"n_bins": n_bins, "sample_weight": weight}
         sums = bin_sums(confidence, hit, strategy=strategy, **options)
         filled = np.where(sums.weight > 0, sums.weight, np.nan)
+        band = bin_band(
+            interval,
+            sums.hit / filled,
+            judged,
+            bin_index(confidence, sums.edges[1:-1]),
+            confidence_level=confidence_level,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        )
         display = cls(
             bin_edges=sums.edges,
             counts=sums.weight,
@@ -284,72 +330,11 @@ class ReliabilityDisplay:
             ece=float(gap_norm(sums.weight, sums.confidence - sums.hit, "l1")),
             name=name,
             mode=mode,
+            band=band,
+            interval=interval,
+            confidence_level=confidence_level,
         )
         return display.plot(ax, **plot_options)
-
-    @classmethod
-    def from_history(cls, history, *, epochs=None, ax=None):
-        """Draw the reliability diagrams of several epochs of training in one.
-
-        They are lines that get lighter from epoch to epoch, over bins with equal
-        numbers of samples of the validation share.
-
-        Parameters
-        ----------
-        history : skorch.history.History or list of dict
-            One dict for each epoch, with `epoch` and the `bin_edges`, `bin_weight`,
-            `bin_accuracy` and `bin_confidence` that
-            :class:`sklearn_calib.callbacks.RecordBins` records, or a loss that learns
-            from the validation share.
-
-        epochs : array-like of int, default=None
-            Numbers of the epochs to draw, which start at 1. By default five, from the
-            first to the last.
-
-        ax : matplotlib Axes, default=None
-            Axes to draw on; new ones by default.
-
-        Returns
-        -------
-        displays : list of ReliabilityDisplay
-            One for each epoch, drawn on the same axes, without a histogram.
-
-        Raises
-        ------
-        ValueError
-            If nothing was recorded, or not in these epochs.
-
-        Examples
-        --------
-        >>> from sklearn_calib.displays import ReliabilityDisplay
-        >>> bins = {"bin_edges": [0, 0.7, 1], "bin_weight": [50, 50]}
-        >>> first = {
-        ...     "epoch": 1,
-        ...     "bin_accuracy": [0.6, 0.7],
-        ...     "bin_confidence": [0.6, 0.8],
-        ... }
-        >>> second = {**first, "epoch": 2, "bin_confidence": [0.6, 0.9]}
-        >>> history = [{**bins, **first}, {**bins, **second}]
-        >>> displays = ReliabilityDisplay.from_history(history)
-        >>> [display.line_.get_label() for display in displays]
-        ['Epoch 1 (ECE 0.050)', 'Epoch 2 (ECE 0.100)']
-        """
-        rows = choose_epochs(recorded_rows(history, RECORDED, WAY_OUT), epochs)
-        ax = new_axes((4.8, 4.4)) if ax is None else ax
-        colors = sequential_colors(len(rows))
-        return [
-            cls._from_row(row).plot(ax, color=color, histogram=False)
-            for row, color in zip(rows, colors, strict=True)
-        ]
-
-    @classmethod
-    def _from_row(cls, row):
-        """Return the display of one epoch, not yet drawn."""
-        edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
-        ece = gap_norm(weight, weight * (confidence - accuracy), "l1")
-        name = f"Epoch {row['epoch']}"
-        options = {"histogram": None, "ece": float(ece), "name": name}
-        return cls(edges, weight, accuracy, confidence, **options)
 
     def plot(self, ax=None, *, name=None, color=None, histogram=True):
         """Draw the diagram.
@@ -376,21 +361,14 @@ class ReliabilityDisplay:
         display : ReliabilityDisplay
             The object itself, with the artists as attributes.
         """
-        self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
-        self.figure_ = self.ax_.figure
-        n_earlier = len(artists(self.ax_, LINE))
-        if not n_earlier:
-            histogram = histogram and self.histogram is not None
-            decorate(self.ax_, *WORDS[self.mode], histogram=histogram)
-        palette_color, marker = STYLES[n_earlier % len(STYLES)]
-        color = palette_color if color is None else color
+        histogram = histogram and self.histogram is not None
+        color, marker = prepare_axes(self, ax, color, histogram=histogram)
         name = self.name if name is None else name
-
         ece = f"ECE {self.ece:.3f}"
         label = ece if name is None else f"{name} ({ece})"
-        self.bars_, self.gaps_, self.line_ = draw_bins(
-            self, color=color, marker=marker, label=label
-        )
-        self.histogram_ax_ = draw_histogram(self, color=color)
-        show_bars_or_lines(self)
+        draw_bins(self, color=color, marker=marker, label=label)
+        values = self.prob_true, self.prob_pred
+        means = [np.nansum(self.counts * each) / self.counts.sum() for each in values]
+        self.histogram_ax_ = draw_histogram(self, means, color=color)
+        arrange(self, [(self.bars_, label), (self.gaps_, "Gap")])
         return self

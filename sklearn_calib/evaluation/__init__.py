@@ -2,5 +2,6 @@
 
 from sklearn_calib.evaluation._compare import compare
 from sklearn_calib.evaluation._ood import evaluate_ood
+from sklearn_calib.evaluation._report import calibration_report
 
-__all__ = ["compare", "evaluate_ood"]
+__all__ = ["calibration_report", "compare", "evaluate_ood"]

@@ -13,12 +13,28 @@ from sklearn_calib.metrics import bootstrap_interval, ece_interval, get_scorer
 METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
 
 # What a bootstrap does not suit, and how ece_interval measures it. There is no interval
-# for the gap of the worst bin.
+# for the gap of the worst bin, nor for what has no bins, or no bias, to begin with.
 ECE_OPTIONS = {
     "neg_adaptive_ece": {"mode": "top_label", "strategy": "quantile"},
+    "neg_classwise_adaptive_ece": {"mode": "classwise", "strategy": "quantile"},
     "neg_classwise_ece": {"mode": "classwise"},
+    "neg_debiased_ece": None,
+    "neg_debiased_l2_calibration_error": None,
     "neg_ece": {"mode": "top_label"},
+    "neg_isotonic_ece": None,
+    "neg_l1_calibration_error": {"n_bins": "cube_root", "strategy": "quantile"},
+    "neg_l2_calibration_error": {
+        "n_bins": "cube_root",
+        "strategy": "quantile",
+        "norm": "l2",
+    },
+    "neg_max_calibration_error": None,
     "neg_mce": None,
+    "neg_sweep_ece": {
+        "mode": "top_label",
+        "n_bins": "sweep",
+        "strategy": "quantile",
+    },
 }
 
 
@@ -121,7 +137,8 @@ def compare(
     Notes
     -----
     The intervals are for the classifiers as they are, on new samples; they say nothing
-    of what another training would give. "neg_mce" has none, which is shown as NaN.
+    of what another training would give. The errors of a worst bin, those with less bias
+    and "neg_isotonic_ece" have none, which is shown as NaN.
 
     The area under the ROC curve in tables of papers is mostly that of classes,
     "roc_auc_ovr" or "roc_auc_ovo". It is large with many classes even where accuracy is
@@ -143,8 +160,8 @@ def compare(
     ... )
     >>> table["accuracy"].round(2)
               value   low  high
-    bayes      0.96  0.91  1.00
-    logistic   0.87  0.80  0.95
+    bayes      0.96  0.89  0.99
+    logistic   0.87  0.80  0.93
     """
     import pandas as pd
 
@@ -197,5 +214,7 @@ def _measure(scoring, y, proba, classes, sample_weight, options):
     if not options["n_resamples"] or how is None:
         return value, np.nan, np.nan
     if how:
+        # As the scorers that leave the mode open measure it.
+        how = {"mode": "positive" if len(classes) == 2 else "top_label"} | how
         return value, *ece_interval(y, proba, **data, **options, **how)
     return value, *bootstrap_interval(metric, y, proba, **data, **options)

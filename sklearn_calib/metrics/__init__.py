@@ -3,6 +3,7 @@
 An error, a loss or a risk is better low; a score or a coverage is better high.
 """
 
+from sklearn_calib.metrics._accumulator import CalibrationAccumulator
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._calibration_error import (
@@ -10,12 +11,20 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
+from sklearn_calib.metrics._consistency_test import consistency_test
 from sklearn_calib.metrics._decomposition import (
     proper_calibration_error,
     refinement_error,
 )
+from sklearn_calib.metrics._difference import difference_test
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._hypothesis_tests import (
+    hosmer_lemeshow_test,
+    spiegelhalter_test,
+)
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
+from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
+from sklearn_calib.metrics._kernel_test import kernel_calibration_test
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
 from sklearn_calib.metrics._ood import (
     fpr_at_tpr,
@@ -23,6 +32,7 @@ from sklearn_calib.metrics._ood import (
     ood_auroc_score,
     ood_detection_error,
 )
+from sklearn_calib.metrics._per_group import per_group
 from sklearn_calib.metrics._per_label import per_label
 from sklearn_calib.metrics._post_processing_gap import post_processing_gap
 from sklearn_calib.metrics._posterior_confidence import (
@@ -36,17 +46,21 @@ from sklearn_calib.metrics._risk_coverage import (
     risk_coverage_curve,
 )
 from sklearn_calib.metrics._root_brier import root_brier_score_loss
+from sklearn_calib.metrics._score_decomposition import score_decomposition
 from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
 from sklearn_calib.metrics._uncertainty import ece_consistency_bound, ece_interval
 
 __all__ = [
+    "CalibrationAccumulator",
     "augrc_loss",
     "aurc_loss",
     "bootstrap_interval",
     "classwise_calibration_error",
+    "consistency_test",
     "coverage_at_risk",
+    "difference_test",
     "ece_consistency_bound",
     "ece_interval",
     "excess_aurc_loss",
@@ -55,7 +69,10 @@ __all__ = [
     "fpr_at_tpr",
     "get_scorer",
     "get_scorer_names",
+    "hosmer_lemeshow_test",
     "kde_calibration_error",
+    "kernel_calibration_error",
+    "kernel_calibration_test",
     "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
@@ -63,6 +80,7 @@ __all__ = [
     "ood_auroc_score",
     "ood_detection_error",
     "overconfidence",
+    "per_group",
     "per_label",
     "post_processing_gap",
     "proper_calibration_error",
@@ -70,7 +88,9 @@ __all__ = [
     "risk_at_coverage",
     "risk_coverage_curve",
     "root_brier_score_loss",
+    "score_decomposition",
     "smooth_calibration_error",
     "smooth_expected_calibration_error",
+    "spiegelhalter_test",
     "underconfidence",
 ]

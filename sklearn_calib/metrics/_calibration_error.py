@@ -1,10 +1,20 @@
 """Calibration errors with bins, of the top label or of one class."""
 
-from sklearn_calib._core.binning import binned_calibration_error, sweep_n_bins
+from sklearn_calib._core.binning import (
+    binned_calibration_error,
+    gap_error,
+    isotonic_calibration_error,
+    sweep_n_bins,
+)
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._classwise_error import NORM, check_bias_norm, over_classes
+from sklearn_calib.metrics._classwise_error import (
+    NORM,
+    check_reduce_bias,
+    over_classes,
+)
+from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere, is_elsewhere
 from sklearn_calib.metrics._targets import (
-    BINS,
+    BINS_OF_ERRORS,
     MODES,
     TARGETS,
     check_targets,
@@ -17,9 +27,9 @@ from sklearn_calib.metrics._targets import (
 @validate_params(
     {
         **TARGETS,
-        **BINS,
+        **BINS_OF_ERRORS,
         **NORM,
-        "n_bins": [*BINS["n_bins"], StrOptions({"sweep"})],
+        "n_bins": [*BINS_OF_ERRORS["n_bins"], StrOptions({"sweep"})],
         "reduce_bias": ["boolean"],
         "mode": [StrOptions(MODES), None],
     },
@@ -55,12 +65,14 @@ def expected_calibration_error(
         Number of bins. "cube_root" takes the cube root of the number of samples,
         rounded up, as scikit-learn's `calibration_curve`; "sweep" the largest number up
         to which the accuracies of the bins rise with their confidence [2]_, for one
-        probability only. Empty bins do not count.
+        probability only. Empty bins do not count. Not used by "isotonic".
 
-    strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow. With
-        "quantile" this is known as the adaptive calibration error, AdaECE; that of all
-        classes, ACE, is :func:`classwise_calibration_error` with "quantile".
+    strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
+        Bins of equal width, or of equal numbers of samples as far as ties allow; or
+        instead of bins the isotonic regression of the hits on the confidences, as in
+        CORP [5]_, where nothing is to be chosen. With "quantile" this is known as the
+        adaptive calibration error, AdaECE; that of all classes, ACE, is
+        :func:`classwise_calibration_error` with "quantile".
 
     norm : {"l1", "l2", "max"}, default="l1"
         How the gaps of the bins are put together: the mean of their absolute values
@@ -69,7 +81,7 @@ def expected_calibration_error(
     reduce_bias : bool, default=False
         Whether to subtract an estimate of what the noise of the accuracies adds to the
         gaps: for a calibrated classifier most of the error with norm "l2", part of it
-        with "l1". Not with "max".
+        with "l1". Not with "max", and not with "isotonic".
 
     mode : {"top_label", "positive", "classwise"}, default=None
         What is measured: the probability of the predicted class, of the positive
@@ -92,7 +104,7 @@ def expected_calibration_error(
     ------
     ValueError
         If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        probabilities, or `reduce_bias` is used with "max" or "isotonic".
 
     See Also
     --------
@@ -118,11 +130,20 @@ def expected_calibration_error(
     give 1 a bin of its own, some split ties when bins have equal numbers of samples,
     and some measure the positive class where there are two columns.
 
+    With "isotonic" each confidence :math:`c_i` is compared with the isotonic regression
+    there, :math:`\frac{1}{n} \sum_i |\hat a(c_i) - c_i|`, which suits where accuracy
+    does not fall with confidence. The value is biased upward too. What the gaps cost in
+    terms of a proper loss is in :func:`score_decomposition`.
+
     Of all ways to bin the top label, one bin for each sample gives the largest value,
     which is at least the error rate divided by the number of classes ([3]_, Lemma 4.1).
     That is a bound of the estimate, and not, as stated there, of the error of the
     population: a classifier that is always 0.7 confident, and right in 7 of 10 cases,
     is calibrated, and has the value 0.42 if each sample has its own bin.
+
+    With `sklearn.set_config(array_api_dispatch=True)` torch tensors on any device with
+    64-bit floats, and other arrays of the array API standard, are measured where they
+    are: only sums over bins are copied. "sweep" and "isotonic" need numpy.
 
     References
     ----------
@@ -138,6 +159,9 @@ def expected_calibration_error(
     .. [4] A. Kumar, P. Liang and T. Ma, "Verified Uncertainty Calibration",
        NeurIPS 2019.
 
+    .. [5] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable reliability diagrams
+       for probabilistic classifiers", PNAS 118, 2021.
+
     Examples
     --------
     >>> from sklearn_calib.metrics import expected_calibration_error
@@ -148,13 +172,21 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(y_true, y_proba, mode="positive"), 3)
     0.275
     """
-    check_bias_norm(reduce_bias, norm)
+    check_reduce_bias(reduce_bias, norm, strategy)
+    if is_elsewhere(y_proba):
+        bins = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
+        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
+        return gap_error(*sums, norm, reduce_bias=reduce_bias)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode, options = resolve_mode(mode, proba), {"strategy": strategy}
     if mode == "classwise":
         options |= {"norm": norm, "reduce_bias": reduce_bias, "average": "mean"}
         return over_classes(proba, codes, weight, n_bins=n_bins, **options)
     confidence, hit = confidence_and_hit(proba, codes, mode)
+    if strategy == "isotonic":
+        return isotonic_calibration_error(
+            confidence, hit, norm=norm, sample_weight=weight
+        )
     options["sample_weight"] = weight
     if n_bins == "sweep":
         n_bins = sweep_n_bins(confidence, hit, **options)
@@ -164,7 +196,7 @@ def expected_calibration_error(
 
 
 @validate_params(
-    {**TARGETS, **BINS, "mode": [StrOptions(MODES), None]},
+    {**TARGETS, **BINS_OF_ERRORS, "mode": [StrOptions(MODES), None]},
     prefer_skip_nested_validation=True,
 )
 def maximum_calibration_error(
@@ -191,10 +223,11 @@ def maximum_calibration_error(
 
     n_bins : int or "cube_root", default=15
         Number of bins, or the cube root of the number of samples, rounded up. Empty
-        bins do not count.
+        bins do not count. Not used by "isotonic".
 
-    strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+    strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
+        Bins of equal width, of equal numbers of samples as far as ties allow, or the
+        isotonic regression instead, as in :func:`expected_calibration_error`.
 
     mode : {"top_label", "positive", "classwise"}, default=None
         What is measured, as in :func:`expected_calibration_error`.

@@ -1,9 +1,17 @@
 """The calibration error with bins of every class."""
 
-from sklearn_calib._core.binning import class_bin_sums, class_gap_norm, debiased_error
-from sklearn_calib._core.validation import StrOptions, validate_params
+import numpy as np
+
+from sklearn_calib._core.binning import (
+    class_bin_sums,
+    combine_classes,
+    gap_error,
+    isotonic_calibration_error,
+)
+from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
+from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere, is_elsewhere
 from sklearn_calib.metrics._targets import (
-    BINS,
+    BINS_OF_ERRORS,
     TARGETS,
     as_columns,
     check_targets,
@@ -16,7 +24,7 @@ NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 @validate_params(
     {
         **TARGETS,
-        **BINS,
+        **BINS_OF_ERRORS,
         **NORM,
         "reduce_bias": ["boolean"],
         "average": [StrOptions({"mean", "sum"})],
@@ -51,10 +59,11 @@ def classwise_calibration_error(
 
     n_bins : int or "cube_root", default=15
         Number of bins, or the cube root of the number of samples, rounded up. Empty
-        bins do not count.
+        bins do not count. Not used by "isotonic".
 
-    strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+    strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
+        Bins of equal width, of equal numbers of samples as far as ties allow, or the
+        isotonic regression instead, as in :func:`expected_calibration_error`.
 
     norm : {"l1", "l2", "max"}, default="l1"
         How the gaps of the bins are put together: absolute values, the root of the
@@ -83,7 +92,7 @@ def classwise_calibration_error(
     ------
     ValueError
         If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        probabilities, or `reduce_bias` is used with "max" or "isotonic".
 
     Notes
     -----
@@ -97,6 +106,9 @@ def classwise_calibration_error(
     With one bin for each sample the value is at least the error rate divided by the
     number of classes; the error of the population is not ([3]_, Prop. 4.3), see the
     notes of :func:`expected_calibration_error`.
+
+    Arrays that are not numpy's are measured where they are, as by
+    :func:`expected_calibration_error`.
 
     References
     ----------
@@ -117,7 +129,11 @@ def classwise_calibration_error(
     >>> round(classwise_calibration_error([0, 1, 2], y_proba), 3)
     0.133
     """
-    check_bias_norm(reduce_bias, norm)
+    check_reduce_bias(reduce_bias, norm, strategy)
+    if is_elsewhere(y_proba):
+        bins = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
+        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
+        return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     return over_classes(
         proba,
@@ -131,28 +147,40 @@ def classwise_calibration_error(
     )
 
 
-def check_bias_norm(reduce_bias, norm):
+def check_reduce_bias(reduce_bias, norm, strategy):
     """Refuse what has no estimate of its bias."""
     if reduce_bias and norm == "max":
         raise ValueError(
             'reduce_bias must be False with norm="max", got True. Use "l1" or "l2".'
         )
+    if reduce_bias and strategy == "isotonic":
+        raise ValueError(
+            'reduce_bias must be False with strategy="isotonic", which has no bins of '
+            'its own, got True. Use "uniform" or "quantile".'
+        )
 
 
 def over_classes(proba, codes, weight, *, n_bins, strategy, norm, reduce_bias, average):
     """Measure every class and put the errors together."""
+    proba = as_columns(proba)
+    if strategy == "isotonic":
+        options = {"norm": norm, "sample_weight": weight}
+        errors = [
+            isotonic_calibration_error(column, codes == code, **options)
+            for code, column in enumerate(check_proba(proba).T)
+        ]
+        return float(combine_classes(np.array(errors), norm, average))
     if n_bins == "sweep":
         raise ValueError(
             'n_bins must be a number or "cube_root" where every class is measured, got '
             '"sweep". Measure one probability, with mode="top_label" or "positive".'
         )
     mass, gap, hit = class_bin_sums(
-        as_columns(proba),
+        proba,
         codes,
         n_bins=resolve_n_bins(n_bins, len(codes), weight),
         strategy=strategy,
         sample_weight=weight,
     )
-    if reduce_bias:
-        return debiased_error(mass, gap, hit, norm, average)
-    return float(class_gap_norm(mass, gap, norm, average))
+    options = {"reduce_bias": reduce_bias, "average": average}
+    return gap_error(mass, gap, hit, norm, **options)

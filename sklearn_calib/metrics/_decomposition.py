@@ -163,6 +163,7 @@ def proper_calibration_error(
     See Also
     --------
     refinement_error : The other part.
+    score_decomposition : Both, and what the refinement error consists of.
     expected_calibration_error : The gaps themselves, not what they cost.
 
     Notes
@@ -198,7 +199,7 @@ def proper_calibration_error(
     >>> round(proper_calibration_error(y_true, y_proba, recalibration="isotonic"), 3)
     0.164
     """
-    before, after = _losses(
+    before, after, _ = losses_in_parts(
         y_true, y_proba, loss, recalibration, n_bins, strategy, labels, sample_weight
     )
     return before - after
@@ -277,13 +278,15 @@ def refinement_error(
     >>> round(refinement_error(y_true, y_proba, recalibration="isotonic"), 3)
     0.347
     """
-    return _losses(
+    return losses_in_parts(
         y_true, y_proba, loss, recalibration, n_bins, strategy, labels, sample_weight
     )[1]
 
 
-def _losses(y_true, y_proba, loss, recalibration, n_bins, strategy, labels, weight):
-    """Return the mean loss before and after recalibration."""
+def losses_in_parts(
+    y_true, y_proba, loss, recalibration, n_bins, strategy, labels, weight
+):
+    """Return the mean loss before and after recalibration, and of the frequencies."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, weight)
     proba = as_columns(check_proba(proba, allow_1d=True))
     weight = np.ones(len(proba)) if weight is None else weight
@@ -299,8 +302,9 @@ def _losses(y_true, y_proba, loss, recalibration, n_bins, strategy, labels, weig
         "isotonic": _by_class(_increasing),
         "temperature": _scale,
     }[recalibration]
-    before, after = (
+    counts = np.bincount(codes, weight, proba.shape[1])
+    frequencies = np.broadcast_to(counts / counts.sum(), proba.shape)
+    return [
         float(np.average(PROPER_LOSSES[loss](codes, each), weights=weight))
-        for each in (proba, recalibrate(proba, codes, weight))
-    )
-    return before, after
+        for each in (proba, recalibrate(proba, codes, weight), frequencies)
+    ]

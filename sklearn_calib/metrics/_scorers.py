@@ -19,6 +19,7 @@ from sklearn_calib.metrics._decomposition import (
 )
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
+from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
 from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_coverage
 from sklearn_calib.metrics._root_brier import root_brier_score_loss
@@ -61,7 +62,8 @@ def get_scorer(scoring):
     Scorers call `predict_proba` and pass the metric `labels=estimator.classes_`: a
     class may be absent from the test data, but not from the training data. With two
     classes those of one probability, such as `neg_ece`, measure that of the predicted
-    class, as with more.
+    class, as with more; those named as scikit-learn's coming ones, such as
+    `neg_l2_calibration_error`, that of the positive class.
 
     `import sklearn_calib` registers the names with scikit-learn, for
     `scoring="neg_ece"`. Names hold in processes that have imported the package; where
@@ -118,6 +120,9 @@ def _negative(metric, **options):
     return _LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
+# As in scikit-learn's coming calibration_error: of two classes the positive one.
+_COMING = {"n_bins": "cube_root", "strategy": "quantile"}
+
 _SCORERS = {
     "coverage_at_5_percent_risk": _positive(coverage_at_risk, max_risk=0.05),
     "failure_auroc": _positive(failure_auroc_score),
@@ -126,11 +131,34 @@ _SCORERS = {
     ),
     "neg_augrc": _negative(augrc_loss),
     "neg_aurc": _negative(aurc_loss),
+    "neg_brier_refinement": _negative(
+        refinement_error, loss="brier", recalibration="isotonic"
+    ),
+    "neg_classwise_adaptive_ece": _negative(
+        classwise_calibration_error, strategy="quantile"
+    ),
     "neg_classwise_ece": _negative(classwise_calibration_error),
+    "neg_debiased_ece": _negative(
+        expected_calibration_error, mode="top_label", reduce_bias=True
+    ),
+    "neg_debiased_l2_calibration_error": _negative(
+        expected_calibration_error, norm="l2", reduce_bias=True, **_COMING
+    ),
     "neg_ece": _negative(expected_calibration_error, mode="top_label"),
     "neg_excess_aurc": _negative(excess_aurc_loss),
+    "neg_isotonic_ece": _negative(
+        expected_calibration_error, mode="top_label", strategy="isotonic"
+    ),
     "neg_kde_ece": _negative(kde_calibration_error, mode="top_label"),
+    "neg_kernel_calibration_error": _negative(kernel_calibration_error),
     "neg_ks_error": _negative(ks_calibration_error, mode="top_label"),
+    "neg_l1_calibration_error": _negative(expected_calibration_error, **_COMING),
+    "neg_l2_calibration_error": _negative(
+        expected_calibration_error, norm="l2", **_COMING
+    ),
+    "neg_max_calibration_error": _negative(
+        expected_calibration_error, norm="max", **_COMING
+    ),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
     # Of the log loss at the best temperature it may be negative, as no error is.
     "neg_proper_calibration": _negative(
@@ -143,6 +171,12 @@ _SCORERS = {
         smooth_calibration_error, mode="top_label"
     ),
     "neg_smooth_ece": _negative(smooth_expected_calibration_error, mode="top_label"),
+    "neg_sweep_ece": _negative(
+        expected_calibration_error,
+        mode="top_label",
+        n_bins="sweep",
+        strategy="quantile",
+    ),
     # What the refinement literature calls it; the same as "failure_auroc".
     "refinement_auc": _positive(failure_auroc_score),
 }

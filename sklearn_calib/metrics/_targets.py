@@ -26,6 +26,10 @@ BINS = {
     "n_bins": [Interval(Integral, 1, None, closed="left"), StrOptions({"cube_root"})],
     "strategy": [StrOptions({"uniform", "quantile"})],
 }
+BINS_OF_ERRORS = {
+    **BINS,
+    "strategy": [StrOptions({"isotonic", "quantile", "uniform"})],
+}
 BETWEEN_0_AND_1 = [Interval(Real, 0, 1, closed="neither")]
 DRAWS = {
     "n_resamples": [Interval(Integral, 1, None, closed="left")],

@@ -3,13 +3,20 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.binning import bin_index, class_gap_norm, interior_edges
+from sklearn_calib._core.binning import sweep_n_bins
 from sklearn_calib._core.validation import (
     StrOptions,
     check_proba,
     check_sample_weight,
-    row_blocks,
     validate_params,
+)
+from sklearn_calib.metrics._gap_noise import (
+    bin_cells,
+    calibrated_errors,
+    ends_of_largest,
+    ends_of_mean,
+    gaps,
+    judged,
 )
 from sklearn_calib.metrics._targets import (
     BETWEEN_0_AND_1,
@@ -17,11 +24,8 @@ from sklearn_calib.metrics._targets import (
     DRAWS,
     MODES,
     TARGETS,
-    as_columns,
     check_targets,
-    confidence_and_hit,
     resolve_mode,
-    resolve_n_bins,
 )
 
 
@@ -30,7 +34,8 @@ from sklearn_calib.metrics._targets import (
         **TARGETS,
         **BINS,
         **DRAWS,
-        "norm": [StrOptions({"l1", "l2"})],
+        "n_bins": [*BINS["n_bins"], StrOptions({"sweep"})],
+        "norm": [StrOptions({"l1", "l2", "max"})],
         "mode": [StrOptions(MODES), None],
         "confidence_level": BETWEEN_0_AND_1,
     },
@@ -68,13 +73,13 @@ def ece_interval(
         Share of the samples in which the interval holds the error of the population,
         with these bins. In (0, 1).
 
-    n_bins : int or "cube_root", default=15
-        Number of bins, or the cube root of the number of samples, rounded up.
+    n_bins : int, "cube_root" or "sweep", default=15
+        Number of bins, as in :func:`expected_calibration_error`.
 
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow.
 
-    norm : {"l1", "l2"}, default="l1"
+    norm : {"l1", "l2", "max"}, default="l1"
         How the gaps of the bins are put together.
 
     mode : {"top_label", "positive", "classwise"}, default=None
@@ -111,10 +116,13 @@ def ece_interval(
     errors of zero are taken as zero, and is zero if noise alone could have made the
     observed error. The upper end allows for the spread of the noise but subtracts no
     bias, for there may be none where gaps are large. The interval is rather too wide
-    than too narrow, for a calibrated classifier most of all. Not so with
-    `mode="classwise"` and norm "l2": the noise of the classes is drawn as if it were
-    independent, and for two classes an interval of level 0.95 was seen to hold the
-    value in 0.89 of the samples.
+    than too narrow, for a calibrated classifier most of all. The noise of classes is as
+    correlated as their gaps are.
+
+    With the norm "max" the lower end is the largest distance of zero from bands around
+    the gaps that hold all of them at once, or zero if labels drawn from the
+    probabilities could have made the gap; the upper end is a quantile of the largest
+    gap with noise. A bin of few samples makes that interval wide.
 
     References
     ----------
@@ -138,30 +146,20 @@ def ece_interval(
     0.0
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    values, hit = _judged(proba, codes, resolve_mode(mode, proba))
+    values, hit = judged(proba, codes, resolve_mode(mode, proba))
     weight = np.ones(len(values)) if weight is None else weight
-    cells, shape = _cells(values, weight, n_bins, strategy)
-    mass = _cell_sums(cells, weight[:, None], shape)
-    gap, standard_error = _gaps(values, hit, weight, cells, shape)
-    clear_gap = np.where(np.abs(gap) > 2 * standard_error, gap, 0)
-    # So far from zero that the noise adds no bias, only spread.
-    far_gap = gap + np.where(gap < 0, -4, 4) * standard_error
-    observed = class_gap_norm(mass, gap, norm)
-
-    rng = check_random_state(random_state)
-    spread, excess, null = np.empty((3, n_resamples))
-    for draws in row_blocks(n_resamples, gap.size):
-        noise = standard_error * rng.standard_normal((draws.stop - draws.start, *shape))
-        spread[draws] = class_gap_norm(mass, far_gap + noise, norm)
-        excess[draws] = class_gap_norm(mass, clear_gap + noise, norm)
-        null[draws] = class_gap_norm(mass, noise, norm)
-    excess -= class_gap_norm(mass, clear_gap, norm)
-
-    tail = (1 - confidence_level) / 2
-    low = observed - np.quantile(excess, 1 - tail)
-    if observed <= np.quantile(null, 1 - tail):
+    if n_bins == "sweep":
+        n_bins = _swept(values, hit, strategy=strategy, sample_weight=weight)
+    cells, shape = bin_cells(values, weight, n_bins, strategy)
+    seen = gaps(values, hit, weight, cells, shape)
+    rng, tail = check_random_state(random_state), (1 - confidence_level) / 2
+    if norm == "max":
+        null = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)
+        low, high = ends_of_largest(seen, n_resamples, tail, rng)
+    else:
+        null, low, high = ends_of_mean(seen, norm, n_resamples, tail, rng)
+    if seen.error(seen.gap, norm) <= np.quantile(null, 1 - tail):
         low = 0.0
-    high = observed + spread.mean() - np.quantile(spread, tail)
     return float(max(low, 0.0)), float(min(high, 1.0))
 
 
@@ -256,83 +254,20 @@ def ece_consistency_bound(
     True
     """
     proba = check_proba(y_proba, allow_1d=True)
-    values, _ = _judged(proba, np.zeros(len(proba), int), resolve_mode(mode, proba))
-    # In the order of the confidences, so that the order of the rows does not matter.
-    order = np.argsort(values.max(axis=1), kind="stable")
+    values, _ = judged(proba, np.zeros(len(proba), int), resolve_mode(mode, proba))
     weight = check_sample_weight(sample_weight, proba)
     weight = np.ones(len(values)) if weight is None else weight
-    values, weight = values[order], weight[order]
-    cells, shape = _cells(values, weight, n_bins, strategy)
-    mass = _cell_sums(cells, weight[:, None], shape)
-    confidence = _cell_sums(cells, weight[:, None] * values, shape)
-
+    cells, shape = bin_cells(values, weight, n_bins, strategy)
     rng = check_random_state(random_state)
-    errors = np.empty(n_resamples)
-    for draws in row_blocks(n_resamples, len(values)):
-        hit = _draw_hits(draws.stop - draws.start, values, weight, cells, shape, rng)
-        errors[draws] = class_gap_norm(mass, confidence - hit, norm)
+    errors = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)
     return float(np.quantile(errors, level))
 
 
-def _judged(proba, codes, mode):
-    """Return the probabilities that are judged and their hits, a column per class."""
-    if mode == "classwise":
-        values = check_proba(as_columns(proba))
-        return values, codes[:, None] == np.arange(values.shape[1])
-    confidence, hit = confidence_and_hit(proba, codes, mode)
-    return confidence[:, None], hit[:, None]
-
-
-def _cells(values, weight, n_bins, strategy):
-    """Return the number of each value's bin, and the shape of the table of bins."""
-    n_bins = resolve_n_bins(n_bins, len(values), weight)
-    indices = [
-        bin_index(
-            column,
-            interior_edges(
-                column, n_bins=n_bins, strategy=strategy, sample_weight=weight
-            ),
+def _swept(values, hit, **options):
+    """Return the number of bins of a sweep, which one probability has."""
+    if values.shape[1] > 1:
+        raise ValueError(
+            'n_bins must be a number or "cube_root" for every class, got "sweep", '
+            'which is for one probability. Pass mode="top_label" or another n_bins.'
         )
-        for column in values.T
-    ]
-    first = n_bins * np.arange(len(indices))
-    return np.stack(indices, axis=1) + first, (len(indices), n_bins)
-
-
-def _cell_sums(cells, summand, shape):
-    """Sum over the samples in each bin of each column."""
-    summand = np.broadcast_to(summand, cells.shape)
-    return np.bincount(cells.ravel(), summand.ravel(), np.prod(shape)).reshape(shape)
-
-
-def _gaps(values, hit, weight, cells, shape):
-    """Return the summed gap of each bin and its standard error."""
-    weight = weight[:, None]
-    deviation = weight * (values - hit)
-    gap = _cell_sums(cells, deviation, shape)
-    n_effective = weight.sum() ** 2 / (weight**2).sum()
-    variance = _cell_sums(cells, deviation**2, shape) - gap**2 / n_effective
-    # A bin whose few samples are all hits has seen no variance, but there is some.
-    if_calibrated = _cell_sums(cells, weight**2 * values * (1 - values), shape)
-    return gap, np.sqrt(np.maximum(variance, if_calibrated))
-
-
-def _draw_hits(n_draws, values, weight, cells, shape, rng):
-    """Draw the true classes from the probabilities, and sum the hits in each bin."""
-    n_samples, n_columns = values.shape
-    # One column is hit or missed, of several exactly one is hit.
-    thresholds = values.cumsum(axis=1)[:, : max(1, n_columns - 1)]
-    uniform = rng.random_sample((n_draws, n_samples))
-    drawn = np.zeros(uniform.shape, dtype=np.int64)
-    for threshold in thresholds.T:
-        drawn += uniform >= threshold
-    n_cells = np.prod(shape)
-    cell_or_miss = np.column_stack([cells, np.full(n_samples, n_cells)])
-    hit = cell_or_miss[np.arange(n_samples), drawn]
-    hit += (n_cells + 1) * np.arange(n_draws)[:, None]
-    sums = np.bincount(
-        hit.ravel(),
-        np.broadcast_to(weight, hit.shape).ravel(),
-        n_draws * (n_cells + 1),
-    )
-    return sums.reshape(n_draws, -1)[:, :-1].reshape(n_draws, *shape)
+    return sweep_n_bins(values[:, 0], hit[:, 0], **options)

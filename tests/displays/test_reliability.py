@@ -95,7 +95,11 @@ def test_histogram_has_bins_of_equal_width_whatever_the_others_have():
 
 
 def test_words(display):
-    assert legend_texts(display.ax_) == ["first (ECE 0.120)", "Gap"]
+    assert legend_texts(display.ax_) == [
+        "first (ECE 0.120)",
+        "95 % interval",
+        "Gap",
+    ]
     assert display.ax_.get_ylabel() == "Accuracy"
     assert display.ax_.get_xlabel() == ""
     assert display.histogram_ax_.get_xlabel() == "Confidence"
@@ -218,6 +222,32 @@ def test_positive_class(y_proba, mode):
     assert legend_texts(display.ax_)[0] == f"ECE {display.ece:.3f}"
 
 
+@pytest.mark.parametrize(
+    ("y_proba", "pos_label", "expected"),
+    [
+        ([0.1, 0.8, 0.6], "a", [1, 1, 0]),
+        ([0.1, 0.8, 0.6], "b", [0, 0, 1]),
+        ([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]], "b", [0, 0, 1]),
+        ([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]], "a", [0, 1, 1]),
+    ],
+)
+def test_label_of_the_positive_class(y_proba, pos_label, expected):
+    display = ReliabilityDisplay.from_predictions(
+        ["a", "b", "a"], y_proba, pos_label=pos_label
+    )
+    assert_array_equal(display.line_.get_ydata(), expected)
+    assert display.mode == "positive"
+
+
+def test_intervals_stand_at_the_mean_confidences(display):
+    places = [segment[0, 0] for segment in display.band_.get_segments()]
+    assert_allclose(places, [0.5, 2.6 / 3])
+    ends = np.array([segment[:, 1] for segment in display.band_.get_segments()])
+    assert_allclose(ends, display.band[:, 1:].T)
+    assert (ends[:, 0] < [1 / 2, 2 / 3]).all()
+    assert (ends[:, 1] > [1 / 2, 2 / 3]).all()
+
+
 def test_weights_equal_repetition():
     weights = [2, 1, 0, 3, 1]
     weighted = ReliabilityDisplay.from_predictions(
@@ -245,11 +275,17 @@ def test_estimator_without_probabilities():
         ({"mode": "classwise"}, "'mode' parameter"),
         ({"strategy": "kmeans"}, "'strategy' parameter"),
         ({"labels": ["a", "b"]}, "labels must hold 3 distinct labels"),
+        ({"pos_label": "a"}, "pos_label must be None.*got 'a'.*3 classes. Use Class"),
     ],
 )
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, **options)
+
+
+def test_unknown_positive_class():
+    with pytest.raises(ValueError, match=r"pos_label must be one of .*, got 'c'"):
+        ReliabilityDisplay.from_predictions(["a", "b"], [0.2, 0.9], pos_label="c")
 
 
 def test_logits_are_refused():

@@ -57,6 +57,29 @@ def test_intervals():
         assert row["mce"]["value"] > 0
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_intervals_of_the_names_of_scikit_learn(n_classes):
+    """Of two classes the positive one, of more the predicted one."""
+    kept = n_classes > CODES
+    model = GaussianNB().fit(X[kept][::2], Y[kept][::2])
+    X_test, y_test = X[kept][1::2], Y[kept][1::2]
+    metrics = ["neg_l2_calibration_error", "neg_isotonic_ece"]
+    table = compare(
+        {"bayes": model}, X_test, y_test, metrics=metrics, random_state=3
+    ).loc["bayes"]
+    proba = model.predict_proba(X_test)
+    expected = ece_interval(
+        y_test,
+        proba[:, 1] if n_classes == 2 else proba,
+        n_bins="cube_root",
+        strategy="quantile",
+        norm="l2",
+        random_state=np.random.RandomState(3).randint(2**31 - 1),
+    )
+    np.testing.assert_allclose(table["l2_calibration_error"][["low", "high"]], expected)
+    assert table["isotonic_ece"][["low", "high"]].isna().all()
+
+
 def test_the_same_draws_for_all():
     twins = {"one": MODELS["bayes"], "two": MODELS["bayes"]}
     table = compare(twins, *DATA, n_resamples=20, random_state=0)

@@ -139,6 +139,7 @@ def test_bias_by_hand():
         ({"n_bins": 0}, "The 'n_bins' parameter.*Got 0"),
         ({"n_bins": "sweep", "mode": "classwise"}, "n_bins must be a number.*sweep"),
         ({"reduce_bias": True, "norm": "max"}, "reduce_bias must be False with norm"),
+        ({"reduce_bias": True, "strategy": "isotonic"}, 'False with strategy="isoton'),
         ({"reduce_bias": "yes"}, "The 'reduce_bias' parameter.*Got 'yes'"),
     ],
 )

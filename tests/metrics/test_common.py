@@ -20,6 +20,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     failure_auroc_score,
     kde_calibration_error,
+    kernel_calibration_error,
     ks_calibration_error,
     maximum_calibration_error,
     post_processing_gap,
@@ -54,11 +55,14 @@ ERRORS = {
     "ece-debiased-l2": partial(
         expected_calibration_error, reduce_bias=True, norm="l2", strategy="quantile"
     ),
+    "ece-isotonic": partial(expected_calibration_error, strategy="isotonic"),
     "ece-classwise": partial(expected_calibration_error, mode="classwise"),
     "mce": maximum_calibration_error,
     "mce-quantile": partial(maximum_calibration_error, strategy="quantile", n_bins=4),
+    "mce-isotonic": partial(maximum_calibration_error, strategy="isotonic"),
     "classwise": classwise_calibration_error,
     "classwise-quantile": partial(classwise_calibration_error, strategy="quantile"),
+    "classwise-isotonic": partial(classwise_calibration_error, strategy="isotonic"),
     "classwise-debiased": partial(classwise_calibration_error, reduce_bias=True),
     "classwise-l2": partial(classwise_calibration_error, norm="l2"),
     "classwise-max": partial(classwise_calibration_error, norm="max"),
@@ -79,6 +83,11 @@ ERRORS = {
     "kde-classwise": partial(kde_calibration_error, mode="classwise", bandwidth=0.1),
     "kde-canonical": partial(kde_calibration_error, mode="canonical", bandwidth=0.1),
     "kde-l2": partial(kde_calibration_error, norm="l2"),
+    "kernel": kernel_calibration_error,
+    "kernel-gaussian": partial(kernel_calibration_error, kernel="gaussian"),
+    "kernel-top-label": partial(
+        kernel_calibration_error, mode="top_label", bandwidth=0.5
+    ),
     "ks": ks_calibration_error,
     "root-brier": root_brier_score_loss,
     "smooth-weights": smooth_calibration_error,
@@ -133,6 +142,9 @@ def test_is_in_range(metric, problem):
         "gap-log": 4,
         "kde-canonical": 2,
         "kde-classwise": n_classes,
+        "kernel": 2**0.5,
+        "kernel-gaussian": 2**0.5,
+        "kernel-top-label": 2**0.5,
         "proper-isotonic": 2,
         "refinement": 37,
         "refinement-bins": 2,
@@ -242,11 +254,13 @@ def test_certain_and_wrong_is_worst_where_there_is_a_worst(metric):
     """Excess AURC is none: the ranking is as good as any. AUGRC is one half.
 
     Of each class a third of the samples is wrong at either end, which a bandwidth that
-    is as large smoothes out in part.
+    is as large smoothes out in part. Of the best increasing function, which is 1 / 3,
+    two thirds of them are 1 / 3 away and one third 2 / 3.
     """
     codes = np.arange(30) % 3
     value = metric(codes, np.eye(3)[(codes + 1) % 3])
     least = {ERRORS["excess-aurc"]: 0, ERRORS["smooth-classwise"]: 0.39}
+    least[ERRORS["classwise-isotonic"]] = 0.44
     assert value >= least.get(metric, 0.5)
     assert value == 0 or metric is not excess_aurc_loss
 

@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss
 
-from sklearn_calib._core.binning import binned_calibration_error
+from sklearn_calib._core.binning import binned_calibration_error, sweep_n_bins
 from sklearn_calib.metrics import (
-    aurc_loss,
-    bootstrap_interval,
-    classwise_calibration_error,
     ece_consistency_bound,
     ece_interval,
     expected_calibration_error,
-    maximum_calibration_error,
 )
 
 # The probability that a prediction of the positive class comes true, given what the
@@ -39,7 +34,7 @@ def draw_classes(rng, n_samples, n_classes):
     return labels, proba
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize("name", TRUTHS)
 def test_coverage(name, norm):
     """At a level of 0.9, in 200 samples; 0.84 is three standard errors below."""
@@ -85,7 +80,7 @@ def test_a_bin_of_hits_has_noise():
 
 
 def test_the_plain_bootstrap_never_holds_zero():
-    """Which is why there is another interval, and bootstrap_interval refuses."""
+    """Which is why there is another interval."""
     y_true, y_proba = draw(np.random.default_rng(0), TRUTHS["calibrated"], 500)
     rng = np.random.default_rng(1)
     values = [
@@ -95,15 +90,37 @@ def test_the_plain_bootstrap_never_holds_zero():
         for _ in range(200)
     ]
     assert np.quantile(values, 0.025) > 0.02
-    for metric in (
-        expected_calibration_error,
-        maximum_calibration_error,
-        classwise_calibration_error,
-    ):
-        with pytest.raises(
-            ValueError, match=r"got \w+_calibration_error. Use ece_interval"
-        ):
-            bootstrap_interval(metric, y_true, y_proba)
+    assert ece_interval(y_true, y_proba, random_state=0)[0] == 0
+
+
+def test_a_single_sample_makes_no_worst_bin():
+    """One bold prediction that fails is not yet a gap of its size."""
+    rng = np.random.default_rng(0)
+    y_proba = np.append(rng.uniform(0.4, 0.6, size=300), 0.98)
+    y_true = np.append(rng.uniform(size=300) < y_proba[:-1], False)
+    assert expected_calibration_error(y_true, y_proba, norm="max") == 0.98
+    low, high = ece_interval(y_true, y_proba, norm="max", random_state=0)
+    assert low < 0.98 <= high
+
+
+def test_largest_gap_that_is_clear():
+    """The lower end is that of the clear gap, whatever noise a small bin has."""
+    y_proba = np.append(np.full(2000, 0.8), np.full(40, 0.5))
+    y_true = np.arange(2040) % 2
+    low, high = ece_interval(y_true, y_proba, norm="max", random_state=0)
+    assert 0.25 < low < 0.29
+    assert 0.3 < high < 0.4
+
+
+def test_swept_bins():
+    """They are those of the metric."""
+    y_true, y_proba = draw(np.random.default_rng(0), TRUTHS["one half"], 300)
+    n_bins = sweep_n_bins(y_proba, y_true, strategy="uniform")
+    assert ece_interval(y_true, y_proba, n_bins="sweep", random_state=0) == (
+        ece_interval(y_true, y_proba, n_bins=n_bins, random_state=0)
+    )
+    with pytest.raises(ValueError, match='for every class, got "sweep"'):
+        ece_interval(y_true, y_proba, n_bins="sweep", mode="classwise")
 
 
 def test_interval_narrows_to_the_error():
@@ -187,18 +204,6 @@ def test_consistency_bound_by_hand():
     bound = ece_consistency_bound([0.7], level=0.75, random_state=0)
     assert bound == pytest.approx(0.7)
     assert ece_consistency_bound([0.0, 1.0], random_state=0) == 0
-
-
-@pytest.mark.parametrize("metric", [aurc_loss, log_loss])
-def test_bootstrap_interval(metric):
-    rng = np.random.default_rng(0)
-    y_true, proba = draw(rng, TRUTHS["calibrated"], 300)
-    low, high = bootstrap_interval(
-        metric, y_true, proba, random_state=0, n_resamples=300
-    )
-    spread = np.std([metric(*draw(rng, TRUTHS["calibrated"], 300)) for _ in range(300)])
-    assert low < metric(y_true, proba) < high
-    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.25)
 
 
 @pytest.mark.parametrize("function", [ece_interval, ece_consistency_bound])

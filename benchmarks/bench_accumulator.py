@@ -1,0 +1,99 @@
+"""Measure calibration on more rows than fit into memory, in chunks and by workers.
+
+    OMP_NUM_THREADS=1 python benchmarks/bench_accumulator.py --millions 100
+
+Chunks of a million rows of ten classes, float32, are made one after the other, as they
+would be read from a disk. Prints the seconds per chunk beside those of one call of
+`expected_calibration_error` on a chunk, without the time to make it, the peak memory of
+the process, and by how much what two joblib workers have merged differs. The memory of
+the smallest run (`--millions 1`) is that of Python, its libraries and a single chunk.
+"""
+
+import argparse
+import resource
+from functools import partial, reduce
+from operator import add
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+from sklearn_calib.metrics import CalibrationAccumulator, expected_calibration_error
+
+N_CLASSES = 10
+N_ROWS = 1_000_000
+
+
+def chunk(seed):
+    """Return the labels and overconfident probabilities of a million rows."""
+    rng = np.random.default_rng(seed)
+    proba = rng.standard_exponential((N_ROWS, N_CLASSES), dtype=np.float32)
+    # Labels are drawn before the probabilities are squared, which overstates them.
+    totals = proba.sum(axis=1).astype(np.float64)
+    drawn = rng.uniform(size=N_ROWS) * totals
+    labels = np.zeros(N_ROWS, dtype=np.int64)
+    cumulated = np.zeros(N_ROWS)
+    for column in proba.T[:-1]:
+        cumulated += column
+        labels += cumulated < drawn
+    proba **= 2
+    proba /= proba.sum(axis=1, keepdims=True)
+    return labels, proba
+
+
+def seconds(function, *arguments):
+    """Return how long a call takes, and its result."""
+    start = perf_counter()
+    result = function(*arguments)
+    return perf_counter() - start, result
+
+
+def accumulated(seeds, strategy):
+    """Return an accumulator of chunks, the time of each, and of the function."""
+    accumulator = CalibrationAccumulator(labels=range(N_CLASSES), strategy=strategy)
+    times = []
+    for seed in seeds:
+        data = chunk(seed)
+        pair = [seconds(accumulator.update, *data)[0]]
+        if len(times) < 5:
+            call = partial(expected_calibration_error, strategy=strategy)
+            pair.append(seconds(call, *data)[0])
+        times.append(pair)
+    return accumulator, times
+
+
+def peak():
+    """Return the peak memory of this process in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--millions", type=int, default=100, help="rows")
+    parser.add_argument("--merged", type=int, default=4, help="millions for workers")
+    parser.add_argument(
+        "--strategy", choices=["uniform", "quantile"], default="uniform"
+    )
+    options = parser.parse_args()
+    strategy = options.strategy
+    accumulator, times = accumulated(range(options.millions), strategy)
+    ours = median(pair[0] for pair in times)
+    function = median(pair[1] for pair in times if len(pair) > 1)
+    print(f"rows {accumulator.totals_[0]:.0f}, {strategy} bins")
+    print(f"error {accumulator.compute():.6f}, bound {accumulator.error_bound():.1e}")
+    print(f"update {ours:.3f} s per 1e6 rows, function {function:.3f} s", end=", ")
+    print(f"ratio {ours / function:.2f}")
+    print(f"peak memory {peak():.0f} MiB")
+    seeds = np.array_split(np.arange(options.merged), 2)
+    one, _ = accumulated(range(options.merged), strategy)
+    parts = Parallel(n_jobs=2)(delayed(accumulated)(part, strategy) for part in seeds)
+    merged = reduce(add, [part for part, _ in parts])
+    difference = abs(merged.compute() - one.compute())
+    print(
+        f"merged over 2 workers, {options.merged}e6 rows: differs by {difference:.1e}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,339 @@
+"""A reliability diagram of the probability of each class, side by side."""
+
+import numpy as np
+
+from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
+from sklearn_calib.displays._axes import artists, new_axes
+from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
+from sklearn_calib.displays._predictions import predictions_of
+from sklearn_calib.displays._reliability import ReliabilityDisplay
+from sklearn_calib.displays._reliability_artists import LINE, band_label
+from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
+from sklearn_calib.metrics._targets import TARGETS, as_columns, check_targets
+
+KINDS = {
+    "bins": ReliabilityDisplay,
+    "corp": CorpReliabilityDisplay,
+    "smooth": SmoothReliabilityDisplay,
+}
+# What the title of a panel tells, and the attribute that it is.
+SCORES = {
+    ReliabilityDisplay: ("ECE", "ece"),
+    CorpReliabilityDisplay: ("MCB", "miscalibration"),
+    SmoothReliabilityDisplay: ("smECE", "smece"),
+}
+# More panels are too small to read on one page.
+MOST_CLASSES = 12
+
+
+class ClasswiseReliabilityDisplay:
+    """Reliability diagrams of the probability of every class, one panel for each.
+
+    The predicted class may be calibrated where its parts are not: in the panel of a
+    class its probability is compared with how often it was the true one, on all
+    samples. A calibrated classifier follows the diagonal in each panel.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
+    classifiers of the same classes may share the axes.
+
+    Parameters
+    ----------
+    displays : list of displays
+        One for each class shown: `ReliabilityDisplay`, `SmoothReliabilityDisplay` or
+        `CorpReliabilityDisplay`.
+
+    classes : ndarray of shape (n_shown,)
+        The label of each, which is the title of its panel.
+
+    name : str, default=None
+        Name of the classifier, which is shown in the legend.
+
+    Attributes
+    ----------
+    axes_ : ndarray of shape (n_shown,)
+        Axes of the panels, with one scale.
+
+    figure_ : matplotlib Figure
+        Figure that contains them.
+
+    See Also
+    --------
+    sklearn_calib.metrics.classwise_calibration_error : The mean over all classes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn_calib.displays import ClasswiseReliabilityDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> nb = GaussianNB().fit(X[::2], y[::2])
+    >>> display = ClasswiseReliabilityDisplay.from_estimator(nb, X[1::2], y[1::2])
+    >>> [ax.get_title() for ax in display.axes_]
+    ['0 (ECE 0.000)', '1 (ECE 0.036)', '2 (ECE 0.036)']
+    """
+
+    def __init__(self, displays, classes, *, name=None):
+        self.displays = displays
+        self.classes = classes
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, name=None, **options):
+        """Draw the diagrams of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : classifier
+            A fitted classifier with `predict_proba`.
+
+        X : array-like of shape (n_samples, n_features)
+            Data that the classifier was not trained on.
+
+        y : array-like of shape (n_samples,)
+            True labels.
+
+        name : str, default=None
+            Name in the legend. By default the classifier's class.
+
+        **options
+            Further arguments of :meth:`from_predictions`: `kind`, `classes`,
+            `sample_weight`, `ax`, and those of the panels.
+
+        Returns
+        -------
+        display : ClasswiseReliabilityDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no `predict_proba`.
+        """
+        return cls.from_predictions(y, **predictions_of(estimator, X, name), **options)
+
+    @classmethod
+    @validate_params(
+        {**TARGETS, "kind": [StrOptions(set(KINDS))], "classes": ["array-like", None]},
+        prefer_skip_nested_validation=False,
+    )
+    def from_predictions(
+        cls,
+        y_true,
+        y_proba,
+        *,
+        kind="bins",
+        classes=None,
+        labels=None,
+        sample_weight=None,
+        name=None,
+        ax=None,
+        **options,
+    ):
+        """Draw the diagrams of predicted probabilities.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels, of any kind.
+
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities. A 1-d array holds those of the positive class; the
+            other class is shown too.
+
+        kind : {"bins", "smooth", "corp"}, default="bins"
+            The panels: :class:`ReliabilityDisplay`, :class:`SmoothReliabilityDisplay`
+            or :class:`CorpReliabilityDisplay`.
+
+        classes : array-like of shape (n_shown,), default=None
+            The labels of the classes to show, 12 at most. By default all.
+
+        labels : array-like of shape (n_classes,), default=None
+            The label of each column, such as `estimator.classes_`. By default the
+            sorted distinct values of `y_true`, which must then hold every class.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        name : str, default=None
+            Name in the legend. By default there is none.
+
+        ax : array-like of matplotlib Axes, default=None
+            The `axes_` of an earlier display of the same classes, to show both
+            classifiers, or as many axes of your own. By default a new figure.
+
+        **options
+            Further arguments of `from_predictions` of the panels, such as `n_bins`,
+            `strategy`, `interval`, `random_state` and `color`; not `histogram`, which
+            is always drawn.
+
+        Returns
+        -------
+        display : ClasswiseReliabilityDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If the labels do not match the columns, or `y_proba` holds anything but
+            probabilities, or there are more than 12 classes to show.
+
+        Examples
+        --------
+        >>> from sklearn_calib.displays import ClasswiseReliabilityDisplay
+        >>> display = ClasswiseReliabilityDisplay.from_predictions(
+        ...     ["ham", "spam", "spam"], [0.2, 0.6, 0.9], n_bins=2
+        ... )
+        >>> [ax.get_title() for ax in display.axes_]
+        ['ham (ECE 0.233)', 'spam (ECE 0.233)']
+        """
+        proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+        columns = check_proba(as_columns(proba)).T
+        labels = np.unique(y_true) if labels is None else np.asarray(labels)
+        shown = _codes_shown(classes, labels)
+        options |= {"labels": [False, True], "sample_weight": weight, "name": name}
+        axes = _panels(ax, len(shown))
+        displays = [
+            KINDS[kind].from_predictions(
+                codes == code, columns[code], ax=panel, **options
+            )
+            for code, panel in zip(shown, axes, strict=True)
+        ]
+        return cls(displays, labels[shown], name=name)._finish(axes)
+
+    def plot(self, ax=None, *, name=None, color=None):
+        """Draw the diagrams.
+
+        Parameters
+        ----------
+        ax : array-like of matplotlib Axes, default=None
+            The `axes_` of an earlier display of the same classes, to show both
+            classifiers, or as many axes of your own. By default a new figure.
+
+        name : str, default=None
+            Name in the legend; by default the one given to the constructor.
+
+        color : matplotlib color, default=None
+            Color of this classifier; by default the next one of a palette that
+            colour-blind readers can tell apart.
+
+        Returns
+        -------
+        display : ClasswiseReliabilityDisplay
+            The object itself, with the artists as attributes.
+        """
+        name = self.name if name is None else name
+        axes = _panels(ax, len(self.displays))
+        for display, panel in zip(self.displays, axes, strict=True):
+            display.plot(panel, name=name, color=color)
+        return self._finish(axes)
+
+    def _finish(self, axes):
+        """Write on the panels what they show, in the place of their own words."""
+        n_columns = _n_columns(len(axes))
+        top = max(each.histogram_ax_.get_ylim()[1] for each in self.displays)
+        for index, (panel, display) in enumerate(zip(axes, self.displays, strict=True)):
+            below = display.histogram_ax_
+            for ax in panel, below:
+                if ax.get_legend():
+                    ax.get_legend().remove()
+                ax.tick_params(labelleft=index % n_columns == 0)
+                ax.set(xticks=[0, 0.5, 1], xlabel="", ylabel="")
+            below.tick_params(labelbottom=index + n_columns >= len(axes))
+            below.set_ylim(0, top)
+            _write_title(panel, self.classes[index], display)
+        for index in range(0, len(axes), n_columns):
+            axes[index].set_ylabel("Frequency")
+            self.displays[index].histogram_ax_.set_ylabel("Samples")
+        for display in self.displays[-n_columns:]:
+            display.histogram_ax_.set_xlabel("Probability")
+        self.axes_ = np.array(axes, dtype=object)
+        self.figure_ = axes[0].figure
+        self._show_legend(axes[n_columns - 1])
+        return self
+
+    def _show_legend(self, panel):
+        """Name the classifiers of several, or the parts of the panels of one."""
+        first = self.displays[0]
+        lines = artists(self.axes_[0], LINE)
+        handles = [(line, _name_in(line.get_label())) for line in lines]
+        if len(lines) == 1 and hasattr(first, "bars_"):
+            handles = [(first.bars_, self.name), (first.gaps_, "Gap")]
+        if len(lines) == 1 and first.band_ is not None:
+            handles.append((first.band_, band_label(first)))
+        handles = [each for each in handles if each[1]]
+        if not handles:
+            return
+        panel.legend(
+            *zip(*handles, strict=True),
+            loc="upper left",
+            bbox_to_anchor=(1.02, 1),
+            borderaxespad=0,
+            fontsize="small",
+            frameon=False,
+        )
+
+
+def _name_in(label):
+    """Return the name in the label of a line, without the errors of a single class."""
+    name, is_found, _ = label.replace("\n", " (").rpartition(" (")
+    return name if is_found else None
+
+
+def _codes_shown(classes, labels):
+    """Return the columns of the classes to show."""
+    classes = labels if classes is None else np.asarray(classes)
+    if not set(classes.tolist()) <= set(labels.tolist()):
+        raise ValueError(
+            f"classes must be labels of columns, {labels.tolist()}, got "
+            f"{classes.tolist()}. By default all are shown."
+        )
+    if not 1 <= len(classes) <= MOST_CLASSES:
+        raise ValueError(
+            f"classes must be 1 to {MOST_CLASSES} labels, as more panels cannot be "
+            f"read, got {len(classes)}. Pass classes=[...], and draw the others in a "
+            "figure of their own."
+        )
+    return np.array([labels.tolist().index(each) for each in classes.tolist()])
+
+
+def _n_columns(n_panels):
+    """Return how many panels stand beside each other."""
+    return n_panels if n_panels < 5 else -(-n_panels // (2 if n_panels < 7 else 3))
+
+
+def _panels(ax, n_panels):
+    """Return axes: new ones with one scale, or those given."""
+    if ax is not None:
+        axes = np.ravel(np.asarray(ax, dtype=object)).tolist()
+        if len(axes) == n_panels:
+            return axes
+        raise ValueError(
+            f"ax must hold one axes for each of {n_panels} classes, got {len(axes)}. "
+            "Leave it out for a new figure."
+        )
+    n_columns = _n_columns(n_panels)
+    n_rows = -(-n_panels // n_columns)
+    frame = new_axes((2.3 * n_columns + 2.3, 2.9 * n_rows + 0.3))
+    figure = frame.figure
+    # The sizes are set, for an engine would make panels of one kind differ in size.
+    figure.set_layout_engine("none")
+    width, height = figure.get_size_inches()
+    sides = {"left": 0.6 / width, "right": 1 - 1.9 / width}
+    sides |= {"bottom": 0.5 / height, "top": 1 - 0.4 / height}
+    frame.remove()
+    grid = figure.add_gridspec(n_rows, n_columns, wspace=0.2, hspace=0.22, **sides)
+    axes = []
+    for index in range(n_panels):
+        first = axes[0] if axes else None
+        place = grid[divmod(index, n_columns)]
+        axes.append(figure.add_subplot(place, sharex=first, sharey=first))
+    return axes
+
+
+def _write_title(panel, label, display):
+    """Write the class on its panel, and the error of each classifier."""
+    word, attribute = SCORES[type(display)]
+    value = f"{getattr(display, attribute):.3f}"
+    several = len(artists(panel, LINE)) > 1
+    before = panel.get_title()[:-1] + "," if several else f"{label} ({word}"
+    panel.set_title(f"{before} {value})", fontsize="medium")

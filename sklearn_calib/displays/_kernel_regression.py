@@ -1,0 +1,64 @@
+"""Kernel regression of what came true less the confidence, and its band."""
+
+import numpy as np
+
+from sklearn_calib.displays._bands import (
+    draw_bootstrap,
+    draw_calibrated,
+    group_samples,
+    pointwise_band,
+)
+
+# Confidences at which the curve is drawn.
+N_POINTS = 401
+# The curve ends where the kernel sees less than so much of a sample.
+LEAST_SEEN = 0.5
+
+
+def kernel_regression(
+    samples, bandwidth, interval, *, confidence_level, n_resamples, random_state
+):
+    """Return density and curve (N_POINTS,) and band (2, N_POINTS), which may be None.
+
+    `samples` are confidences, hits and weights.
+    """
+    groups = group_samples(*samples)
+    points = np.linspace(0, 1, N_POINTS)
+    kernel = _reflected_kernel(points, groups.place, bandwidth)
+    density = kernel @ groups.mass / groups.mass.sum()
+    seen = kernel @ groups.count * np.sqrt(2 * np.pi) * bandwidth >= LEAST_SEEN
+    shown = points[seen], groups.place, kernel[seen].T
+    curve, band = np.full(N_POINTS, np.nan), None
+    curve[seen] = _curve(groups.mass, groups.hits, *shown)
+    if interval is not None:
+        curves = _curve(*_draw(interval, groups, n_resamples, random_state), *shown)
+        band = np.full((2, N_POINTS), np.nan)
+        band[:, seen] = pointwise_band(curves, confidence_level)
+    return density, curve, band
+
+
+def _reflected_kernel(points, places, bandwidth):
+    """Return the Gaussian (n_points, n_places), reflected at 0 and 1."""
+    kernel = np.zeros((len(points), len(places)))
+    for image in range(-5, 6):
+        for sign in (1, -1):
+            distance = points[:, None] - (sign * places + 2 * image)
+            if np.abs(distance).min() < 10 * bandwidth:
+                kernel += np.exp(-0.5 * (distance / bandwidth) ** 2)
+    return kernel / (np.sqrt(2 * np.pi) * bandwidth)
+
+
+def _curve(mass, hits, points, places, kernel):
+    """Return the curve at points, of masses and hits (..., n_groups)."""
+    seen = mass @ kernel
+    gap = (hits - mass * places) @ kernel
+    # A draw may leave out all samples that a point is near to.
+    gap = np.divide(gap, seen, out=np.full(gap.shape, np.nan), where=seen > 0)
+    return points + gap
+
+
+def _draw(interval, groups, n_draws, random_state):
+    """Return masses and hits of draws."""
+    if interval == "bootstrap":
+        return draw_bootstrap(groups, n_draws, random_state)
+    return groups.mass, draw_calibrated(groups, n_draws, random_state)

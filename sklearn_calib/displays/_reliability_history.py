@@ -1,0 +1,82 @@
+"""Reliability diagrams of the epochs of a training."""
+
+import numpy as np
+
+from sklearn_calib._core.binning import gap_norm
+from sklearn_calib.displays._axes import new_axes, sequential_colors
+from sklearn_calib.displays._history import choose_epochs, recorded_rows
+
+# What is read of an epoch, and how it gets into the history.
+RECORDED = ("bin_edges", "bin_weight", "bin_accuracy", "bin_confidence")
+WAY_OUT = (
+    "Train with callbacks=[RecordBins()], of sklearn_calib.callbacks, or with a loss "
+    "that learns from the validation share, such as 'adafocal'."
+)
+
+
+class FromHistory:
+    """What lets a reliability diagram be drawn from a history of epochs."""
+
+    @classmethod
+    def from_history(cls, history, *, epochs=None, ax=None):
+        """Draw the reliability diagrams of several epochs of training in one.
+
+        They are lines that get lighter from epoch to epoch, over bins with equal
+        numbers of samples of the validation share.
+
+        Parameters
+        ----------
+        history : skorch.history.History or list of dict
+            One dict for each epoch, with `epoch` and the `bin_edges`, `bin_weight`,
+            `bin_accuracy` and `bin_confidence` that
+            :class:`sklearn_calib.callbacks.RecordBins` records, or a loss that learns
+            from the validation share.
+
+        epochs : array-like of int, default=None
+            Numbers of the epochs to draw, which start at 1. By default five, from the
+            first to the last.
+
+        ax : matplotlib Axes, default=None
+            Axes to draw on; new ones by default.
+
+        Returns
+        -------
+        displays : list of ReliabilityDisplay
+            One for each epoch, drawn on the same axes, without a histogram.
+
+        Raises
+        ------
+        ValueError
+            If nothing was recorded, or not in these epochs.
+
+        Examples
+        --------
+        >>> from sklearn_calib.displays import ReliabilityDisplay
+        >>> bins = {"bin_edges": [0, 0.7, 1], "bin_weight": [50, 50]}
+        >>> first = {
+        ...     "epoch": 1,
+        ...     "bin_accuracy": [0.6, 0.7],
+        ...     "bin_confidence": [0.6, 0.8],
+        ... }
+        >>> second = {**first, "epoch": 2, "bin_confidence": [0.6, 0.9]}
+        >>> history = [{**bins, **first}, {**bins, **second}]
+        >>> displays = ReliabilityDisplay.from_history(history)
+        >>> [display.line_.get_label() for display in displays]
+        ['Epoch 1 (ECE 0.050)', 'Epoch 2 (ECE 0.100)']
+        """
+        rows = choose_epochs(recorded_rows(history, RECORDED, WAY_OUT), epochs)
+        ax = new_axes((4.8, 4.4)) if ax is None else ax
+        colors = sequential_colors(len(rows))
+        return [
+            cls._from_row(row).plot(ax, color=color, histogram=False)
+            for row, color in zip(rows, colors, strict=True)
+        ]
+
+    @classmethod
+    def _from_row(cls, row):
+        """Return the display of one epoch, not yet drawn."""
+        edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
+        ece = gap_norm(weight, weight * (confidence - accuracy), "l1")
+        name = f"Epoch {row['epoch']}"
+        options = {"histogram": None, "ece": float(ece), "name": name}
+        return cls(edges, weight, accuracy, confidence, **options)

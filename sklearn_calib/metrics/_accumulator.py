@@ -1,0 +1,386 @@
+"""Calibration of data that come in chunks, from sums that workers can merge."""
+
+import copy
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from sklearn_calib._core.binning import (
+    bin_sums,
+    class_bin_sums,
+    gap_error,
+    interior_edges,
+    quantile_ends,
+)
+from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.validation import Interval, StrOptions, validate_params
+from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
+from sklearn_calib.metrics._targets import (
+    BINS,
+    MODES,
+    as_columns,
+    check_targets,
+    confidence_and_hit,
+)
+
+# So many that a cell is at most 4e-4 wide, and those of 0 and 1 only 1.5e-7.
+N_CELLS = 4096
+
+
+class CalibrationAccumulator(BaseEstimator):
+    r"""Calibration errors of any number of samples, in chunks and in constant memory.
+
+    It holds sums over bins, and no sample. What several workers have accumulated can be
+    merged, in any order.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_classes,)
+        The label of each column of the probabilities, such as `classes_` of the
+        classifier. A chunk need not hold all of them.
+
+    n_bins : int, default=15
+        Number of bins.
+
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width, for which the errors are exact, or of equal numbers of
+        samples, for which they are as near as :meth:`error_bound` says.
+
+    mode : {"top_label", "positive", "classwise"}, default="top_label"
+        What is measured, as in :func:`expected_calibration_error`: the probability of
+        the predicted class, that of the second of two classes, or those of all.
+
+    Attributes
+    ----------
+    sums_ : ndarray of shape (3, n_rows, n_cells)
+        Weight, confidence minus hits, and hits of each cell, for each class with
+        "classwise" and else in one row. Cells are the bins for "uniform", and 4096 that
+        are finer for "quantile".
+
+    totals_ : ndarray of shape (5,)
+        Sums over the samples of weight, hit, confidence, squared distance of the
+        probabilities from the label, and surprise at the true class.
+
+    See Also
+    --------
+    expected_calibration_error : The same of arrays that are in memory.
+    classwise_calibration_error : The same of every class.
+
+    Notes
+    -----
+    For "quantile" the cells have the same width in :math:`\arcsin \sqrt p`, which is
+    3.8e-4 in the middle and 1.5e-7 at both ends in :math:`p`. A bin ends where a cell
+    does, and not within: only samples of the cells that hold an edge can be in another
+    bin than in :func:`expected_calibration_error`. Moving samples by one bin changes
+    the sum of absolute gaps by at most twice the sum of their :math:`|c - h|`, with the
+    confidence :math:`c` and hit :math:`h`; hence the "l1" error by at most
+
+    .. math:: \frac{2}{n} \sum_e H_e (1 - a_e) + (n_e - H_e) b_e,
+
+    over the cells :math:`(a_e, b_e]` that hold an edge, with :math:`n_e` samples and
+    :math:`H_e` hits. Where a single value fills such a cell nothing moves, and the
+    error is exact although the bound is not zero.
+
+    Sums are 64-bit floats, added up chunk by chunk: at 1e8 samples the error is equal
+    to that of one pass to about 1e-12. The smaller the chunks, the more rounding: a
+    chunk of 1e4 samples or more costs little time as well.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import CalibrationAccumulator
+    >>> one = CalibrationAccumulator(labels=["ham", "spam"], mode="positive")
+    >>> other = CalibrationAccumulator(labels=["ham", "spam"], mode="positive")
+    >>> one = one.update(["ham", "spam"], [0.1, 0.6]).update(["spam"], [0.9])
+    >>> other = other.update(["ham"], [0.4])
+    >>> round(one.merge(other).compute(), 3)
+    0.25
+    >>> one.scores()["accuracy"]
+    1.0
+    """
+
+    _parameter_constraints = {
+        "labels": ["array-like"],
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "strategy": BINS["strategy"],
+        "mode": [StrOptions(MODES)],
+    }
+
+    def __init__(self, *, labels, n_bins=15, strategy="uniform", mode="top_label"):
+        self.labels = labels
+        self.n_bins = n_bins
+        self.strategy = strategy
+        self.mode = mode
+
+    def update(self, y_true, y_proba, sample_weight=None):
+        """Add a chunk of samples.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels.
+
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities. A 1-d array holds those of the positive class,
+            which is the second of two labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, not all zero in a chunk.
+
+        Returns
+        -------
+        self : CalibrationAccumulator
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a label is unknown, or `y_proba` holds anything but probabilities.
+            Nothing of the chunk is added then.
+        """
+        self._validate_params()
+        proba, codes, weight = check_targets(
+            y_true, y_proba, self.labels, sample_weight
+        )
+        columns = as_columns(proba)
+        top = top_label_hits(columns, codes)
+        if self.mode == "classwise":
+            sums = self._class_sums(columns, codes, weight)
+        elif self.mode == "top_label":
+            sums = self._row_sums(*top, weight)
+        else:
+            sums = self._row_sums(*confidence_and_hit(proba, codes, self.mode), weight)
+        return self._add(sums, _totals(*top, columns, codes, weight))
+
+    def merge(self, other):
+        """Add all that another accumulator with the same settings has seen.
+
+        Parameters
+        ----------
+        other : CalibrationAccumulator
+            Another accumulator, which stays as it is. It may be empty.
+
+        Returns
+        -------
+        self : CalibrationAccumulator
+            The object itself. `one + other` returns a new one.
+
+        Raises
+        ------
+        TypeError
+            If it is no accumulator.
+
+        ValueError
+            If its settings are others.
+        """
+        if not isinstance(other, CalibrationAccumulator):
+            raise TypeError(
+                "other must be a CalibrationAccumulator, got "
+                f"{type(other).__name__}. Pass arrays to update."
+            )
+        mine, its = self._settings(), other._settings()
+        if mine != its:
+            raise ValueError(
+                f"other must have the settings {mine}, got {its}. Make all parts by "
+                "sklearn.base.clone of one accumulator."
+            )
+        return self._add(other.sums_, other.totals_) if other._has_seen() else self
+
+    def __add__(self, other):
+        """Return a new accumulator that has seen what both have."""
+        return copy.deepcopy(self).merge(other)
+
+    @validate_params(
+        {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
+        prefer_skip_nested_validation=True,
+    )
+    def compute(self, *, norm="l1", reduce_bias=False, average="mean"):
+        """Return the calibration error of all samples so far.
+
+        Parameters
+        ----------
+        norm : {"l1", "l2", "max"}, default="l1"
+            How the gaps of the bins are put together, as in
+            :func:`expected_calibration_error`.
+
+        reduce_bias : bool, default=False
+            Whether to subtract what the noise of the frequencies adds to the gaps.
+
+        average : {"mean", "sum"}, default="mean"
+            Mean or sum over the classes, for the mode "classwise".
+
+        Returns
+        -------
+        error : float
+            Calibration error; 0 is best.
+
+        Raises
+        ------
+        ValueError
+            If `reduce_bias` is used with "max".
+
+        sklearn.exceptions.NotFittedError
+            If no sample has been seen.
+        """
+        check_reduce_bias(reduce_bias, norm, self.strategy)
+        _, sums = self._bins()
+        return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
+
+    def error_bound(self):
+        """Return how far the "l1" error may be from that of all samples at once.
+
+        Returns
+        -------
+        bound : float
+            Largest difference, rounding left aside, between :meth:`compute` with
+            `norm="l1"` and without `reduce_bias`, and the function that has all
+            samples. It is 0 for "uniform" bins.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If no sample has been seen.
+        """
+        self._check_has_seen()
+        if self.strategy == "uniform":
+            return 0.0
+        edges = self._cell_edges()
+        bounds = []
+        for weight, _, hit in self.sums_.swapaxes(0, 1):
+            cell = np.unique(quantile_ends(weight.cumsum(), self.n_bins)) - 1
+            missed = weight[cell] - hit[cell]
+            moved = hit[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
+            bounds.append(2 * moved.sum() / weight.sum())
+        return float(np.mean(bounds))
+
+    def scores(self):
+        """Return means over all samples so far that need no bins.
+
+        Returns
+        -------
+        scores : dict of str to float
+            "accuracy" and "mean_confidence", of the predicted class; "log_loss" and
+            "brier_score_loss", which are those of scikit-learn: probabilities of 0 are
+            clipped to the resolution of their type for the former, and the latter is
+            that of the positive class where there are two classes, and a sum over
+            the classes where there are more.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If no sample has been seen.
+        """
+        self._check_has_seen()
+        accuracy, confidence, squares, log_loss = self.totals_[1:] / self.totals_[0]
+        return {
+            "accuracy": float(accuracy),
+            "mean_confidence": float(confidence),
+            "brier_score_loss": float(squares / (2 if len(self.labels) == 2 else 1)),
+            "log_loss": float(log_loss),
+        }
+
+    def reliability_curve(self):
+        """Return what a reliability diagram shows.
+
+        Returns
+        -------
+        curve : dict
+            The arguments of :class:`~sklearn_calib.displays.ReliabilityDisplay`, as in
+            `ReliabilityDisplay(**curve).plot()`: edges, counts, frequencies and mean
+            confidences of the bins, which are nan in empty ones, error and mode.
+
+        Raises
+        ------
+        ValueError
+            If the mode is "classwise".
+
+        sklearn.exceptions.NotFittedError
+            If no sample has been seen.
+        """
+        if self.mode == "classwise":
+            raise ValueError(
+                'mode must be "top_label" or "positive" for a reliability curve, got '
+                '"classwise". Accumulate one probability.'
+            )
+        edges, sums = self._bins()
+        weight, gap, hit = sums[:, 0]
+        filled = np.where(weight > 0, weight, np.nan)
+        return {
+            "bin_edges": edges[0],
+            "counts": weight,
+            "prob_true": hit / filled,
+            "prob_pred": (hit + gap) / filled,
+            "histogram": weight if self.strategy == "uniform" else None,
+            "ece": self.compute(),
+            "mode": self.mode,
+        }
+
+    def _has_seen(self):
+        """Whether there are sums."""
+        return hasattr(self, "sums_")
+
+    def _check_has_seen(self):
+        """Refuse to measure nothing."""
+        if not self._has_seen():
+            raise NotFittedError(
+                "update must be called with at least one chunk, or merge with an "
+                "accumulator that has seen one, got no samples. Call it first."
+            )
+
+    def _settings(self):
+        """Return the parameters, so that they can be compared."""
+        return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
+
+    def _add(self, sums, totals):
+        """Add to the sums, or begin with these."""
+        if self._has_seen():
+            sums, totals = self.sums_ + sums, self.totals_ + totals
+        self.sums_, self.totals_ = sums, totals
+        return self
+
+    def _cells(self):
+        """Return the arguments that cut the cells."""
+        if self.strategy == "uniform":
+            return {"n_bins": self.n_bins, "strategy": "uniform"}
+        return {"n_bins": N_CELLS, "strategy": "arcsine"}
+
+    def _cell_edges(self):
+        """Return all edges of cells, from 0 to 1."""
+        return np.concatenate(
+            ([0.0], interior_edges(np.empty(0), **self._cells()), [1.0])
+        )
+
+    def _class_sums(self, proba, codes, weight):
+        """Return the sums of each class and cell, of shape (3, n_classes, n_cells)."""
+        options = {**self._cells(), "sample_weight": weight}
+        return np.stack(class_bin_sums(proba, codes, **options))
+
+    def _row_sums(self, confidence, hit, weight):
+        """Return the sums of one probability, of shape (3, 1, n_cells)."""
+        sums = bin_sums(confidence, hit, **self._cells(), sample_weight=weight)
+        return np.stack([sums.weight, sums.confidence - sums.hit, sums.hit])[:, None]
+
+    def _bins(self):
+        """Return the edges of the bins of each row, and their sums."""
+        self._check_has_seen()
+        edges = self._cell_edges()
+        if self.strategy == "uniform":
+            return [edges] * self.sums_.shape[1], self.sums_
+        ends = [
+            [0, *quantile_ends(row.cumsum(), self.n_bins), N_CELLS]
+            for row in self.sums_[0]
+        ]
+        cumulated = np.pad(self.sums_.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
+        sums = [np.diff(cumulated[:, row, end]) for row, end in enumerate(ends)]
+        return [edges[end] for end in ends], np.stack(sums, axis=1)
+
+
+def _totals(confidence, hit, proba, codes, weight):
+    """Return the sums over the samples of a chunk that need no bins."""
+    p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
+    squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
+    surprise = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
+    summands = hit, confidence, squares, surprise
+    weight = np.ones(len(proba)) if weight is None else weight
+    return np.array([weight.sum(), *(weight @ summand for summand in summands)])

@@ -1,0 +1,171 @@
+"""Sums over bins of arrays that live elsewhere, such as torch tensors on a GPU.
+
+The arrays stay where they are: what comes back are the labels' distinct values, and
+sums over bins. scikit-learn's switch `array_api_dispatch` turns it on.
+"""
+
+import numpy as np
+from sklearn import get_config
+
+from sklearn_calib._core.binning import cube_root_n_bins
+from sklearn_calib._core.validation import (
+    check_range,
+    check_row_sums,
+    check_weight_range,
+    convert_to_numpy,
+    device,
+    encode_labels,
+    get_namespace,
+)
+from sklearn_calib.metrics._targets import resolve_mode
+
+# Elements that are in work at a time: 32 MiB of doubles for each intermediate.
+BLOCK_SIZE = 2**22
+
+
+def is_elsewhere(y_proba):
+    """Whether scikit-learn would dispatch on the array, and it is not numpy's."""
+    if not get_config()["array_api_dispatch"] or isinstance(y_proba, np.ndarray):
+        return False
+    return not hasattr(y_proba, "iloc") and get_namespace(y_proba)[1]
+
+
+def gap_sums_elsewhere(
+    y_true, y_proba, labels, sample_weight, *, mode, n_bins, strategy
+):
+    """Return weight, gap and hits of each class and bin, (n_rows, n_bins) each."""
+    if strategy == "isotonic" or n_bins == "sweep":
+        raise ValueError(
+            'strategy must be "uniform" or "quantile", and n_bins a number or '
+            f'"cube_root", for arrays that are not numpy\'s, got {strategy!r} and '
+            f"{n_bins!r}. Convert them to numpy."
+        )
+    xp, _ = get_namespace(y_proba)
+    if y_proba.ndim == 2 and y_proba.shape[1] == 1:
+        y_proba = y_proba[:, 0]
+    proba, mode = _check_proba(xp, y_proba), resolve_mode(mode, y_proba)
+    weight = _check_weight(xp, sample_weight, proba)
+    y_true, labels = _check_labels(xp, y_true, labels, proba)
+    value, hit = _judged(xp, proba, y_true, labels, mode)
+    if n_bins == "cube_root":
+        total = value.shape[0] if weight is None else float(xp.sum(weight))
+        n_bins = cube_root_n_bins(total)
+    edges = _edges(xp, value, weight, n_bins, strategy)
+    return _sums(xp, value, hit, weight, edges)
+
+
+def _check_proba(xp, proba):
+    """Return probabilities in two columns or more, values checked."""
+    if not xp.isdtype(proba.dtype, "real floating"):
+        proba = xp.astype(proba, xp.float64)
+    if proba.ndim not in (1, 2) or proba.shape[0] == 0:
+        raise ValueError(
+            "y_proba must be probabilities of shape (n_samples, n_classes) or "
+            f"(n_samples,), got shape {tuple(proba.shape)}. Pass the output of "
+            "predict_proba."
+        )
+    check_range(float(xp.min(proba)), float(xp.max(proba)), "y_proba")
+    if proba.ndim == 1:
+        return xp.stack([1 - proba, proba], axis=1)
+    totals = xp.sum(proba, axis=1)
+    check_row_sums(float(xp.min(totals)), float(xp.max(totals)), "y_proba")
+    return proba
+
+
+def _check_weight(xp, sample_weight, proba):
+    """Return weights where the probabilities are, as float64, or None."""
+    if sample_weight is None:
+        return None
+    weight = xp.asarray(sample_weight, dtype=xp.float64, device=device(proba))
+    if weight.shape != proba.shape[:1]:
+        raise ValueError(
+            f"sample_weight must be one number per sample, of shape "
+            f"{tuple(proba.shape[:1])}, got shape {tuple(weight.shape)}. Pass one for "
+            "each row of y_proba."
+        )
+    check_weight_range(float(xp.min(weight)), float(xp.max(weight)))
+    return weight
+
+
+def _check_labels(xp, y_true, labels, proba):
+    """Return the true labels and those of the columns, where the probabilities are."""
+    n_samples, n_classes = proba.shape
+    n_labels = y_true.shape[0] if hasattr(y_true, "shape") else len(y_true)
+    if n_labels != n_samples:
+        raise ValueError(
+            f"y_true must hold one label for each row of y_proba, got {n_labels} "
+            f"labels and {n_samples} rows. Pass both of the same samples."
+        )
+    if isinstance(y_true, np.ndarray | list | tuple) or hasattr(y_true, "iloc"):
+        y_true = encode_labels(y_true, labels=labels, n_classes=n_classes)
+        labels = np.arange(n_classes)
+    else:
+        present = convert_to_numpy(xp.unique_values(y_true), xp)
+        encode_labels(present, labels=labels, n_classes=n_classes)
+        labels = present if labels is None else np.asarray(labels)
+    where = {"device": device(proba)}
+    return xp.asarray(y_true, **where), xp.asarray(labels, **where)
+
+
+def _judged(xp, proba, y_true, labels, mode):
+    """Return what is judged and whether it came true, (n_samples, n_rows) both."""
+    if mode == "classwise":
+        return proba, y_true[:, None] == labels[None, :]
+    if mode == "top_label":
+        column = xp.argmax(proba, axis=1)
+        hit = xp.take(labels, column) == y_true
+        return xp.max(proba, axis=1)[:, None], hit[:, None]
+    if proba.shape[1] != 2:
+        raise ValueError(
+            'mode="positive" must be used with two classes, got '
+            f'{proba.shape[1]} columns. Pass mode="classwise" to measure every class.'
+        )
+    return proba[:, 1:], (y_true == labels[1])[:, None]
+
+
+def _edges(xp, value, weight, n_bins, strategy):
+    """Return the edges between bins, (n_bins - 1, n_rows) or (n_bins - 1, 1)."""
+    steps = np.arange(1, n_bins)
+    where = {"device": device(value)}
+    if strategy == "uniform":
+        return xp.asarray((steps / n_bins)[:, None], dtype=value.dtype, **where)
+    if weight is None:
+        ranks = -(-steps * value.shape[0] // n_bins) - 1
+        return xp.take(xp.sort(value, axis=0), xp.asarray(ranks, **where), axis=0)
+    edges = []
+    for row in range(value.shape[1]):
+        order = xp.argsort(value[:, row])
+        mass = xp.cumulative_sum(xp.take(weight, order))
+        # The slack is that of `quantile_ends`.
+        targets = float(mass[-1]) * steps / n_bins * (1 - 1e-12)
+        place = xp.searchsorted(mass, xp.asarray(targets, **where))
+        edges.append(xp.take(value[:, row], xp.take(order, place)))
+    return xp.stack(edges, axis=1)
+
+
+def _sums(xp, value, hit, weight, edges):
+    """Return weight, gap and hits as numpy arrays, (n_rows, n_bins) each."""
+    n_samples, n_rows = value.shape
+    step, total = max(1, BLOCK_SIZE // n_rows), 0
+    for start in range(0, n_samples, step):
+        rows = slice(start, min(start + step, n_samples))
+        came = xp.astype(hit[rows, :], xp.float64)
+        summands = [xp.ones_like(came), xp.astype(value[rows, :], xp.float64), came]
+        if weight is not None:
+            summands = [weight[rows][:, None] * each for each in summands]
+        total = total + _block_sums(xp, value[rows, :], xp.stack(summands), edges)
+    weight, confidence, hit = convert_to_numpy(total, xp).transpose(1, 2, 0)
+    return weight, confidence - hit, hit
+
+
+def _block_sums(xp, value, summands, edges):
+    """Return the sums of each bin, (n_bins, n_summands, n_rows), still elsewhere."""
+    sums, n_edges = [], edges.shape[0]
+    for k in range(n_edges + 1):
+        inside = xp.ones_like(value, dtype=xp.bool)
+        if k > 0:
+            inside = inside & (value > edges[k - 1, :])
+        if k < n_edges:
+            inside = inside & (value <= edges[k, :])
+        sums.append(xp.sum(summands * xp.astype(inside, xp.float64), axis=1))
+    return xp.stack(sums)

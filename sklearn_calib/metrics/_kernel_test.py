@@ -1,0 +1,207 @@
+"""Tests of calibration by the kernel calibration error."""
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.utils import check_random_state
+
+from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.metrics._consistency import label_sampler
+from sklearn_calib.metrics._consistency_test import ResamplingResult, tail_share
+from sklearn_calib.metrics._hypothesis_tests import (
+    SignificanceResult,
+    in_double,
+    whole_or_top_label,
+)
+from sklearn_calib.metrics._kernel_calibration import (
+    BLOCK,
+    KERNEL,
+    block_estimates,
+    check_blocks,
+    check_pairs,
+    estimate_square,
+    kernel_function,
+    off_diagonal_sums,
+    residuals,
+    tiles,
+)
+from sklearn_calib.metrics._targets import DRAWS, TARGETS, check_targets
+
+# Elements of the residuals that are drawn at a time: doubles of 64 MiB.
+DRAWN = 2**23
+
+
+@validate_params(
+    {
+        "y_true": TARGETS["y_true"],
+        "y_proba": TARGETS["y_proba"],
+        "labels": TARGETS["labels"],
+        **KERNEL,
+        **DRAWS,
+        "method": [StrOptions({"asymptotic", "bootstrap", "consistency"})],
+        "block_size": [BLOCK],
+    },
+    prefer_skip_nested_validation=True,
+)
+def kernel_calibration_test(
+    y_true,
+    y_proba,
+    *,
+    method="consistency",
+    kernel="laplacian",
+    bandwidth="median",
+    mode="canonical",
+    block_size=2,
+    labels=None,
+    n_resamples=1000,
+    random_state=None,
+):
+    r"""Test whether the kernel calibration error is more than chance.
+
+    A small p-value says that the predictions are not calibrated. With enough samples
+    the test sees any deviation, of any class.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels, of any kind.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array holds those of the positive class.
+
+    method : {"consistency", "bootstrap", "asymptotic"}, default="consistency"
+        Where the law of the statistic comes from: labels drawn from the probabilities,
+        which is exact; random signs of the residuals, which is faster for many classes;
+        or the normal law of the mean of many blocks, which takes linear time but sees
+        less.
+
+    kernel : {"laplacian", "gaussian"}, default="laplacian"
+        How alike predictions at a Euclidean distance d are: exp(-d / bandwidth), or
+        exp(-(d / bandwidth)^2 / 2).
+
+    bandwidth : "median" or float, default="median"
+        Unit of the distances, above 0; by default the median distance between distinct
+        predictions.
+
+    mode : {"canonical", "top_label"}, default="canonical"
+        Whether the probabilities of all classes are tested, or only that of the
+        predicted class.
+
+    block_size : int, default=2
+        Number of samples in a row that are paired with each other, at least 2, for
+        `method="asymptotic"`.
+
+    labels : array-like of shape (n_classes,), default=None
+        The label of each column, by default the sorted distinct values of `y_true`.
+
+    n_resamples : int, default=1000
+        Number of random draws, unless the method is "asymptotic".
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the draws. Pass an int for a repeatable p-value.
+
+    Returns
+    -------
+    result : ResamplingResult or SignificanceResult
+        A named tuple of the `statistic` and the `pvalue`, and unless the method is
+        "asymptotic" the `null_distribution`, an ndarray of shape (n_resamples,). The
+        statistic is the unbiased estimate of the squared error, and for "asymptotic"
+        that of the blocks, divided by its standard error.
+
+    Raises
+    ------
+    ValueError
+        If the labels do not match the columns, or `y_proba` holds anything but
+        probabilities, or there are fewer than two samples, or blocks.
+
+    See Also
+    --------
+    kernel_calibration_error : What is tested.
+    consistency_test : The same question to any metric.
+
+    Notes
+    -----
+    For calibrated predictions :math:`n` times the unbiased estimate tends to a weighted
+    sum of centred chi-squares [1]_, whose law is drawn here: "consistency" replaces
+    :math:`y_i` by draws from :math:`p_i`, "bootstrap" the residuals :math:`r_i` by
+    :math:`\epsilon_i r_i` with random signs [2]_. With :math:`k` of :math:`m` draws as
+    large as the estimate the p-value is :math:`(1 + k) / (1 + m)`. The mean of the
+    estimates of :math:`m` blocks, divided by their standard deviation and times
+    :math:`\sqrt{m}`, tends to a standard normal variable (Lemma 3 of [1]_), and large
+    values speak against calibration. The samples must be in random order then.
+
+    Of n samples, c classes and m draws, "bootstrap" takes time in the order of
+    :math:`n^2 (c + m)`, "consistency" :math:`n^2 c m`. Memory does not grow with
+    :math:`n^2`.
+
+    References
+    ----------
+    .. [1] D. Widmann, F. Lindsten and D. Zachariah, "Calibration Tests in Multi-class
+       Classification: A Unifying Framework", NeurIPS 2019.
+
+    .. [2] H. Dehling and T. Mikosch, "Random Quadratic Forms and the Bootstrap for
+       U-statistics", Journal of Multivariate Analysis 51, 1994.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.metrics import kernel_calibration_test
+    >>> rng = np.random.default_rng(0)
+    >>> y_proba = rng.uniform(size=500)
+    >>> y_true = rng.uniform(size=500) < y_proba  # perfectly calibrated
+    >>> kernel_calibration_test(y_true, y_proba, random_state=0).pvalue > 0.05
+    True
+    >>> kernel_calibration_test(y_true, y_proba**2, random_state=0).pvalue < 0.01
+    True
+    """
+    proba, codes, _ = check_targets(y_true, y_proba, labels, None)
+    proba, codes = whole_or_top_label(proba, codes, mode)
+    proba = in_double(proba)
+    check_pairs(len(proba), None, True, None)
+    alike, residual = kernel_function(kernel, bandwidth, proba), residuals(proba, codes)
+    if method == "asymptotic":
+        check_blocks(len(proba), block_size, 2)
+        return _normal_test(block_estimates(alike, proba, residual, block_size))
+    rng = check_random_state(random_state)
+    statistic = estimate_square(alike, proba, residual, None, True)
+    if method == "bootstrap":
+        null = _sign_draws(alike, proba, residual, n_resamples, rng)
+    else:
+        null = _label_draws(alike, proba, n_resamples, rng)
+    null /= len(proba) * (len(proba) - 1)
+    return ResamplingResult(float(statistic), tail_share(statistic, null), null)
+
+
+def _normal_test(estimates):
+    """Return the z-test of a mean above 0."""
+    mean = estimates.mean()
+    if mean == 0:
+        return SignificanceResult(0.0, 0.5)
+    error = estimates.std(ddof=1) / np.sqrt(len(estimates))
+    z = mean / error if error > 0 else np.copysign(np.inf, mean)
+    return SignificanceResult(float(z), float(norm.sf(z)))
+
+
+def _sign_draws(alike, proba, residual, n_draws, rng):
+    """Return the sum over all pairs of samples, for random signs of the residuals."""
+    sign = rng.choice([-1.0, 1.0], size=(len(proba), n_draws))
+    total = np.full(n_draws, -np.einsum("ij,ij->", residual, residual))
+    for rows, columns, times in tiles(len(proba)):
+        pairs = alike(proba[rows], proba[columns]) * (
+            residual[rows] @ residual[columns].T
+        )
+        total += times * np.einsum("ij,ij->j", sign[rows], pairs @ sign[columns])
+    return total
+
+
+def _label_draws(alike, proba, n_draws, rng):
+    """Return the sum over all pairs of samples, for labels from the probabilities."""
+    n_classes = proba.shape[1]
+    sampler = label_sampler(np.empty(0), proba, np.arange(n_classes))
+    at_a_time = max(1, DRAWN // proba.size)
+    null = []
+    for start in range(0, n_draws, at_a_time):
+        count = min(at_a_time, n_draws - start)
+        drawn = [residuals(proba, sampler(rng)) for _ in range(count)]
+        sums = off_diagonal_sums(alike, proba, np.hstack(drawn))
+        null.append(sums.reshape(count, n_classes).sum(axis=1))
+    return np.concatenate(null)

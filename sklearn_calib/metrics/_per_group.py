@@ -1,0 +1,121 @@
+"""Any metric for groups of samples, such as those of a sensitive feature."""
+
+from functools import partial
+from inspect import signature
+
+import numpy as np
+
+from sklearn_calib._core.validation import validate_params
+from sklearn_calib.metrics._targets import TARGETS
+
+
+@validate_params(
+    {**TARGETS, "metric": [callable], "groups": ["array-like"]},
+    # What else is given is for the metric to check.
+    prefer_skip_nested_validation=False,
+)
+def per_group(
+    metric, y_true, y_proba, *, groups, labels=None, sample_weight=None, **options
+):
+    """Measure groups of samples by themselves, and all of them.
+
+    A classifier that is calibrated for all may be overconfident for some and
+    underconfident for others. Which end is good is up to the metric.
+
+    Parameters
+    ----------
+    metric : callable
+        Metric with the signature `metric(y_true, y_proba, **options)`, which returns a
+        number, such as :func:`expected_calibration_error`.
+
+    y_true : array-like of shape (n_samples,)
+        True labels, of any kind.
+
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities. A 1-d array holds those of the positive class.
+
+    groups : array-like of shape (n_samples,) or (n_samples, n_features)
+        Group of each sample, of any kind; missing values are a group. Of several
+        columns every combination that occurs is a group.
+
+    labels : array-like of shape (n_classes,), default=None
+        The label of each column, by default the sorted distinct values of `y_true`. A
+        class may be absent from a group.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples, passed to the metric if there are any.
+
+    **options : dict
+        Passed to the metric, such as `n_bins`.
+
+    Returns
+    -------
+    table : DataFrame of shape (n_groups + 1, 2)
+        A row for each group, and "overall"; columns "n_samples" and "value".
+
+    Raises
+    ------
+    ValueError
+        If there is not one group, label and row of probabilities for each sample.
+
+    ImportError
+        If pandas is not installed.
+
+    See Also
+    --------
+    per_label : For samples that have several labels at once.
+    sklearn_calib.evaluation.calibration_report : Several errors of every class, also by
+        groups.
+
+    Notes
+    -----
+    The calibration error of a small group is biased upward by more than that of all:
+    compare groups by a metric without bias, such as `reduce_bias=True` or
+    :func:`kernel_calibration_error`, or by their intervals.
+
+    Examples
+    --------
+    >>> from sklearn_calib.metrics import expected_calibration_error, per_group
+    >>> y_true, y_proba = [0, 1, 1, 1, 1, 0], [0.5, 0.5, 0.9, 0.9, 0.2, 0.2]
+    >>> groups = ["old", "old", "old", "young", "young", "young"]
+    >>> per_group(expected_calibration_error, y_true, y_proba, groups=groups).round(3)
+             n_samples  value
+    old              3  0.033
+    young            3  0.233
+    overall          6  0.133
+    """
+    import pandas as pd
+
+    y_true, y_proba = np.asarray(y_true), np.asarray(y_proba)
+    members = group_members(groups, len(y_true))
+    if "labels" in signature(metric).parameters:
+        options["labels"] = np.unique(y_true) if labels is None else labels
+    weight = None if sample_weight is None else np.asarray(sample_weight)
+
+    def measure(rows):
+        measured = partial(metric, y_true[rows], y_proba[rows], **options)
+        return measured() if weight is None else measured(sample_weight=weight[rows])
+
+    # Of all samples first: the metric says where lengths differ.
+    overall = len(y_true), measure(slice(None))
+    rows = [(len(rows), measure(rows)) for rows in members.values()] + [overall]
+    members["overall"] = None
+    index = pd.Index(list(members), dtype=object, tupleize_cols=False)
+    return pd.DataFrame(rows, index=index, columns=["n_samples", "value"])
+
+
+def group_members(groups, n_samples):
+    """Return the samples of each group, by its name or its tuple of names."""
+    import pandas as pd
+
+    frame = pd.DataFrame(groups)
+    if len(frame) != n_samples:
+        raise ValueError(
+            "groups must hold one group for each sample, got "
+            f"{len(frame)} groups and {n_samples} samples. Pass those of the same "
+            "samples."
+        )
+    codes, names = pd.MultiIndex.from_frame(frame).factorize(sort=True)
+    if frame.shape[1] == 1:
+        names = names.get_level_values(0)
+    return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}

@@ -1,0 +1,181 @@
+"""Samples drawn anew, as weights or labels, and a metric measured on each."""
+
+import warnings
+from functools import partial
+from inspect import signature
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.exceptions import UndefinedMetricWarning
+
+from sklearn_calib._core.validation import as_proba_array, check_sample_weight
+from sklearn_calib.metrics._ood import (
+    fpr_at_tpr,
+    ood_aupr_score,
+    ood_auroc_score,
+    ood_detection_error,
+)
+
+TWO_SAMPLES = {fpr_at_tpr, ood_aupr_score, ood_auroc_score, ood_detection_error}
+
+# Draws are measured in so many blocks at most, and the progress is told by these.
+N_BLOCKS = 100
+# Parts of the sample that are left out in turn, where it has more samples than that.
+JACKKNIFE_PARTS = 100
+
+
+class Sample(NamedTuple):
+    """A metric and what it measures."""
+
+    metric: callable
+    y_true: np.ndarray
+    y_proba: np.ndarray
+    options: dict
+    weight: np.ndarray
+    strata: list  # of the rows that are drawn from each other
+
+    def measure(self, y_true=None, weight=None):
+        """Return the value for other labels or weights."""
+        return self.metric(
+            self.y_true if y_true is None else y_true,
+            self.y_proba,
+            sample_weight=self.weight if weight is None else weight,
+            **self.options,
+        )
+
+
+def take_sample(metric, y_true, y_proba, labels, sample_weight, *, stratify):
+    """Return the `Sample` of a metric, whose own checks are left to it."""
+    if getattr(metric, "func", metric) in TWO_SAMPLES:
+        return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
+    _check_takes_weights(metric)
+    y_true, proba = np.asarray(y_true), as_proba_array(y_proba, allow_1d=True)
+    if y_true.shape[1:] == (1,):
+        y_true = y_true[:, 0]
+    weight = check_sample_weight(sample_weight, proba)
+    weight = np.ones(len(proba)) if weight is None else weight
+    options = {} if labels is None else {"labels": labels}
+    strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
+    return Sample(metric, y_true, proba, options, weight, strata)
+
+
+def name_the_classes(sample):
+    """Tell the metric the classes, of which labels that are drawn may lack one."""
+    takes_labels = "labels" in signature(sample.metric).parameters
+    if sample.options or sample.y_true.ndim > 1 or not takes_labels:
+        return sample
+    return sample._replace(options={"labels": np.unique(sample.y_true)})
+
+
+def _take_two_samples(metric, scores_in, scores_out, labels, sample_weight):
+    """Let a metric of two samples take both as one, with weights."""
+    if not (labels is None and sample_weight is None):
+        raise ValueError(
+            "labels and sample_weight must be None for a metric of two samples of "
+            f"scores, got {'labels' if sample_weight is None else 'sample_weight'}. "
+            "Leave them out."
+        )
+    scores = np.concatenate([np.ravel(scores_in), np.ravel(scores_out)])
+    is_in = np.arange(len(scores)) < np.size(scores_in)
+    strata = [np.flatnonzero(is_in), np.flatnonzero(~is_in)]
+    metric = partial(_measure_two_samples, metric)
+    return Sample(metric, is_in, scores, {}, np.ones(len(scores)), strata)
+
+
+def _measure_two_samples(metric, is_in, scores, *, sample_weight):
+    times = sample_weight.astype(int)
+    return metric(*(scores[part].repeat(times[part]) for part in (is_in, ~is_in)))
+
+
+def _check_takes_weights(metric):
+    """Refuse a metric that cannot be told which samples are drawn."""
+    parameters = signature(metric).parameters.values()
+    if any(one.name == "sample_weight" or one.kind == 4 for one in parameters):
+        return
+    name = getattr(metric, "__name__", type(metric).__name__)
+    raise TypeError(
+        "metric must take sample_weight, by which the samples are drawn, got "
+        f"{name!r}, which does not. Let it take and regard them."
+    )
+
+
+def _rows_by_class(y_true):
+    """Return the rows of each class."""
+    if y_true.ndim != 1:
+        raise ValueError(
+            "stratify must be False where the true labels have several columns, got "
+            f"True and labels of shape {y_true.shape}. Leave it out."
+        )
+    order = np.argsort(y_true, kind="stable")
+    counts = np.unique(y_true, return_counts=True)[1]
+    return np.split(order, counts.cumsum()[:-1])
+
+
+def draw_all(sample, seed):
+    """Draw as many samples as there are, with replacement."""
+    rng = np.random.default_rng(seed)
+    drawn = [rows[rng.integers(len(rows), size=len(rows))] for rows in sample.strata]
+    times = np.bincount(np.concatenate(drawn), minlength=len(sample.weight))
+    return {"weight": sample.weight * times}
+
+
+def draw_half(sample, seed):
+    """Draw half of the samples, without replacement; of one it is drawn."""
+    rng = np.random.default_rng(seed)
+    drawn = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in sample.strata]
+    weight = np.zeros(len(sample.weight))
+    drawn = np.concatenate(drawn)
+    weight[drawn] = sample.weight[drawn]
+    return {"weight": weight}
+
+
+def draw_calibrated(sampler, seed):
+    """Draw labels from the probabilities."""
+    return {"y_true": sampler(np.random.default_rng(seed))}
+
+
+def jackknife_parts(sample, rng):
+    """Return for each row the number of the part that it is left out with."""
+    n_samples = len(sample.weight)
+    part = np.empty(n_samples, dtype=int)
+    # One after the other, so that each part has its share of each stratum.
+    order = np.concatenate([rng.permutation(rows) for rows in sample.strata])
+    part[order] = np.arange(n_samples) % min(n_samples, JACKKNIFE_PARTS)
+    return part
+
+
+def leave_out(sample, part, number):
+    """Leave out a part of the samples."""
+    return {"weight": np.where(part == number, 0, sample.weight)}
+
+
+def measure_draws(sample, draw, seeds, *, n_jobs, verbose):
+    """Return the metric for the draw of each seed, where it is defined."""
+    blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
+    values = Parallel(n_jobs=n_jobs, verbose=verbose)(
+        delayed(_measure_block)(sample, draw, block) for block in blocks
+    )
+    values = np.concatenate(values)
+    defined = values[~np.isnan(values)]
+    if 2 * len(defined) < len(values):
+        raise ValueError(
+            "metric must be defined for most of the samples drawn, got none for "
+            f"{len(values) - len(defined)} of {len(values)}. Pass stratify=True, so "
+            "that every class is drawn, or more samples."
+        )
+    return defined
+
+
+def _measure_block(sample, draw, seeds):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        return [_measure_or_nan(sample, draw(seed)) for seed in seeds]
+
+
+def _measure_or_nan(sample, drawn):
+    """Return NaN where weights of 0 leave the metric nothing to measure."""
+    try:
+        return float(sample.measure(**drawn))
+    except (ValueError, ZeroDivisionError):
+        return np.nan

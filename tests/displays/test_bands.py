@@ -1,0 +1,194 @@
+"""The bands of reliability diagrams hold what they claim, and weights count in them."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import binomtest
+
+from sklearn_calib.displays import (
+    CorpReliabilityDisplay,
+    ReliabilityDisplay,
+    SmoothReliabilityDisplay,
+)
+
+BINS, CORP, SMOOTH = (
+    ReliabilityDisplay,
+    CorpReliabilityDisplay,
+    SmoothReliabilityDisplay,
+)
+ALL_BANDS = [
+    (BINS, "clopper-pearson"),
+    (BINS, "consistency"),
+    (CORP, "consistency"),
+    (SMOOTH, "bootstrap"),
+    (SMOOTH, "consistency"),
+]
+all_bands = pytest.mark.parametrize(("display_class", "interval"), ALL_BANDS)
+N_TRIALS = 20
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def draw(display_class, y_true, y_proba, **options):
+    """Return the display of a positive class."""
+    options = {"n_resamples": 300, "random_state": 0, "labels": [0, 1], **options}
+    return display_class.from_predictions(y_true, y_proba, **options)
+
+
+def sample(rng, n_samples, power=1.0):
+    """Return labels and probabilities; those that came true are raised to a power."""
+    y_proba = rng.random(n_samples)
+    return (rng.random(n_samples) < y_proba**power).astype(int), y_proba
+
+
+def test_clopper_pearson_of_each_bin():
+    y_proba = np.repeat([0.1, 0.5, 0.9], [10, 4, 2])
+    y_true = np.repeat([0, 1, 0, 1, 0], [10, 1, 3, 1, 1])
+    display = draw(BINS, y_true, y_proba, n_bins=5, interval="clopper-pearson")
+    filled = [0, 2, 4]
+    for index, hits, count in zip(filled, [0, 1, 1], [10, 4, 2], strict=True):
+        expected = binomtest(hits, count).proportion_ci(method="exact")
+        assert_allclose(display.band[:, index], expected, rtol=1e-10)
+    # By hand: no hit in ten is still probable by 2.5 % where (1 - p)^10 is as much.
+    assert_allclose(display.band[:, 0], [0, 1 - 0.025**0.1])
+    assert np.isnan(display.band[:, [1, 3]]).all()
+
+
+def test_consistency_band_of_a_single_bin_is_that_of_the_binomial():
+    """Of 100 samples of a confidence of 0.3, 21 to 39 come true in 95 of 100 cases."""
+    y_true = np.arange(100) < 50
+    display = draw(
+        BINS,
+        y_true,
+        np.full(100, 0.3),
+        n_bins=1,
+        interval="consistency",
+        n_resamples=20_000,
+    )
+    assert_allclose(display.band[:, 0], [0.21, 0.39])
+
+
+def test_bins_are_kept_apart():
+    """Both sides of an edge, by less than what confidences are rounded to."""
+    y_proba = np.repeat([0.5, 0.50001], [30, 60])
+    display = draw(
+        BINS, y_proba > 0.5, y_proba, n_bins=2, interval="consistency", n_resamples=5000
+    )
+    assert_allclose(display.band, [[1 / 3, 3 / 8], [2 / 3, 5 / 8]], atol=0.02)
+
+
+@pytest.mark.parametrize("n_samples", [60, 500])
+@all_bands
+def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples):
+    """The interval around the accuracy holds the confidence, and vice versa."""
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(N_TRIALS):
+        y_true, y_proba = sample(rng, n_samples)
+        options = {"ax": Figure().add_subplot(), "histogram": False}
+        display = draw(display_class, y_true, y_proba, interval=interval, **options)
+        is_around = interval in {"clopper-pearson", "bootstrap"}
+        inside = display.prob_pred if is_around else display.prob_true
+        low, high = display.band
+        # Drawn at all, and with the neighbours that the kernel needs.
+        seen = (inside >= 0) & (display.prob_pred > 0.05) & (display.prob_pred < 0.95)
+        held.append(((low <= inside) & (inside <= high))[seen].mean())
+    # Few samples have few accuracies, which makes bands wider than they must be; the
+    # bootstrap's are narrower, as all of its percentiles.
+    lowest = 0.88 if interval == "bootstrap" else 0.93
+    assert lowest < np.mean(held) <= 1
+
+
+@all_bands
+def test_power(display_class, interval):
+    """Probabilities that are too low by up to 0.25 are seen to be."""
+    y_true, y_proba = sample(np.random.default_rng(0), 2000, power=0.5)
+    display = draw(display_class, y_true, y_proba, interval=interval)
+    is_around = interval in {"clopper-pearson", "bootstrap"}
+    inside = display.prob_pred if is_around else display.prob_true
+    middle = (display.prob_pred > 0.1) & (display.prob_pred < 0.5)
+    outside = (inside < display.band[0]) | (inside > display.band[1])
+    assert outside[middle].mean() > 0.9
+
+
+@all_bands
+def test_repeatable(display_class, interval):
+    y_true, y_proba = sample(np.random.default_rng(0), 50)
+    one, same = (
+        draw(display_class, y_true, y_proba, interval=interval) for _ in range(2)
+    )
+    assert_array_equal(one.band, same.band)
+
+
+@all_bands
+def test_order_of_the_samples_does_not_matter(display_class, interval):
+    y_true, y_proba = sample(np.random.default_rng(0), 50)
+    one = draw(display_class, y_true, y_proba, interval=interval)
+    other = draw(display_class, y_true[::-1], y_proba[::-1], interval=interval)
+    assert_allclose(one.band, other.band, atol=1e-12)
+
+
+@all_bands
+def test_equal_weights_leave_the_band_and_zeros_leave_samples_out(
+    display_class, interval
+):
+    y_true, y_proba = sample(np.random.default_rng(0), 50)
+    options = {"interval": interval, "labels": [0, 1]}
+    one = draw(display_class, y_true[:40], y_proba[:40], **options)
+    weight = np.where(np.arange(50) < 40, 3.0, 0.0)
+    other = draw(display_class, y_true, y_proba, sample_weight=weight, **options)
+    assert_allclose(one.band, other.band, atol=1e-12)
+
+
+@pytest.mark.parametrize("interval", ["clopper-pearson", "consistency"])
+def test_unequal_weights_count_as_fewer_samples(interval):
+    """A half of the samples with nine tenths of the weight: 61 of 100 are left."""
+    rng = np.random.default_rng(0)
+    y_true, y_proba = rng.random(1000) < 0.5, np.full(1000, 0.5)
+    weight = np.where(np.arange(1000) < 500, 9.0, 1.0)
+    options = {"interval": interval, "n_bins": 1, "n_resamples": 5000}
+    plain = draw(BINS, y_true, y_proba, **options)
+    weighted = draw(BINS, y_true, y_proba, sample_weight=weight, **options)
+    ratio = np.diff(weighted.band, axis=0) / np.diff(plain.band, axis=0)
+    assert ratio[0, 0] == pytest.approx(np.sqrt(1 / 0.61), rel=0.05)
+
+
+@pytest.mark.parametrize("display_class", [BINS, CORP, SMOOTH])
+def test_without_a_band(display_class):
+    display = draw(display_class, [0, 1, 1], [0.2, 0.3, 0.9], interval=None)
+    assert display.band is None
+    assert display.band_ is None
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert not any("95" in text for text in texts)
+
+
+@all_bands
+def test_legend_tells_the_level(display_class, interval):
+    y_true, y_proba = sample(np.random.default_rng(0), 50)
+    display = draw(
+        display_class, y_true, y_proba, interval=interval, confidence_level=0.9
+    )
+    text = display.ax_.get_legend().get_texts()[1].get_text()
+    words = "if calibrated" if interval == "consistency" else "interval"
+    assert text == f"90 % {words}"
+
+
+@pytest.mark.parametrize("display_class", [BINS, CORP, SMOOTH])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"interval": "wald"}, "'interval' parameter"),
+        ({"confidence_level": 95}, "'confidence_level' parameter"),
+        ({"n_resamples": 0}, "'n_resamples' parameter"),
+        ({"random_state": "no"}, "'random_state' parameter"),
+    ],
+)
+def test_wrong_options(display_class, options, message):
+    with pytest.raises(ValueError, match=message):
+        draw(display_class, [0, 1], [0.2, 0.9], **options)

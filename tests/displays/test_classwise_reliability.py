@@ -1,0 +1,151 @@
+"""A panel for each class: each shows its class, and all can be read."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib.displays import ClasswiseReliabilityDisplay, ReliabilityDisplay
+from sklearn_calib.metrics import classwise_calibration_error
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def predictions(n_classes, n_samples=200):
+    """Return probabilities, and labels drawn from them that hold all classes."""
+    y_proba = RNG.dirichlet(np.ones(n_classes), n_samples)
+    y_true = (RNG.random((n_samples, 1)) > y_proba.cumsum(axis=1)).sum(axis=1)
+    y_true[:n_classes] = np.arange(n_classes)
+    return np.minimum(y_true, n_classes - 1), y_proba
+
+
+def draw(y_true, y_proba, **options):
+    return ClasswiseReliabilityDisplay.from_predictions(y_true, y_proba, **options)
+
+
+def titles(display):
+    return [ax.get_title() for ax in display.axes_]
+
+
+def test_each_panel_shows_its_class():
+    y_true, y_proba = predictions(4)
+    display = draw(y_true, y_proba, n_bins=10)
+    for code, one in enumerate(display.displays):
+        alone = ReliabilityDisplay.from_predictions(
+            y_true == code, y_proba[:, code], n_bins=10
+        )
+        assert_allclose(one.prob_true, alone.prob_true)
+        assert_allclose(one.band, alone.band)
+        assert one.ax_ is display.axes_[code]
+        assert titles(display)[code] == f"{code} (ECE {alone.ece:.3f})"
+    errors = [one.ece for one in display.displays]
+    expected = classwise_calibration_error(y_true, y_proba, n_bins=10)
+    assert np.mean(errors) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["bins", "smooth", "corp"])
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 10, 12])
+def test_panels_are_equal_and_nothing_overlaps(kind, n_classes):
+    options = {} if kind == "bins" else {"interval": None}
+    display = draw(*predictions(n_classes), kind=kind, name="a classifier", **options)
+    figure = display.figure_
+    figure.draw_without_rendering()
+    sizes = [ax.get_position().size for ax in display.axes_]
+    assert_allclose(sizes, np.tile(sizes[0], (n_classes, 1)))
+    assert {ax.get_xlim() for ax in figure.axes} == {(0.0, 1.0)}
+    tops = {one.histogram_ax_.get_ylim()[1] for one in display.displays}
+    assert len(tops) == 1
+    boxes = [ax.get_tightbbox() for ax in figure.axes]
+    for index, box in enumerate(boxes):
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+        # Tick labels at the corners may touch by a pixel or two, and what is drawn at
+        # the ends of the panels sticks out of them.
+        others = (other.padded(-4) for other in boxes[index + 1 :])
+        assert not any(box.padded(-4).overlaps(other) for other in others)
+
+
+def test_legend_stands_once():
+    display = draw(*predictions(3), name="a guess")
+    legends = [ax.get_legend() for ax in display.figure_.axes]
+    (legend,) = [legend for legend in legends if legend]
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["a guess", "Gap", "95 % interval"]
+
+
+@pytest.mark.parametrize("kind", ["bins", "smooth", "corp"])
+def test_two_classifiers(kind):
+    X, y = load_digits(n_class=4, return_X_y=True)
+    options = {"kind": kind, "random_state": 0, "n_resamples": 20}
+    first, second = (
+        classifier.fit(X[:400], y[:400])
+        for classifier in (GaussianNB(), LogisticRegression(C=1e-4))
+    )
+    display = ClasswiseReliabilityDisplay.from_estimator(
+        first, X[400:], y[400:], **options
+    )
+    before = titles(display)
+    other = ClasswiseReliabilityDisplay.from_estimator(
+        second, X[400:], y[400:], ax=display.axes_, **options
+    )
+    for old, new in zip(before, titles(other), strict=True):
+        assert new.startswith(old[:-1] + ", 0.")
+    (legend,) = [ax.get_legend() for ax in other.figure_.axes if ax.get_legend()]
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["GaussianNB", "LogisticRegression"]
+
+
+def test_binary():
+    y_proba = RNG.random(50)
+    display = draw(["no", "yes"] * 25, y_proba)
+    assert [title.partition(" (")[0] for title in titles(display)] == ["no", "yes"]
+    no, yes = display.displays
+    assert_allclose(no.prob_true[::-1], 1 - yes.prob_true)
+
+
+def test_absent_class_has_a_frequency_of_zero():
+    y_true, y_proba = predictions(3)
+    display = draw(np.where(y_true == 2, 1, y_true), y_proba, labels=[0, 1, 2])
+    values = display.displays[2].prob_true
+    assert (values[~np.isnan(values)] == 0).all()
+
+
+def test_tiny_all_sure_and_weighted():
+    display = draw([0, 1, 2], np.eye(3), sample_weight=[1, 2, 0.5])
+    assert [one.counts.sum() for one in display.displays] == [3.5] * 3
+
+
+def test_some_of_many_classes():
+    y_true, y_proba = predictions(20)
+    display = draw(y_true, y_proba, classes=[7, 3])
+    assert [title.partition(" (")[0] for title in titles(display)] == ["7", "3"]
+    with pytest.raises(ValueError, match=r"classes must be 1 to 12 labels.*got 20"):
+        draw(y_true, y_proba)
+    with pytest.raises(ValueError, match=r"classes must be labels of columns.*got"):
+        draw(y_true, y_proba, classes=[7, 20])
+
+
+def test_plot_again_on_axes_of_the_user():
+    display = draw(*predictions(3), name="first")
+    _, axes = plt.subplots(1, 3)
+    assert list(display.plot(axes, name="again").axes_) == list(axes)
+    with pytest.raises(ValueError, match=r"ax must hold one axes.*3 classes, got 1"):
+        display.plot(axes[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"kind": "kernel"}, "'kind' parameter"), ({"n_bins": 0}, "'n_bins' parameter")],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        draw(*predictions(3), **options)

@@ -1,0 +1,137 @@
+"""The report has the metrics of every class and of the predicted one."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score
+
+from sklearn_calib.evaluation import calibration_report
+from sklearn_calib.metrics import (
+    classwise_calibration_error,
+    ece_interval,
+    expected_calibration_error,
+    maximum_calibration_error,
+    root_brier_score_loss,
+    smooth_expected_calibration_error,
+)
+
+NAMES = np.array(["ash", "birch", "cedar"])
+COLUMNS = ["mean_proba", "frequency", "ece", "mce", "smooth_ece", "brier", "support"]
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    return NAMES[rng.choice(3, p=[0.6, 0.3, 0.1], size=200)], rng.dirichlet(
+        [2] * 3, 200
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bins", [{}, {"n_bins": "cube_root", "strategy": "quantile"}])
+def test_is_the_metrics(problem, weighted, bins):
+    y_true, proba = problem
+    weight = np.arange(200) % 3 if weighted else None
+    report = calibration_report(
+        y_true, proba, sample_weight=weight, digits=None, **bins
+    )
+    assert list(report.columns) == COLUMNS
+    assert list(report.index) == [*NAMES, "macro avg", "weighted avg", "top label"]
+    options = {"sample_weight": weight}
+    for name, column in zip(NAMES, proba.T, strict=True):
+        row, hit = report.loc[name], y_true == name
+        assert row["mean_proba"] == np.average(column, weights=weight)
+        assert row["frequency"] == np.average(hit, weights=weight)
+        assert row["support"] == (hit.sum() if weight is None else weight[hit].sum())
+        assert row["brier"] == np.average((hit - column) ** 2, weights=weight)
+        error = expected_calibration_error(hit, column, **options, **bins)
+        assert row["ece"] == error
+        error = maximum_calibration_error(hit, column, **options, **bins)
+        assert row["mce"] == error
+        error = smooth_expected_calibration_error(hit, column, **options)
+        assert row["smooth_ece"] == error
+    top = report.loc["top label"]
+    assert top["ece"] == expected_calibration_error(y_true, proba, **options, **bins)
+    assert top["mean_proba"] == np.average(proba.max(axis=1), weights=weight)
+    predicted = NAMES[proba.argmax(axis=1)]
+    assert top["frequency"] == accuracy_score(y_true, predicted, **options)
+
+
+def test_averages(problem):
+    report = calibration_report(*problem, digits=None)
+    macro, rows = report.loc["macro avg"], report.loc[NAMES]
+    assert macro["ece"] == pytest.approx(classwise_calibration_error(*problem))
+    assert 3 * macro["brier"] == pytest.approx(root_brier_score_loss(*problem) ** 2)
+    assert macro["support"] == 200
+    for column in COLUMNS[:-1]:
+        expected = np.average(rows[column], weights=rows["support"])
+        assert report.loc["weighted avg", column] == pytest.approx(expected)
+
+
+def test_intervals(problem):
+    report = calibration_report(
+        *problem, confidence_level=0.9, n_resamples=100, random_state=0, digits=None
+    )
+    options = {"confidence_level": 0.9, "n_resamples": 100, "random_state": 0}
+    bounds = report[["ece_low", "ece_high"]]
+    assert tuple(bounds.loc["top label"]) == ece_interval(*problem, **options)
+    expected = ece_interval(*problem, mode="classwise", **options)
+    assert tuple(bounds.loc["macro avg"]) == expected
+    y_true, proba = problem
+    expected = ece_interval(y_true == "birch", proba[:, 1], **options)
+    assert tuple(bounds.loc["birch"]) == expected
+    assert bounds.loc["weighted avg"].isna().all()
+
+
+def test_groups(problem):
+    """A class may be absent from one."""
+    y_true, proba = problem
+    groups = np.where(y_true == "cedar", "west", np.arange(200) % 2).astype(str)
+    report = calibration_report(y_true, proba, groups=groups)
+    names = report.index.get_level_values(0).unique()
+    assert list(names) == ["0", "1", "west", "overall"]
+    pd.testing.assert_frame_equal(
+        report.loc["overall"], calibration_report(y_true, proba)
+    )
+    rows = groups == "0"
+    expected = calibration_report(y_true[rows], proba[rows], labels=NAMES)
+    pd.testing.assert_frame_equal(report.loc["0"], expected)
+    assert report.loc[("west", "ash"), "support"] == 0
+
+
+def test_one_column_is_the_positive_class(problem):
+    """Both classes have a row, whose means sum to one."""
+    y_true, proba = problem[0] == "ash", problem[1][:, 0]
+    report = calibration_report(y_true, proba)
+    both = calibration_report(y_true, np.column_stack([1 - proba, proba]))
+    pd.testing.assert_frame_equal(report, both)
+    assert list(report.index[:2]) == [False, True]
+
+
+def test_prints_like_a_classification_report(problem):
+    """Every column has its digits, and every line its width."""
+    lines = str(calibration_report(*problem)).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert lines[0].split() == COLUMNS
+    assert all(len(number) == 5 for number in lines[1].split()[1:-1])
+    assert len(str(calibration_report(*problem, digits=1)).splitlines()[1]) < len(
+        lines[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_true": [0]}, "y_true must hold one label for each row of y_proba"),
+        ({"y_proba": [[2.0, -1.0]] * 2}, r"y_proba must lie in \[0, 1\]"),
+        ({"y_proba": [[0.5, 0.1]] * 2}, "rows that sum to one"),
+        ({"y_proba": [[np.nan, 0.1]] * 2}, "y_proba must be finite"),
+        ({"groups": [1]}, "groups must hold one group for each sample, got 1 groups"),
+        ({"confidence_level": 95}, "The 'confidence_level' parameter"),
+        ({"digits": -1}, "The 'digits' parameter"),
+        ({"strategy": "isotonic"}, "The 'strategy' parameter"),
+    ],
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_report(**{"y_true": [0, 1], "y_proba": [0.3, 0.8], **change})

@@ -1,0 +1,109 @@
+"""The consistency test: exact for any metric, and blind to nothing it measures."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from sklearn_calib.metrics import (
+    classwise_calibration_error,
+    consistency_test,
+    expected_calibration_error,
+    ks_calibration_error,
+    ood_auroc_score,
+    per_label,
+)
+
+METRICS = {
+    "classwise": classwise_calibration_error,
+    "ece": partial(expected_calibration_error, n_bins=5),
+    "ks": ks_calibration_error,
+    "log-loss": log_loss,
+}
+all_metrics = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+NAMES = np.array(["ash", "birch", "cedar"])
+
+
+def draw(rng, n_samples=60, temperature=1.0):
+    """Draw probabilities, true labels, and what a temperature makes of the first."""
+    proba = rng.dirichlet(np.ones(3), size=n_samples)
+    uniform = rng.uniform(size=(n_samples, 1))
+    codes = (uniform >= proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    said = proba**temperature
+    return NAMES[codes], said / said.sum(axis=1, keepdims=True)
+
+
+def pvalue(metric, y_true, y_proba, **options):
+    options = {"n_resamples": 9, "random_state": 0, "labels": NAMES} | options
+    return consistency_test(metric, y_true, y_proba, **options).pvalue
+
+
+@all_metrics
+def test_level(metric):
+    """With 9 draws one in five calibrated samples has a p-value of at most 0.2."""
+    rng = np.random.default_rng(0)
+    values = [pvalue(metric, *draw(rng), random_state=seed) for seed in range(80)]
+    assert np.mean(np.array(values) <= 0.2) == pytest.approx(0.2, abs=0.14)
+
+
+@all_metrics
+def test_power(metric):
+    """Of 400 samples with logits 2.5 times as large all have the least p-value."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        assert pvalue(metric, *draw(rng, 400, temperature=2.5)) == 1 / 10
+
+
+def test_result():
+    y_true, y_proba = draw(np.random.default_rng(0))
+    result = consistency_test(ks_calibration_error, y_true, y_proba, random_state=0)
+    null = result.null_distribution
+    assert result.statistic == ks_calibration_error(y_true, y_proba)
+    assert len(null) == 1000
+    greater = (1 + (null >= result.statistic).sum()) / 1001
+    less = (1 + (null <= result.statistic).sum()) / 1001
+    assert result.pvalue == pytest.approx(greater)
+    sides = {"less": less, "two-sided": 2 * min(less, greater)}
+    for alternative, expected in sides.items():
+        other = consistency_test(
+            ks_calibration_error, y_true, y_proba, random_state=0,
+            alternative=alternative, n_jobs=2,
+        )  # fmt: skip
+        assert other.pvalue == pytest.approx(expected)
+
+
+def test_all_draws_count_where_a_class_is_rare():
+    """Of draws that lack it, too, although no labels are given."""
+    y_proba = np.tile([0.98, 0.01, 0.01], (20, 1))
+    y_true = NAMES[np.arange(20) % 3]
+    result = consistency_test(ks_calibration_error, y_true, y_proba, random_state=0)
+    assert len(result.null_distribution) == 1000
+
+
+def test_equal_values_are_as_extreme():
+    """With one possible outcome nothing is extreme."""
+    result = consistency_test(ks_calibration_error, [0, 1, 1], [0.0, 1.0, 1.0])
+    assert result[:2] == (0, 1)
+    wrong = consistency_test(
+        ks_calibration_error, [1, 1, 1], [0.0, 1, 1], labels=[0, 1]
+    )
+    assert wrong.pvalue == 1 / 1001
+
+
+def test_of_several_labels():
+    """Each is drawn by itself."""
+    rng = np.random.default_rng(0)
+    y_proba = rng.uniform(size=(300, 3))
+    y_true = (rng.uniform(size=(300, 3)) < y_proba).astype(int)
+    test = partial(
+        consistency_test, partial(per_label, ks_calibration_error), y_true,
+        n_resamples=99, random_state=0,
+    )  # fmt: skip
+    assert test(y_proba).pvalue > 0.05
+    assert test(y_proba**2).pvalue == 0.01
+
+
+def test_refused():
+    with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
+        consistency_test(ood_auroc_score, [0.1, 0.2], [0.3, 0.4])

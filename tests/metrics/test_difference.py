@@ -1,0 +1,145 @@
+"""The test of two models: exact where they may trade places, with an interval."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss, log_loss
+
+from sklearn_calib.metrics import (
+    aurc_loss,
+    bootstrap_interval,
+    difference_test,
+    expected_calibration_error,
+    ks_calibration_error,
+    ood_auroc_score,
+)
+
+METRICS = {
+    "aurc": aurc_loss,
+    "brier": brier_score_loss,
+    "ece": partial(expected_calibration_error, n_bins=5),
+    "ks": ks_calibration_error,
+}
+all_metrics = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+compare = partial(difference_test, n_resamples=9, random_state=0)
+
+
+def draw(rng, n_samples=100, temperatures=(1.0, 1.0), noise=0.0):
+    """Draw labels and what two models say, each with a temperature and noise."""
+    logits = 2 * rng.normal(size=n_samples)
+    y_true = rng.uniform(size=n_samples) < 1 / (1 + np.exp(-logits))
+    said = [t * logits + noise * rng.normal(size=n_samples) for t in temperatures]
+    return y_true, *(1 / (1 + np.exp(-one)) for one in said)
+
+
+@all_metrics
+def test_level(metric):
+    """With 9 draws one in five pairs that may trade places is rejected at 0.2."""
+    rng = np.random.default_rng(0)
+    values = [
+        compare(metric, *draw(rng, noise=1.0), random_state=seed).pvalue
+        for seed in range(80)
+    ]
+    assert np.mean(np.array(values) <= 0.2) == pytest.approx(0.2, abs=0.14)
+
+
+@all_metrics
+def test_power(metric):
+    """Noise makes a model worse, and sure noise makes it badly calibrated."""
+    rng = np.random.default_rng(0)
+    y_true, good, _ = draw(rng, n_samples=800)
+    noisy = 1 / (1 + np.exp(-3 * rng.normal(size=800)))
+    test = compare(metric, y_true, good, noisy)
+    assert test.statistic == metric(y_true, good) - metric(y_true, noisy)
+    assert test.pvalue == 0.2  # the least of 9 draws, for either side
+    assert test.low <= test.high < 0
+    assert compare(metric, y_true, good, noisy, alternative="less").pvalue == 0.1
+    assert compare(metric, y_true, good, noisy, alternative="greater").pvalue == 1
+
+
+@all_metrics
+def test_of_a_model_and_itself(metric):
+    y_true, proba, _ = draw(np.random.default_rng(0))
+    test = compare(metric, y_true, proba, proba)
+    assert test[:2] == (0, 1)
+    assert test.low <= 0 <= test.high
+
+
+@all_metrics
+def test_models_that_trade_places(metric):
+    """The difference changes its sign."""
+    y_true, a, b = draw(np.random.default_rng(0), temperatures=(1, 2))
+    options = {"n_resamples": 200}
+    one, other = (
+        compare(metric, y_true, a, b, **options),
+        compare(metric, y_true, b, a, **options),
+    )
+    assert one.statistic == -other.statistic
+    assert one.pvalue == pytest.approx(other.pvalue, abs=0.1)
+    width = one.high - one.low
+    assert one.low == pytest.approx(-other.high, abs=0.2 * width)
+
+
+def test_interval_holds_the_difference():
+    """In nine of ten samples, give or take three standard errors."""
+    metric, rng = aurc_loss, np.random.default_rng(0)
+    models = {"temperatures": (1.0, 1.6), "noise": 0.5}
+    y_true, a, b = draw(rng, 200_000, **models)
+    truth = metric(y_true, a) - metric(y_true, b)
+    held = []
+    for seed in range(50):
+        test = compare(
+            metric, *draw(rng, 200, **models), n_resamples=40,
+            confidence_level=0.9, random_state=seed,
+        )  # fmt: skip
+        held.append(test.low <= truth <= test.high)
+    assert np.mean(held) == pytest.approx(0.9, abs=0.13)
+
+
+@pytest.mark.parametrize(
+    "temperatures", [(1.0, 1.0), (1.0, 1.5), (1.5, 2.0)], ids=["0-0", "0-1", "1-2"]
+)
+def test_interval_of_calibration_errors(temperatures):
+    """It is rather too wide, whether or not a model is calibrated."""
+    rng = np.random.default_rng(0)
+    metric = partial(expected_calibration_error, n_bins=10)
+    y_true, a, b = draw(rng, 200_000, temperatures)
+    truth = metric(y_true, a) - metric(y_true, b)
+    for seed in range(10):
+        sample = draw(rng, 300, temperatures)
+        test = compare(metric, *sample, n_resamples=100, random_state=seed)
+        assert test.low - 0.01 <= truth <= test.high + 0.01
+
+
+def test_interval_is_recovered_from_those_of_both_errors():
+    """Of one that is far from 0 little more than its own interval is left."""
+    y_true, a, _ = draw(np.random.default_rng(0), 2000, temperatures=(3, 1))
+    exact = y_true.astype(float)
+    options = {"n_resamples": 500, "random_state": 0}
+    test = difference_test(expected_calibration_error, y_true, a, exact, **options)
+    interval = bootstrap_interval(expected_calibration_error, y_true, a, **options)
+    assert test[2:] == pytest.approx(interval, abs=0.005)
+
+
+def test_shapes_and_labels():
+    """Matrices, string labels and weights, and the order of rows in the interval."""
+    rng = np.random.default_rng(0)
+    names = np.array(["ash", "birch", "cedar"])
+    a, b = rng.dirichlet(np.ones(3), size=(2, 90))
+    codes = np.arange(90) % 3
+    options = {"labels": names, "sample_weight": np.linspace(1, 2, 90)}
+    test = compare(aurc_loss, names[codes], a, b, **options)
+    assert test.statistic == aurc_loss(names[codes], a, **options) - aurc_loss(
+        names[codes], b, **options
+    )
+    assert test == compare(aurc_loss, names[codes], a, b, n_jobs=2, **options)
+
+
+def test_refused():
+    y_true, a, b = draw(np.random.default_rng(0))
+    both = np.column_stack([1 - b, b])
+    with pytest.raises(ValueError, match=r"shape of y_proba_a, got \(100, 2\) and"):
+        difference_test(log_loss, y_true, a, both)
+    with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
+        difference_test(ood_auroc_score, y_true, a, b)

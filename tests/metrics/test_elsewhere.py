@@ -1,0 +1,164 @@
+"""Arrays that are not numpy's are measured where they are."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn import config_context
+from torch.overrides import TorchFunctionMode
+
+from sklearn_calib.metrics import (
+    classwise_calibration_error,
+    expected_calibration_error,
+    maximum_calibration_error,
+)
+
+OPTIONS = [
+    {},
+    {"n_bins": 1},
+    {"strategy": "quantile"},
+    {"n_bins": "cube_root", "norm": "l2"},
+    {"reduce_bias": True},
+    {"mode": "classwise", "norm": "max"},
+    {"mode": "classwise", "strategy": "quantile"},
+]
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    """Switch on what scikit-learn needs."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with config_context(array_api_dispatch=True):
+        yield
+
+
+def torch_array(values):
+    """Return a tensor."""
+    return torch.from_numpy(np.ascontiguousarray(values))
+
+
+def strict_array(values):
+    """Return an array of the strictest reading of the standard."""
+    return pytest.importorskip("array_api_strict").asarray(values)
+
+
+def problem(n_classes=4, dtype=np.float64):
+    """Return labels 3, 4, ..., probabilities on a grid with 0 and 1, and weights."""
+    rng = np.random.default_rng(0)
+    y_proba = rng.multinomial(40, rng.dirichlet(np.ones(n_classes), 3000)) / 40
+    return (
+        rng.integers(n_classes, size=3000) + 3,
+        y_proba.astype(dtype),
+        rng.random(3000),
+    )
+
+
+class NoLargeCopies(TorchFunctionMode):
+    """Refuses to let more than a few sums become numpy's."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        leaves = {"__array__", "__dlpack__", "cpu", "numpy", "tolist"}
+        if name in leaves and args[0].numel() > 1000:
+            raise AssertionError(f"{name} of {args[0].numel()} values")
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.usefixtures("dispatch")
+def test_equal_to_numpy(array, dtype, weighted, options):
+    y_true, y_proba, weight = problem(dtype=dtype)
+    options = options | ({"sample_weight": weight} if weighted else {})
+    expected = expected_calibration_error(y_true, y_proba, **options)
+    if weighted:
+        options |= {"sample_weight": array(weight)}
+    with NoLargeCopies():
+        value = expected_calibration_error(array(y_true), array(y_proba), **options)
+    assert isinstance(value, float)
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.parametrize("mode", [None, "positive", "top_label", "classwise"])
+@pytest.mark.parametrize("columns", [1, [1], [0, 1]], ids=str)
+@pytest.mark.usefixtures("dispatch")
+def test_binary(array, mode, columns):
+    y_true, y_proba, _ = problem(n_classes=2)
+    y_proba = y_proba[:, columns]
+    value = expected_calibration_error(array(y_true), array(y_proba), mode=mode)
+    expected = expected_calibration_error(y_true, y_proba, mode=mode)
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_other_errors():
+    y_true, y_proba, _ = problem()
+    tensors = torch_array(y_true), torch_array(y_proba)
+    for error in (
+        maximum_calibration_error,
+        classwise_calibration_error,
+        lambda *data: classwise_calibration_error(*data, average="sum"),
+    ):
+        with NoLargeCopies():
+            value = error(*tensors)
+        assert value == pytest.approx(error(y_true, y_proba), rel=1e-10)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_labels_may_be_numpy_or_in_another_order():
+    y_true, y_proba, _ = problem()
+    labels = [4, 3, 6, 5]
+    expected = expected_calibration_error(y_true, y_proba, labels=labels)
+    names = np.array(list("abcdefg"))
+    for y, order in [
+        (torch_array(y_true), labels),
+        (y_true, labels),
+        (names[y_true], names[labels]),
+    ]:
+        value = expected_calibration_error(y, torch_array(y_proba), labels=order)
+        assert value == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_guard_sees_copies():
+    with NoLargeCopies(), pytest.raises(AssertionError, match="of 2000 values"):
+        torch.zeros(2000).numpy()
+
+
+def test_without_dispatch_tensors_of_the_cpu_are_read_as_numpy():
+    y_true, y_proba, _ = problem()
+    value = expected_calibration_error(torch_array(y_true), torch_array(y_proba))
+    assert value == expected_calibration_error(y_true, y_proba)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y, p: (y, 2 * p), r"y_proba must lie in \[0, 1\]"),
+        (lambda y, p: (y, p / 2), "y_proba must have rows that sum to one"),
+        (lambda y, p: (y, p[:, :, None]), "y_proba must be probabilities of shape"),
+        (lambda y, p: (y[:-1], p), "y_true must hold one label for each row"),
+        (lambda y, p: (y % 2, p), "y_true must hold 4 distinct labels"),
+    ],
+)
+@pytest.mark.usefixtures("dispatch")
+def test_bad_input_has_the_messages_of_numpy(change, message):
+    y_true, y_proba, _ = problem()
+    data = change(torch_array(y_true), torch_array(y_proba))
+    with pytest.raises(ValueError, match=message):
+        expected_calibration_error(*data)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_bad_options():
+    y_true, y_proba, weight = map(torch_array, problem())
+    data = y_true, y_proba
+    with pytest.raises(ValueError, match=r"strategy must be .* Convert them to numpy"):
+        expected_calibration_error(*data, strategy="isotonic")
+    with pytest.raises(ValueError, match='mode="positive" must be used with two'):
+        expected_calibration_error(*data, mode="positive")
+    with pytest.raises(ValueError, match="sample_weight must be one number per sample"):
+        expected_calibration_error(*data, sample_weight=weight[1:])
+    with pytest.raises(ValueError, match="sample_weight must be non-negative"):
+        expected_calibration_error(*data, sample_weight=-weight)

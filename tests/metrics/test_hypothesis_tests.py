@@ -1,0 +1,194 @@
+"""Spiegelhalter's and Hosmer and Lemeshow's tests: formulas, levels, power, edges."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2, norm
+
+from sklearn_calib.metrics import (
+    hosmer_lemeshow_test,
+    kernel_calibration_test,
+    spiegelhalter_test,
+)
+
+TESTS = {
+    "asymptotic": partial(kernel_calibration_test, method="asymptotic"),
+    "bootstrap": partial(
+        kernel_calibration_test, method="bootstrap", n_resamples=60, random_state=0
+    ),
+    "consistency": partial(kernel_calibration_test, n_resamples=60, random_state=0),
+    "hosmer": hosmer_lemeshow_test,
+    "hosmer-top-label": partial(hosmer_lemeshow_test, mode="top_label"),
+    "hosmer-uniform": partial(hosmer_lemeshow_test, strategy="uniform", n_bins=5),
+    "spiegelhalter": spiegelhalter_test,
+    "spiegelhalter-top-label": partial(spiegelhalter_test, mode="top_label"),
+}
+all_tests = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
+
+
+def draw(rng, n_samples=200, n_classes=3, temperature=1.0):
+    """Draw probabilities, true labels, and what a temperature makes of the first."""
+    scores = np.exp(rng.normal(size=(n_samples, n_classes)) * 1.3)
+    proba = scores / scores.sum(axis=1, keepdims=True)
+    uniform = rng.uniform(size=(n_samples, 1))
+    codes = (uniform >= proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    said = proba**temperature
+    return codes, said / said.sum(axis=1, keepdims=True)
+
+
+def rejections(test, n_draws, n_classes, temperature=1.0):
+    """Return the share of the draws in which p-values are at most 0.1."""
+    rng = np.random.default_rng(0)
+    draws = (draw(rng, 200, n_classes, temperature) for _ in range(n_draws))
+    labels = range(n_classes)
+    return np.mean([test(*pair, labels=labels).pvalue <= 0.1 for pair in draws])
+
+
+@all_tests
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_level(test, n_classes):
+    """One in ten calibrated samples is rejected, give or take three standard errors."""
+    assert rejections(test, 150, n_classes) == pytest.approx(0.1, abs=0.074)
+
+
+@pytest.mark.parametrize("name", [name for name in TESTS if name != "asymptotic"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_power(name, n_classes):
+    """Logits that are 2.5 times as large are seen in most samples of 200."""
+    assert rejections(TESTS[name], 20, n_classes, temperature=2.5) > 0.6
+
+
+def test_spiegelhalter_of_two_classes():
+    codes, proba = draw(np.random.default_rng(0), n_classes=2, temperature=1.3)
+    p = proba[:, 1]
+    z = ((codes - p) * (1 - 2 * p)).sum()
+    z /= np.sqrt(((1 - 2 * p) ** 2 * p * (1 - p)).sum())
+    for given_proba in (proba, p):
+        result = spiegelhalter_test(codes, given_proba)
+        assert result.statistic == pytest.approx(z, rel=1e-12)
+        assert result.pvalue == pytest.approx(2 * norm.sf(abs(z)), rel=1e-10)
+    for side, pvalue in {"greater": norm.sf(z), "less": norm.cdf(z)}.items():
+        result = spiegelhalter_test(codes, p, alternative=side)
+        assert result.pvalue == pytest.approx(pvalue, rel=1e-10)
+
+
+def test_spiegelhalter_is_the_standardized_brier_score():
+    """Mean and variance of the weighted score are summed over the possible labels."""
+    rng = np.random.default_rng(1)
+    codes, proba = draw(rng, n_samples=50, temperature=1.3)
+    weight = rng.uniform(size=50)
+    # Of each sample, if each class were the true one.
+    scores = ((np.eye(3)[None] - proba[:, None]) ** 2).sum(axis=2)
+    mean = (proba * scores).sum(axis=1)
+    variance = (proba * (scores - mean[:, None]) ** 2).sum(axis=1)
+    z = weight @ (scores[np.arange(50), codes] - mean) / np.sqrt(weight**2 @ variance)
+    result = spiegelhalter_test(codes, proba, sample_weight=weight)
+    assert result.statistic == pytest.approx(z, rel=1e-12)
+
+
+def test_spiegelhalter_of_saturated_predictions():
+    """Where 1 - p is lost, p * (1 - p) is not: two in a million are misses."""
+    proba = np.full(1_000_000, 1e-15)
+    result = spiegelhalter_test(np.arange(1_000_000) == 5, proba)
+    assert result.statistic == pytest.approx(1 / np.sqrt(1e-9), rel=1e-6)
+    assert spiegelhalter_test(np.zeros(9), proba[:9], labels=[0, 1]).pvalue > 0.9
+
+
+@pytest.mark.parametrize("n_bins", [1, 4, 10])
+def test_hosmer_lemeshow_of_two_classes(n_bins):
+    """Bins of equal numbers, by hand."""
+    codes, proba = draw(np.random.default_rng(0), n_classes=2, temperature=1.3)
+    p = proba[:, 1]
+    for variance in ("sample", "bin"):
+        expected = 0
+        for rows in np.array_split(np.argsort(p), n_bins):
+            mean = p[rows].mean() if variance == "bin" else p[rows]
+            noise = np.broadcast_to(mean * (1 - mean), len(rows)).sum()
+            expected += (codes[rows].sum() - p[rows].sum()) ** 2 / noise
+        result = hosmer_lemeshow_test(codes, p, n_bins=n_bins, variance=variance)
+        assert result.statistic == pytest.approx(expected, rel=1e-10)
+        assert result.pvalue == pytest.approx(chi2.sf(expected, n_bins), rel=1e-8)
+        assert result.df == n_bins
+
+
+def test_hosmer_lemeshow_of_many_classes():
+    """By the pseudo-inverse of the covariance of all counts, in bins of confidence."""
+    codes, proba = draw(np.random.default_rng(0), n_classes=4, temperature=1.3)
+    expected = 0
+    for rows in np.array_split(np.argsort(proba.max(axis=1)), 5):
+        p = proba[rows]
+        deviation = np.bincount(codes[rows], minlength=4) - p.sum(axis=0)
+        covariance = np.diag(p.sum(axis=0)) - p.T @ p
+        expected += deviation @ np.linalg.pinv(covariance, rcond=1e-10) @ deviation
+    result = hosmer_lemeshow_test(codes, proba, n_bins=5)
+    assert result.statistic == pytest.approx(expected, rel=1e-8)
+    assert result.df == 15
+
+
+def test_degrees_of_freedom():
+    """Ties are one bin, a class of probability 0 is none, ddof is taken off."""
+    codes = np.arange(20) % 2
+    assert hosmer_lemeshow_test(codes, np.full(20, 0.4)).df == 1
+    three = np.tile([0.3, 0.7, 0.0], (20, 1))
+    assert hosmer_lemeshow_test(codes, three, labels=[0, 1, 2]).df == 1
+    proba = np.linspace(0.1, 0.9, 20)
+    assert hosmer_lemeshow_test(codes, proba, ddof=2).df == 8
+    # Of two pairs of classes that exclude each other.
+    pairs = np.repeat([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]], 10, axis=0)
+    result = hosmer_lemeshow_test(codes + 2 * (np.arange(20) > 9), pairs)
+    assert result == (0.0, 1.0, 2)
+
+
+@pytest.mark.parametrize("test", [spiegelhalter_test, hosmer_lemeshow_test])
+def test_zeros_and_ones(test):
+    """Certain and right says nothing, certain and wrong says all."""
+    certain = np.eye(3)[np.arange(9) % 3]
+    assert test(np.arange(9) % 3, certain)[:2] == (0, 1)
+    assert test((np.arange(9) + 1) % 3, certain)[:2] == (np.inf, 0)
+    assert test([0, 1, 1], [0.0, 1.0, 1.0])[:2] == (0, 1)
+    assert test([1, 1, 0, 1], [0.0, 1.0, 0.5, 0.5])[:2] == (np.inf, 0)
+
+
+def test_uniform_predictions_have_no_variance():
+    codes = np.arange(50) % 7
+    assert spiegelhalter_test(codes, np.full((50, 7), 1 / 7)) == (0, 1)
+
+
+@all_tests
+def test_zeros_beside_others(test):
+    """A class that never is and is never expected changes nothing."""
+    codes, proba = draw(np.random.default_rng(0), temperature=1.5)
+    more = np.column_stack([proba, np.zeros(len(proba))])
+    assert test(codes, more, labels=range(4))[:2] == pytest.approx(
+        test(codes, proba)[:2], abs=0.2
+    )
+
+
+@pytest.mark.parametrize("name", ["hosmer", "hosmer-uniform", "spiegelhalter"])
+@given(seed=st.integers(0, 100))
+def test_order_does_not_matter(name, seed):
+    """Of the samples, of the classes, and neither do their names."""
+    rng = np.random.default_rng(seed)
+    codes, proba = draw(rng, n_samples=40)
+    proba = np.round(proba, 1)
+    proba[:, 0] = 1 - proba[:, 1:].sum(axis=1)
+    proba = np.clip(proba, 0, 1)
+    test = partial(TESTS[name], labels=range(3))
+    expected = test(codes, proba)
+    rows, columns = rng.permutation(40), rng.permutation(3)
+    assert test(codes[rows], proba[rows]) == pytest.approx(expected, rel=1e-9)
+    moved = TESTS[name](codes, proba[:, columns], labels=columns)
+    assert moved == pytest.approx(expected, rel=1e-9)
+    names = np.array(["ash", "birch", "cedar"])
+    assert TESTS[name](names[codes], proba, labels=names) == expected
+
+
+def test_refused():
+    codes, proba = draw(np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"ddof must be less than .* 20 .* got 20"):
+        hosmer_lemeshow_test(codes, proba, ddof=20)
+    with pytest.raises(ValueError, match=r'variance must be "sample".*3 classes'):
+        hosmer_lemeshow_test(codes, proba, variance="bin")

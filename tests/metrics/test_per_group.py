@@ -1,0 +1,130 @@
+"""Metrics of groups of samples."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, log_loss
+
+from sklearn_calib.metrics import (
+    augrc_loss,
+    classwise_calibration_error,
+    expected_calibration_error,
+    per_group,
+    root_brier_score_loss,
+)
+
+METRICS = [
+    augrc_loss,
+    classwise_calibration_error,
+    expected_calibration_error,
+    partial(expected_calibration_error, strategy="isotonic"),
+    log_loss,
+    root_brier_score_loss,
+]
+
+
+@pytest.fixture
+def problem():
+    """Return labels, probabilities and groups, of which one lacks a class."""
+    rng = np.random.default_rng(0)
+    groups = np.array(["north", "south", "west"])[rng.integers(3, size=300)]
+    y_true = np.array(["ash", "birch", "cedar"])[rng.integers(3, size=300)]
+    y_true[(groups == "west") & (y_true == "cedar")] = "ash"
+    return y_true, rng.dirichlet(np.ones(3), 300), groups
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_is_the_metric_of_each_group(metric, weighted, problem):
+    y_true, proba, groups = problem
+    weight = np.arange(300) % 3 if weighted else None
+    table = per_group(metric, y_true, proba, groups=groups, sample_weight=weight)
+    assert list(table.index) == ["north", "south", "west", "overall"]
+    for name, (n_samples, value) in table.iterrows():
+        rows = slice(None) if name == "overall" else groups == name
+        assert n_samples == len(y_true[rows])
+        expected = metric(
+            y_true[rows],
+            proba[rows],
+            labels=["ash", "birch", "cedar"],
+            sample_weight=weight[rows] if weighted else None,
+        )
+        assert value == expected
+
+
+def test_options_and_labels_reach_the_metric(problem):
+    y_true, proba, groups = problem
+    order = ["cedar", "ash", "birch"]
+    table = per_group(
+        expected_calibration_error,
+        y_true,
+        proba[:, [2, 0, 1]],
+        groups=groups,
+        labels=order,
+        norm="max",
+    )
+    plain = per_group(
+        expected_calibration_error, y_true, proba, groups=groups, norm="max"
+    )
+    pd.testing.assert_frame_equal(table, plain)
+
+
+def test_a_metric_without_labels():
+    """And a group of a single sample."""
+    table = per_group(accuracy_score, [0, 1, 1], [0, 1, 0], groups=[7, 7, 3])
+    assert table["value"].to_dict() == {3: 0, 7: 1, "overall": 2 / 3}
+    assert table["n_samples"].to_dict() == {3: 1, 7: 2, "overall": 3}
+
+
+def test_order_of_rows_does_not_matter(problem):
+    order = np.random.default_rng(1).permutation(300)
+    tables = [
+        per_group(root_brier_score_loss, y_true, proba, groups=groups)
+        for y_true, proba, groups in (problem, [each[order] for each in problem])
+    ]
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_combinations_of_groups(problem):
+    y_true, proba, groups = problem
+    frame = pd.DataFrame({"place": groups, "old": np.arange(300) % 2 == 0})
+    frame.index += 5
+    table = per_group(root_brier_score_loss, y_true, proba, groups=frame)
+    assert len(table) == 7
+    rows = ((frame["place"] == "west") & frame["old"]).to_numpy()
+    expected = root_brier_score_loss(
+        y_true[rows], proba[rows], labels=["ash", "birch", "cedar"]
+    )
+    assert table["value"][("west", True)] == expected
+    assert table["n_samples"].iloc[:-1].sum() == 300
+
+
+def test_missing_values_are_a_group():
+    groups = pd.Series(["a", None, "a", None])
+    table = per_group(accuracy_score, [0, 1, 1, 0], [0, 1, 0, 1], groups=groups)
+    assert table["n_samples"].tolist() == [2, 2, 4]
+    assert table["value"].tolist() == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"groups": ["a"]}, "groups must hold one group for each sample, got 1 groups"),
+        ({"groups": None}, "The 'groups' parameter of per_group"),
+        ({"metric": "ece"}, "The 'metric' parameter of per_group"),
+        ({"y_proba": [0.5]}, "y_true must hold one label for each row of y_proba"),
+        ({"sample_weight": [1]}, "sample_weight.shape"),
+        ({"n_bins": 0}, "The 'n_bins' parameter .* Got 0"),
+    ],
+)
+def test_bad_input(change, message):
+    arguments = {
+        "metric": expected_calibration_error,
+        "y_true": [0, 1],
+        "y_proba": [0.5, 0.5],
+        "groups": ["a", "b"],
+    }
+    with pytest.raises(ValueError, match=message):
+        per_group(**{**arguments, **change})
