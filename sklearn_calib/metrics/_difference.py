@@ -188,7 +188,7 @@ def difference_test(
     >>> result = difference_test(
     ...     log_loss, y_true, proba, proba**2, n_resamples=199, random_state=0
     ... )
-    >>> result.statistic < 0, result.pvalue < 0.01, result.high < 0
+    >>> result.statistic < 0, result.pvalue < 0.05, result.high < 0
     (True, True, True)
     """
     refuse_two_samples(metric)
