@@ -6,9 +6,29 @@ scorer strings with scikit-learn, such as `scoring="neg_ece"`.
 """
 
 import warnings
+from typing import TYPE_CHECKING
 
 from sklearn_calib._core.lazy import lazy_names
 from sklearn_calib.metrics._registration import register_scorers
+
+if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
+    from sklearn_calib import (
+        calibrators,
+        callbacks,
+        datasets,
+        displays,
+        estimators,
+        evaluation,
+        losses,
+        metrics,
+    )
+    from sklearn_calib.calibrators import TemperatureScaling
+    from sklearn_calib.estimators import (
+        CalibratedClassifier,
+        NeuralClassifier,
+        RefCalClassifier,
+        SelectiveClassifier,
+    )
 
 __version__ = "0.1.0"
 

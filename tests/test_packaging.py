@@ -53,7 +53,9 @@ def test_python_versions_agree():
 def is_own_text(path):
     """Return whether a file is text of ours, and not of a tool in the checkout."""
     folders = path.relative_to(CHECKOUT).parts[:-1]
-    of_tools = re.compile(r"\.(?!ci$|github$)|.*\.egg-info$|(__pycache__|build|dist)$")
+    of_tools = re.compile(
+        r"\.(?!ci$|github$)|.*\.egg-info$|(__pycache__|build|dist|generated)$"
+    )
     suffixes = {".md", ".py", ".rst", ".toml", ".txt", ".yaml", ".yml", ""}
     return path.suffix in suffixes and not any(map(of_tools.match, folders))
 

@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 PACKAGE = "sklearn_calib"
 # Made by tools, or of use in a clone only.
-NOT_PACKED = ("__pycache__", "build", "dist", f"{PACKAGE}.egg-info")
+NOT_PACKED = ("__pycache__", "build", "dist", "generated", f"{PACKAGE}.egg-info")
 
 
 def checkout_files():

@@ -123,7 +123,7 @@ class MetaCal(Calibrator):
 
     preserves_argmax = False
 
-    _parameter_constraints = {
+    _parameter_constraints: dict = {
         **Calibrator._parameter_constraints,
         "miscoverage": [Interval(Real, 0, 1, closed="neither")],
         "coverage_accuracy": [Interval(Real, 0, 1, closed="neither"), None],

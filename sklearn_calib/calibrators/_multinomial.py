@@ -135,7 +135,7 @@ class _MultinomialCalibrator(Calibrator):
 class _PenalisedCalibrator(_MultinomialCalibrator):
     """Base class of those with no penalty, L2, or ODIR."""
 
-    _parameter_constraints = {
+    _parameter_constraints: dict = {
         **_MultinomialCalibrator._parameter_constraints,
         "penalty": [StrOptions({"l2", "none", "odir"})],
         "mu": [None, STRENGTH, StrOptions({"cv"}), "array-like"],

@@ -69,9 +69,10 @@ class FeatureCorruption:
         """
         _check_share("corruption_rate", self.corruption_rate)
         _check_dimensions(X, 2, "a table of shape (N, n_features)", "ImageAugmentation")
-        kwargs = {"device": X.device, "generator": generator}
-        is_replaced = torch.rand(X.shape, **kwargs) < self.corruption_rate
-        others = X.gather(0, torch.randint(len(X), X.shape, **kwargs))
+        on = X.device
+        draws = torch.rand(X.shape, device=on, generator=generator)
+        rows = torch.randint(len(X), X.shape, device=on, generator=generator)
+        is_replaced, others = draws < self.corruption_rate, X.gather(0, rows)
         return torch.stack([X, torch.where(is_replaced, others, X)], dim=1)
 
 

@@ -4,7 +4,17 @@ Each name loads its own module when first used, so that `CalibratedClassifier` a
 `SelectiveClassifier` work without torch being imported.
 """
 
+from typing import TYPE_CHECKING
+
 from sklearn_calib._core.lazy import lazy_names
+
+if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
+    from sklearn_calib.estimators._batches import iterate_batches
+    from sklearn_calib.estimators._calibrated import CalibratedClassifier
+    from sklearn_calib.estimators._modules import MLP, ConvNet
+    from sklearn_calib.estimators._neural import NeuralClassifier
+    from sklearn_calib.estimators._refcal import RefCalClassifier
+    from sklearn_calib.estimators._selective import SelectiveClassifier
 
 _HOMES = {
     "CalibratedClassifier": "sklearn_calib.estimators._calibrated",

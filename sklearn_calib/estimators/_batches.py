@@ -49,7 +49,8 @@ def iterate_batches(dataset, batch_size=1, shuffle=False, **kwargs):
     The default of `NeuralClassifier`'s `iterator_train` and `iterator_valid`. Arrays
     in memory are indexed a batch at a time, several times as fast as a `DataLoader`
     that fetches and collates sample by sample. Any other dataset, and any option of
-    `DataLoader` in `kwargs`, gets a `DataLoader`.
+    `DataLoader` in `kwargs`, gets a `DataLoader`; and so does any dataset where several
+    processes train together, since that is what accelerate can deal out to them.
 
     Parameters
     ----------
@@ -82,15 +83,25 @@ def iterate_batches(dataset, batch_size=1, shuffle=False, **kwargs):
     source, rows = _resolve_subset(dataset)
     X, y = getattr(source, "X", None), getattr(source, "y", None)
     sample_weight = getattr(source, "sample_weight", None)
-    if not kwargs and isinstance(X, np.ndarray) and isinstance(y, np.ndarray | None):
+    is_array = isinstance(X, np.ndarray) and isinstance(y, np.ndarray | None)
+    if is_array and not kwargs and not _is_one_of_many():
         y = np.zeros(len(X)) if y is None else y
         return ArrayBatches((X, y, sample_weight), rows, batch_size, shuffle)
     if sample_weight is not None:
         raise ValueError(
-            "sample_weight needs batches that are cut from arrays, got the DataLoader "
-            f"options {sorted(kwargs)}. Leave them out, or fit without sample_weight."
+            "sample_weight needs batches that are cut from arrays by one process, got "
+            f"the DataLoader options {sorted(kwargs)}. Leave them out and train in one "
+            "process, or fit without sample_weight."
         )
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **kwargs)
+
+
+def _is_one_of_many():
+    """Tell whether this process trains together with others."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return False
+    return distributed.get_world_size() > 1
 
 
 def _resolve_subset(dataset):

@@ -83,7 +83,7 @@ class CalibratedClassifier(
     n_features_in_ : int
         Number of features, if the classifier knows it.
 
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if the classifier knows them.
 
     See Also

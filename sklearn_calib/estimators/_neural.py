@@ -139,7 +139,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
     n_features_in_ : int
         Number of columns of X, or of channels.
 
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, when X is a DataFrame with string names.
 
     module_ : torch.nn.Module

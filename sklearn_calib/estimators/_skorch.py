@@ -46,7 +46,7 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
     _optimizers = ["optimizer"]
     history_ = None
     initialized_ = False
-    virtual_params_ = {}
+    virtual_params_: dict = {}
 
     _training = None
     _batch = None
@@ -282,11 +282,12 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
             own = {"history": self.criterion_.history} if needs_history else {}
             self.criterion_.load_state_dict({**states[epoch], **own})
 
-    def train_step_single(self, batch, **fit_params):
+    def train_step(self, batch, **fit_params):
         """Train on one batch, as `batch_transform` makes it."""
+        # Not in train_step_single, which skorch's mixin for accelerate replaces.
         if self.batch_transform is not None:
             batch = self._batch = self._transform(batch)
-        return super().train_step_single(batch, **fit_params)
+        return super().train_step(batch, **fit_params)
 
     def _transform(self, batch):
         """Return the transformed batch, whose targets are probabilities."""

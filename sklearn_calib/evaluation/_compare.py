@@ -89,7 +89,7 @@ def compare(
 
     metrics : list of str or dict, default=("accuracy", "neg_log_loss", "neg_ece", \
             "neg_aurc", "refinement_auc")
-        Names of scorers, ours or scikit-learn's. A "neg_" is left out of the name of
+        Names of scorers, ours or scikit-learn's. A `neg_` is left out of the name of
         the column, and the sign of the value with it. A dict maps names of columns to
         names of scorers or to scorers.
 

@@ -113,7 +113,9 @@ def crl_loss(
         sample_weight = check_weight(sample_weight, values)
     if indices is not None:
         _check_indices(indices, target, history)
-        correctness = _correctness(history.to(values))[indices]
+        # None is refused by the line above, which type checkers do not see.
+        known = history.to(values)  # type: ignore[union-attr]
+        correctness = _correctness(known)[indices]
         ranking = _ranking_values(logits, correctness, confidence)
         values = values + lambd * ranking * _partner_weight(sample_weight)
     return reduce_loss(values, reduction, sample_weight)

@@ -242,6 +242,8 @@ class SelectiveAURCLoss(_ComposedLoss):
     tensor(0.0954)
     """
 
+    histogram: Tensor
+
     def __init__(
         self,
         *,

@@ -28,8 +28,8 @@ from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
 
 
 # What make_scorer returns is what searches know how to route weights to and how to
-# share predictions between.
-class _LabelledScorer(type(make_scorer(accuracy_score))):
+# share predictions between. Its class has no public name for type checkers.
+class _LabelledScorer(type(make_scorer(accuracy_score))):  # type: ignore[misc]
     """A scorer that tells its metric which class each column stands for."""
 
     def _score(self, method_caller, estimator, X, y_true, **kwargs):

@@ -104,6 +104,20 @@ def test_weights_reach_the_mixture():
     assert np.abs(net.fit(X, y).predict_proba(X) - weighted).max() > 1e-4
 
 
+def test_mixes_where_a_mixin_replaces_the_step():
+    """As skorch's mixin for accelerate does."""
+
+    dims = []
+
+    class Replaced(NeuralClassifier):
+        def train_step_single(self, batch, **fit_params):
+            dims.append(batch[1].ndim)
+            return super().train_step_single(batch, **fit_params)
+
+    Replaced(max_epochs=1, batch_transform=Mixup()).fit(X, y)
+    assert set(dims) == {2}
+
+
 def test_validation_data_are_not_mixed():
     net = clone(NET).set_params(batch_transform=Mixup(), validation_fraction=0.2)
     assert np.isfinite(net.fit(X, y).history_[-1, "valid_log_loss"])

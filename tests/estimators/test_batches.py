@@ -83,3 +83,23 @@ def test_a_dataset_without_labels_gives_a_placeholder():
     ((X, y),) = iterate_batches(Dataset(np.zeros((3, 2))), batch_size=5)
     assert X.shape == (3, 2)
     assert len(y) == 3
+
+
+@pytest.mark.parametrize(("n_processes", "is_loader"), [(1, False), (2, True)])
+def test_processes_that_train_together_get_a_loader(
+    monkeypatch, n_processes, is_loader
+):
+    """Which accelerate deals out; of anything else each process would see all."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: n_processes)
+    batches = iterate_batches(_dataset(8), batch_size=3)
+    assert isinstance(batches, DataLoader) == is_loader
+
+
+def test_processes_that_train_together_take_no_weights(monkeypatch):
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    dataset = _dataset(8)
+    dataset.sample_weight = np.ones(8)
+    with pytest.raises(ValueError, match=r"sample_weight .* by one process"):
+        iterate_batches(dataset)

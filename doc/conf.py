@@ -1,0 +1,144 @@
+"""Settings of the documentation: python -m sphinx -W -n doc build/html.
+
+It needs `pip install -c constraints.txt -e ".[doc]"` and no network. The examples run
+while it builds; with `-t quick` their code is shown without their pictures.
+"""
+
+import re
+import runpy
+from importlib import import_module
+from pathlib import Path
+
+import sklearn_calib
+
+HERE = Path(__file__).parent
+ROOMS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
+
+project = "sklearn-calib"
+author = "The sklearn_calib developers"
+copyright = author  # noqa: A001 - it is Sphinx's name
+release = version = sklearn_calib.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",
+]
+exclude_patterns = ["generated/gallery/**.ipynb", "generated/gallery/**.py"]
+templates_path = ["templates"]
+default_role = "literal"
+
+# What lives elsewhere: there is no network to look it up in.
+nitpick_ignore_regex = [
+    ("py:.*", r"(torch|sklearn|skorch|numpy|scipy|pandas|matplotlib|joblib)\..*"),
+    ("py:mod", "pickle"),
+]
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+# The members' pages: each room's page lists its __all__, a class shows its own methods.
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "generated/gallery",
+    "filename_pattern": "/plot_",
+    "doc_module": "sklearn_calib",
+    "reference_url": {"sklearn_calib": None},
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "write_computation_times": False,
+    "download_all_examples": False,
+}
+plot_gallery = str(not tags.has("quick"))  # noqa: F821 - Sphinx puts the tags there
+
+html_theme = "pydata_sphinx_theme"
+html_title = "sklearn-calib"
+html_static_path = ["images", "static"]
+html_css_files = ["narrow.css"]
+html_copy_source = html_show_sourcelink = False
+html_theme_options = {
+    "header_links_before_dropdown": 5,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {page: [] for page in ("index", "changelog", "bibliography")}
+
+
+def public_names():
+    """Return the full names by the short ones; those of two rooms have two."""
+    names = {}
+    for room in ROOMS:
+        for name in import_module(f"sklearn_calib.{room}").__all__:
+            for short in (name, f"{room}.{name}"):
+                names.setdefault(short, []).append(f"sklearn_calib.{room}.{name}")
+    return names
+
+
+NAMES = public_names()
+
+
+def link_names(app, docname, source):
+    """Let names in code font link to their pages; the pages stay plain Markdown."""
+    if Path(app.env.doc2path(docname)).suffix != ".md":
+        return
+    room, is_code, lines = None, False, []
+
+    def link(match):
+        found = NAMES.get(f"{room}.{match[1]}") or NAMES.get(match[1], [])
+        if len(found) != 1:
+            return match[0]
+        return f"{{py:obj}}`{match[1]} <{found[0]}>`"
+
+    for line in source[0].splitlines():
+        is_code ^= line.startswith("```")
+        if line.startswith("## "):
+            room = line.rpartition(".")[2]
+        if not is_code and not line.startswith("#"):
+            line = re.sub(r"(?<!`)`([\w.]+)`(?!`)", link, line)
+        lines.append(line)
+    source[0] = "\n".join(lines)
+
+
+def resolve_short_name(app, env, node, contnode):
+    """Find a name that a docstring of one room takes from another."""
+    found = NAMES.get(node.get("reftarget", "").removeprefix("sklearn_calib."), [])
+    if node.get("refdomain") != "py" or len(found) != 1:
+        return None
+    python = env.get_domain("py")
+    place = env, node["refdoc"], app.builder
+    return python.resolve_xref(*place, "obj", found[0], node, contnode)
+
+
+def skip_foreign(app, what, name, obj, skip, options):  # noqa: ARG001 - Sphinx hands them over
+    """Leave out the methods that scikit-learn, skorch and torch define."""
+    home = getattr(obj, "__module__", None) or ""
+    return True if callable(obj) and not home.startswith("sklearn_calib") else None
+
+
+def write_bibliography(app):  # noqa: ARG001 - Sphinx hands it over
+    """Write the page of references, read from all docstrings."""
+    page = HERE / "generated" / "bibliography.md"
+    page.parent.mkdir(exist_ok=True)
+    tool = runpy.run_path(str(HERE.parent / "tools" / "bibliography.py"))
+    text = tool["render"]()
+    if not page.exists() or page.read_text(encoding="utf-8") != text:
+        page.write_text(text, encoding="utf-8")
+
+
+def setup(app):
+    """Connect the steps above."""
+    app.connect("source-read", link_names)
+    app.connect("missing-reference", resolve_short_name)
+    app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("builder-inited", write_bibliography, priority=100)

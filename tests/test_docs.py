@@ -1,0 +1,74 @@
+"""What the documentation shows does what it says."""
+
+import doctest
+import inspect
+import re
+import runpy
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+mpl = pytest.importorskip("matplotlib", reason="the pages draw")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+CHECKOUT = Path(__file__).parent.parent
+DOCS = runpy.run_path(str(CHECKOUT / "tools" / "run_docs.py"))
+BIBLIOGRAPHY = runpy.run_path(str(CHECKOUT / "tools" / "bibliography.py"))
+SITE = runpy.run_path(str(CHECKOUT / "tools" / "check_site.py"))
+# tests/test_recipes.py runs the recipes, each with what it needs.
+PAGES = [page for page in DOCS["PAGES"] if page.parent.name != "recipes"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mpl.use("agg")
+    DOCS["run"](page)
+    has_figure = bool(plt.get_fignums())
+    plt.close("all")
+    assert has_figure == DOCS["picture"](page).exists(), "run python tools/run_docs.py"
+
+
+def test_a_wrong_result_fails(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```pycon\n>>> 1 + 1\n3\n\n```\n")
+    with pytest.raises(doctest.DocTestFailure):
+        DOCS["run"](page)
+
+
+@pytest.mark.parametrize("room", BIBLIOGRAPHY["ROOMS"])
+def test_every_reference_can_be_read(room):
+    module = import_module(f"sklearn_calib.{room}")
+    unread = [
+        f"{name}: {reference}"
+        for name in module.__all__
+        for reference in BIBLIOGRAPHY["references"](
+            inspect.getdoc(getattr(module, name)) or ""
+        )
+        if BIBLIOGRAPHY["parse"](reference) is None
+        and not reference.startswith("The same,")
+    ]
+    assert not unread, "write authors, year, title as in tools/bibliography.py"
+
+
+def test_a_paper_is_in_the_bibliography_once():
+    papers = BIBLIOGRAPHY["papers"]()
+    titles = [re.sub(r"\W", "", title.lower()) for _, _, title, _ in papers]
+    assert len(titles) == len(set(titles)) > 50
+    cited_by = [
+        names for paper, names in papers.items() if "Focal loss for" in paper[2]
+    ]
+    assert "losses.focal_loss" in cited_by[0]
+
+
+def test_missing_links_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top1"><a href="b.html#no"></a><img src="c.png"><a href="#top1"></a>'
+        '<a href="https://example.org/x"></a>'
+    )
+    (tmp_path / "b.html").write_text('<p id="yes">')
+    assert sorted(SITE["faults"](tmp_path)) == [
+        "a.html: b.html#no has no such place",
+        "a.html: c.png is not there",
+    ]

@@ -1,0 +1,58 @@
+"""The recipes run as scripts, and print what their pages say."""
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).parent.parent / "doc" / "recipes"
+PAGES = sorted(page.stem for page in RECIPES.glob("*.md") if page.stem != "index")
+# Not among the package's requirements; pip install them to run these blocks as well.
+OPTIONAL = ["accelerate", "distributed", "optuna", "pandas", "xgboost"]
+BLOCK = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE
+)
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def split_by_need(page):
+    """Return what can run here, as code and outputs, and the packages for the rest."""
+    blocks, absent = [], []
+    for code, output in BLOCK.findall((RECIPES / f"{page}.md").read_text("utf-8")):
+        imported = re.findall(r"^(?:import|from) (?:dask\.)?(\w+)", code, re.MULTILINE)
+        lacking = [
+            each for each in OPTIONAL if each in imported and not find_spec(each)
+        ]
+        absent += lacking
+        if not lacking:
+            blocks.append((code, output))
+    return blocks, absent
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_recipe(page, tmp_path):
+    """As a file, since the workers of a cluster import it again."""
+    blocks, absent = split_by_need(page)
+    script = tmp_path / "recipe.py"
+    script.write_text("\n".join(code for code, _ in blocks), "utf-8")
+    command = [sys.executable, script]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "Warning" not in run.stderr
+    expected = "".join(output for _, output in blocks)
+    assert NUMBER.sub("#", run.stdout) == NUMBER.sub("#", expected)
+    # Versions and machines differ a little; a page that is wrong differs more.
+    printed = [float(number) for number in NUMBER.findall(run.stdout)]
+    promised = [float(number) for number in NUMBER.findall(expected)]
+    assert printed == pytest.approx(promised, rel=0.1, abs=0.03)
+    if absent:
+        pytest.skip(f"blocks that need {absent}, which are not installed")
+
+
+def test_index_lists_every_recipe():
+    index = (RECIPES / "index.md").read_text("utf-8")
+    assert sorted(re.findall(r"\]\((\w+)\.md\)", index)) == PAGES
+    assert sorted(index.split(":hidden:\n")[1].split("```")[0].split()) == PAGES
