@@ -1,0 +1,129 @@
+"""What is measured of a run: its logits, as they are and mapped, on the test part."""
+
+import platform
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import sklearn
+import torch
+from sklearn.metrics import log_loss
+
+import sklearn_calib
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import get_calibrator
+from sklearn_calib.metrics import (
+    aurc_loss,
+    classwise_calibration_error,
+    expected_calibration_error,
+    ood_auroc_score,
+    smooth_expected_calibration_error,
+)
+
+CALIBRATORS = ["temperature", "structured_vector", "structured_matrix"]
+GRID = np.arange(1, 101) / 10  # of temperatures, by which the papers search
+
+
+def write_logits(path, arrays):
+    """Write logits in half precision, less each row's largest, and the labels."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    short = {
+        name: array
+        if name.startswith("y_")
+        else (array - array.max(1, keepdims=True)).astype(np.float16)
+        for name, array in arrays.items()
+    }
+    np.savez_compressed(path, **short)
+
+
+def read_logits(path):
+    """Return what was written, the logits in double precision."""
+    with np.load(path) as file:
+        return {
+            name: file[name] if name.startswith("y_") else file[name].astype(np.float64)
+            for name in file.files
+        }
+
+
+def score(logits):
+    """Return a row for each map that is fitted on the share for it, then the others.
+
+    "temperature by ECE" is the papers' search on that share. Two protocols leak:
+    "lowest" reports the epoch that the test part chose, and "temperature by training
+    ECE" fits on what the network was trained on.
+    """
+    test, y_test = logits["test"], logits["y_test"]
+    held_out = logits["calibration"], logits["y_calibration"]
+    out = logits.get("out")
+    rows = [row("none", y_test, softmax(test), softmax_or_none(out), 1.0)]
+    for name in CALIBRATORS:
+        model = get_calibrator(name)(from_logits=True).fit(*held_out)
+        proba_out = None if out is None else model.predict_proba(out)
+        temperature = model.temperature_ if name == "temperature" else np.nan
+        proba = model.predict_proba(test)
+        rows.append(row(name, y_test, proba, proba_out, temperature))
+    fits = {
+        "temperature by ECE": held_out,
+        "temperature by training ECE": (logits["train"], logits["y_train"]),
+    }
+    for name, fit in fits.items():
+        temperature = lowest_ece_temperature(*fit)
+        rows.append(row(name, y_test, softmax(test / temperature), None, temperature))
+    if "lowest" in logits:
+        rows.append(row("lowest", y_test, softmax(logits["lowest"]), None, 1.0))
+    return rows
+
+
+def softmax_or_none(logits):
+    """Return probabilities, where there are logits."""
+    return None if logits is None else softmax(logits)
+
+
+def lowest_ece_temperature(logits, y):
+    """Return the temperature out of the papers' grid with the lowest ECE."""
+    errors = [expected_calibration_error(y, softmax(logits / T)) for T in GRID]
+    return GRID[np.argmin(errors)]
+
+
+def row(name, y, proba, proba_out, temperature):
+    """Return the numbers of one map."""
+    auroc = np.nan
+    if proba_out is not None:
+        auroc = ood_auroc_score(-entropy(proba), -entropy(proba_out))
+    return {
+        "map": name,
+        "error": (proba.argmax(1) != y).mean(),
+        "ece": expected_calibration_error(y, proba),
+        "adaptive_ece": expected_calibration_error(y, proba, strategy="quantile"),
+        "classwise_ece": classwise_calibration_error(y, proba),
+        "smece": smooth_expected_calibration_error(y, proba),
+        "aurc": aurc_loss(y, proba),
+        "nll": log_loss(y, proba),
+        "temperature": temperature,
+        "ood_auroc": auroc,
+    }
+
+
+def entropy(proba):
+    """Return the entropy of each row."""
+    return -np.sum(proba * np.log(np.maximum(proba, 1e-300)), axis=1)
+
+
+def describe_machine():
+    """Return the versions that made a result."""
+    return {
+        "sklearn_calib": sklearn_calib.__version__,
+        "revision": read_revision(),
+        "torch": torch.__version__,
+        "sklearn": sklearn.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def read_revision():
+    """Return the commit of the checkout, an empty string outside of one."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    folder = Path(__file__).parent
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return answer.stdout.strip()

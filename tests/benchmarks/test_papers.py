@@ -1,0 +1,193 @@
+"""The runner of the papers' experiments: its files, networks and a run in small."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from sklearn_calib.losses import get_loss
+
+PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable():
+    """Let the scripts import one another, as they do when they are run."""
+    sys.path.insert(0, str(PAPERS))
+    yield
+    sys.path.remove(str(PAPERS))
+    for name in ("data", "networks", "pictures", "run", "score", "tables", "train"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def networks():
+    import networks
+
+    return networks
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    import run
+
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    monkeypatch.setitem(run.data.READERS, "cifar10", read_noise)
+    return run
+
+
+def read_noise():
+    """Return 160 training and 40 test images; how bright they are tells the class."""
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 3
+    light = 100 + rng.normal(20 * y, 20)
+    X = rng.normal(light[:, None, None, None], 20, size=(200, 3, 32, 32))
+    X = X.clip(0, 255).astype(np.uint8)
+    return X[:160], y[:160], X[160:], y[160:]
+
+
+# He et al. (2016), Zagoruyko and Komodakis (2016) and Huang et al. (2017) print them
+# in millions for CIFAR-10 (1.7, 0.85, 36.5, 1.0). Those of 3 x 3 first convolutions
+# differ from ImageNet's (25.6 and 8.0 with 1000 classes) by that layer and the last.
+@pytest.mark.parametrize(
+    ("name", "n_millions"),
+    [
+        ("ResNet50", 25.557 - 2.049 + 0.0205 - 0.0094 + 0.0017),
+        ("ResNet110", 1.73),
+        ("ResNet110Bottleneck", 45.86),
+        ("PreResNet56", 0.856),
+        ("WideResNet28x10", 36.48),
+        ("WideResNet26x10", 36.48),
+        ("DenseNet40", 1.02),
+        ("DenseNet121", 7.979 - 1.025 + 0.01025 - 0.0094 + 0.0017),
+    ],
+)
+def test_networks_have_the_published_size(networks, name, n_millions):
+    with torch.device("meta"):
+        network = getattr(networks, name)(3, 10)
+        assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+    n_parameters = sum(weights.numel() for weights in network.parameters())
+    assert n_parameters / 1e6 == pytest.approx(n_millions, abs=0.006)
+
+
+@pytest.mark.parametrize("name", ["EfficientViTM1", "ResNet18"])
+def test_timm_networks_take_small_images(networks, name):
+    pytest.importorskip("timm")
+    assert getattr(networks, name)(3, 7).eval()(torch.zeros(2, 3, 32, 32)).shape == (
+        2,
+        7,
+    )
+
+
+def test_augmentation_moves_and_flips(networks):
+    torch.manual_seed(0)
+    images = torch.arange(32.0 * 32).reshape(1, 1, 32, 32).expand(200, 3, -1, -1) + 1
+    moved = networks.crop_and_flip(images)
+    step = moved[:, 0, 15, 17] - moved[:, 0, 15, 16]
+    assert moved.shape == images.shape
+    assert set(step.tolist()) == {1.0, -1.0}
+    assert torch.equal(moved[:, 0], moved[:, 2])
+    rows = (moved[:, 0, 15, 16] - 1).div(32, rounding_mode="floor")
+    assert set(rows.tolist()) == set(range(11, 20))
+
+
+def test_each_loss_exists():
+    losses = tomllib.loads((PAPERS / "losses.toml").read_text())
+    for path in PAPERS.glob("*20*.toml"):
+        assert set(tomllib.loads(path.read_text())["losses"]) <= set(losses)
+    for params in losses.values():
+        own = {k[6:]: v for k, v in params.items() if k.startswith("loss__")}
+        get_loss(params["loss"])(**own)
+
+
+def test_published_numbers_are_ours_to_compare():
+    table = pd.read_csv(PAPERS / "published.csv")
+    assert not table.isna().any(axis=None)
+    assert not table.duplicated(
+        ["paper", "table", "data", "network", "loss", "map", "metric"]
+    ).any()
+    tables = {
+        (path.stem, number)
+        for path in PAPERS.glob("*20*.toml")
+        for item in tomllib.loads(path.read_text())["item"]
+        for number in item.get("tables", [])
+    }
+    assert set(table[["paper", "table"]].itertuples(index=False, name=None)) == tables
+
+
+SMALL = {
+    "network": "SmallNet",
+    "shares": {"n_train": 80, "n_valid": 40, "n_calibration": 40},
+    "optimizer": "SGD",
+    "lr": 0.01,
+    "epochs": 2,
+    "schedule": "one-cycle",
+    "chosen_after": 1,
+}
+
+
+def test_a_finished_run_is_not_trained_again(run, monkeypatch):
+    options = run.read_options(
+        ["--seeds", "1", "--losses", "cross-entropy", "adafocal"]
+    )
+    read_toml = run.read_toml
+    monkeypatch.setattr(
+        run, "read_toml", lambda n: {"cifar10": SMALL} if n == "small" else read_toml(n)
+    )
+    folder = run.RESULTS / "small"
+    run.do_missing(options, folder)
+    results = pd.read_csv(folder.with_suffix(".csv"))
+    assert list(results["loss"].unique()) == ["cross-entropy", "adafocal"]
+    assert results["map"].nunique() == 7
+    assert results.notna().all()[["error", "ece", "nll", "revision"]].all()
+    monkeypatch.setattr(run.train, "train", None)  # it would fail
+    run.do_missing(options, folder)
+    run.rescore(options, folder)
+    again = pd.read_csv(folder.with_suffix(".csv"))
+    numbers = ["error", "ece", "aurc", "nll"]
+    np.testing.assert_allclose(again[numbers], results[numbers], atol=0.02)
+    assert again["seconds"].equals(results["seconds"])
+
+
+@pytest.mark.parametrize("paper", ["ghosh2022", "zhou2025"])
+def test_full_size_takes_a_step(run, paper):
+    """ResNet-50 with augmentation and the papers' schedule, cut to one batch."""
+    options = run.read_options(["--paper", paper, "--size", "paper", "--seeds", "1"])
+    plan = run.plan(options)
+    settings = next(r["settings"] for r in plan if r["data"] == "cifar10")
+    shares = {"n_train": 4, "n_valid": 2, "n_calibration": 2, "n_test": 2}
+    parts = run.data.read_shares("cifar10", **shares)
+    loss = {"loss": "cross_entropy"}
+    model = run.train.build(settings, loss, 0, parts, "cpu")
+    model.set_params(max_epochs=1).fit(*parts["train"])
+    assert settings["network"] == "ResNet50"
+    assert settings["augment"]
+    assert model.decision_function(parts["test"][0]).shape[0] == 2
+
+
+def test_tables_hold_ratios_of_both(tmp_path, monkeypatch):
+    import tables
+
+    key = {"data": "cifar10", "torch": "2", "sklearn_calib": "0", "revision": "abc"}
+    rows = [
+        {**key, "loss": loss, "seed": seed, "map": fitted, "cpu_seconds": 1.0}
+        | dict.fromkeys([*tables.METRICS, "temperature"], value * (1 + seed))
+        for loss, value in (("cross-entropy", 2.0), ("adafocal", 0.5))
+        for seed in (0, 1)
+        for fitted in (*tables.MAPS, "temperature by ECE", "lowest")
+    ]
+    monkeypatch.setattr(tables, "read_results", lambda: pd.DataFrame(rows))
+    monkeypatch.setattr(tables, "DOC", tmp_path)
+    (tmp_path / "images").mkdir()
+    page = tables.write_page()
+    # Ghosh et al., table 1: 0.66 / 4.24 by ResNet-50 on CIFAR-10.
+    claim = (
+        "| AdaFocal is better calibrated than cross-entropy | 0.16 | 0.25 | 2 of 2 |"
+    )
+    assert claim in page
+    assert "nan" not in page
+    assert len(list((tmp_path / "images").iterdir())) == 2
