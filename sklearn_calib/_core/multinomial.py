@@ -98,6 +98,15 @@ class PairMap(DiagonalMap):
 
     n_inputs = 2
 
+    @classmethod
+    def mean_squares(cls, features, weight):
+        """Return that of each input where it is largest: (n_inputs,).
+
+        Of a class that is hardly ever likely it would be all but 0.
+        """
+        squares = features.reshape(len(features), cls.n_inputs, -1) ** 2
+        return weight @ squares.max(axis=2)
+
 
 class FullMap:
     """Scores from the features of all classes."""

@@ -48,3 +48,17 @@ def test_no_other_map_has_a_smaller_log_loss(skewed):
     )
     vector = DirichletCalibrator(diagonal=True, from_logits=True).fit(logits, y)
     assert calibrator.log_loss_after_ < vector.log_loss_after_
+
+
+def test_few_samples_of_many_classes_leave_it_near_temperature_scaling():
+    """Most classes are never likely, and their second input is all but zero."""
+    rng = np.random.default_rng(0)
+    logits = 2.5 * rng.normal(size=(2060, 50))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    fit, new = slice(0, 60), slice(60, None)
+    calibrator = JointBetaCalibration(from_logits=True)
+    with pytest.warns(match="fewer than|less than|no sample"):
+        calibrator.fit(2 * logits[fit], y[fit], labels=np.arange(50))
+    proba = calibrator.predict_proba(2 * logits[new])
+    log_loss = -np.log(proba[np.arange(2000), y[new]]).mean()
+    assert log_loss < -log_softmax(2 * logits[new], axis=1)[range(2000), y[new]].mean()
