@@ -1,13 +1,12 @@
 """The bootstrap, for any metric."""
 
 from functools import partial
-from numbers import Integral
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.validation import Interval, StrOptions, validate_params
+from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._consistency import (
     binned_interval,
     debiased_ends,
@@ -16,6 +15,7 @@ from sklearn_calib.metrics._consistency import (
     label_sampler,
 )
 from sklearn_calib.metrics._resampling import (
+    check_number,
     draw_all,
     draw_calibrated,
     draw_half,
@@ -25,7 +25,7 @@ from sklearn_calib.metrics._resampling import (
     name_the_classes,
     take_sample,
 )
-from sklearn_calib.metrics._targets import BETWEEN_0_AND_1, DRAWS, TARGETS
+from sklearn_calib.metrics._targets import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 
 METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
 
@@ -35,11 +35,10 @@ METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
         "metric": [callable],
         **TARGETS,
         **DRAWS,
+        **PROGRESS,
         "method": [StrOptions(METHODS)],
         "stratify": ["boolean"],
         "confidence_level": BETWEEN_0_AND_1,
-        "n_jobs": [Integral, None],
-        "verbose": [Interval(Integral, 0, None, closed="left")],
     },
     prefer_skip_nested_validation=True,
 )
@@ -193,12 +192,12 @@ def bootstrap_interval(
         metric, y_true, y_proba, labels, sample_weight, stratify=stratify
     )
     method = _resolve_method(method, metric)
-    value = _check_number(sample.measure())
+    value = check_number(sample.measure())
     rng = check_random_state(random_state)
     if method == "debiased" and is_binned(metric) and not stratify:
         options = {
-            "labels": labels,
-            "sample_weight": sample_weight,
+            **sample.options,
+            "sample_weight": sample.weight,
             "confidence_level": confidence_level,
             "n_resamples": n_resamples,
             "random_state": rng,
@@ -213,7 +212,7 @@ def bootstrap_interval(
     tail = (1 - confidence_level) / 2
     seeds = rng.randint(np.iinfo(np.int32).max, size=n_resamples)
     if method == "debiased":
-        sampler = label_sampler(sample.y_true, sample.y_proba, labels)
+        sampler = label_sampler(sample)
         null = measure(partial(draw_calibrated, sampler), seeds)
         halves = measure(partial(draw_half, sample), seeds)
         return debiased_ends(metric, value, halves, null, tail)
@@ -240,21 +239,6 @@ def _resolve_method(method, metric):
             f"the others double, got {method!r}. Leave it out."
         )
     return method
-
-
-def _check_number(value):
-    """Refuse what has no quantiles."""
-    if np.ndim(value) != 0:
-        raise TypeError(
-            f"metric must return a number, got {type(value).__name__}. Fix the options "
-            "under which it does by functools.partial."
-        )
-    if np.isnan(value):
-        raise ValueError(
-            "metric must be defined for the sample, got NaN. Pass samples of every "
-            "class."
-        )
-    return float(value)
 
 
 def _bca_tails(value, draws, left_out, tails):

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.metrics._calibration_error import (
     expected_calibration_error,
     maximum_calibration_error,
@@ -66,7 +67,7 @@ def binned_interval(metric, y_true, y_proba, value, **options):
     # What is estimated is the same, with less bias.
     given.pop("reduce_bias", None)
     average = given.pop("average", "mean")
-    ends = np.array(ece_interval(y_true, y_proba, **given, **options))
+    ends = np.array(ece_interval(y_true, y_proba, **{**given, **options}))
     if average == "sum":
         n_classes = max(2, np.size(y_proba) // len(y_proba))
         ends *= n_classes ** {"l1": 1, "l2": 0.5, "max": 0}[given.get("norm", "l1")]
@@ -90,11 +91,19 @@ def debiased_ends(metric, value, halves, null, tail):
     return float(min(low, value)), float(max(high, value))
 
 
-def label_sampler(y_true, proba, labels):
+def label_sampler(sample):
     """Return a function of a generator, which draws labels from the probabilities."""
+    y_true, proba, labels = sample.y_true, sample.y_proba, sample.options.get("labels")
     if y_true.ndim == 2:
         return partial(_draw_indicators, proba)
-    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    encode_labels(y_true, labels=labels, n_classes=n_classes)
+    return class_sampler(np.unique(y_true) if labels is None else labels, proba)
+
+
+def class_sampler(classes, proba):
+    """Return a function of a generator, which draws one of the classes for each row."""
+    classes = np.asarray(classes)
     cumulated = (1 - proba)[:, None] if proba.ndim == 1 else proba.cumsum(axis=1)
     if proba.ndim == 2:
         cumulated = cumulated[:, :-1] / cumulated[:, -1:]

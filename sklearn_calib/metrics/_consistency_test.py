@@ -1,28 +1,23 @@
 """A test of calibration by any metric: consistency resampling."""
 
 from functools import partial
-from inspect import signature
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.validation import Interval, validate_params
+from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._consistency import label_sampler
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
     TWO_SAMPLES,
+    check_number,
     draw_calibrated,
     measure_draws,
+    name_the_classes,
     take_sample,
 )
-from sklearn_calib.metrics._targets import DRAWS, TARGETS
-
-PROGRESS = {
-    "n_jobs": [Integral, None],
-    "verbose": [Interval(Integral, 0, None, closed="left")],
-}
+from sklearn_calib.metrics._targets import DRAWS, PROGRESS, TARGETS
 
 
 class ResamplingResult(NamedTuple):
@@ -109,7 +104,8 @@ def consistency_test(
     Raises
     ------
     TypeError
-        If the metric takes no `sample_weight`, or is one of two samples of scores.
+        If the metric takes no `sample_weight`, returns no number, or is one of two
+        samples of scores.
 
     ValueError
         If the metric is not defined for most of the draws, or refuses its input.
@@ -149,13 +145,10 @@ def consistency_test(
     True
     """
     refuse_two_samples(metric)
-    one_label = np.size(y_true) == len(y_true)
-    if labels is None and one_label and "labels" in signature(metric).parameters:
-        # A draw may lack a class, and would then be taken for one of fewer.
-        labels = np.unique(np.asarray(y_true))
     sample = take_sample(metric, y_true, y_proba, labels, sample_weight, stratify=False)
-    statistic = float(sample.measure())
-    sampler = label_sampler(sample.y_true, sample.y_proba, labels)
+    statistic = check_number(sample.measure())
+    sample = name_the_classes(sample)
+    sampler = label_sampler(sample)
     seeds = check_random_state(random_state).randint(
         np.iinfo(np.int32).max, size=n_resamples
     )

@@ -9,19 +9,16 @@ from sklearn.utils import check_random_state
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._consistency import is_calibration_error
-from sklearn_calib.metrics._consistency_test import (
-    PROGRESS,
-    refuse_two_samples,
-    tail_share,
-)
+from sklearn_calib.metrics._consistency_test import refuse_two_samples, tail_share
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
     Sample,
+    check_number,
     draw_all,
     measure_draws,
     take_sample,
 )
-from sklearn_calib.metrics._targets import BETWEEN_0_AND_1, DRAWS, TARGETS
+from sklearn_calib.metrics._targets import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 
 
 class DifferenceResult(NamedTuple):
@@ -138,7 +135,8 @@ def difference_test(
     Raises
     ------
     TypeError
-        If the metric takes no `sample_weight`, or is one of two samples of scores.
+        If the metric takes no `sample_weight`, returns no number, or is one of two
+        samples of scores.
 
     ValueError
         If the two models' probabilities differ in shape, or the metric is not defined
@@ -203,7 +201,7 @@ def difference_test(
             "samples and classes."
         )
     pair = PairedSample(a, b)
-    statistic = float(pair.measure())
+    statistic = check_number(pair.measure())
     rng = check_random_state(random_state)
     seeds = rng.randint(np.iinfo(np.int32).max, size=(2, n_resamples))
     progress = {"n_jobs": n_jobs, "verbose": verbose}

@@ -80,7 +80,8 @@ def gaps(values, hit, weight, cells, shape):
     if_calibrated = weight[:, None] ** 2 * values * (1 - values)
     variance = np.maximum(variance, cell_sums(cells, if_calibrated, shape))
     # Samples of one confidence are dealt to different groups, in any order of rows.
-    order = np.lexsort([weight, hit.argmax(axis=1), values.max(axis=1)])
+    keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
+    order = np.lexsort(keys)
     pattern = _pattern(deviation[order], cells[order], gap.size)
     return Gaps(mass, gap, np.sqrt(variance), pattern)
 
@@ -123,10 +124,12 @@ def _draw_hits(n_draws, values, weight, cells, shape, rng):
 
 def ends_of_mean(gaps, norm, n_resamples, tail, rng):
     """Return the error that noise makes, and an interval for a mean of the gaps."""
-    _, gap, standard_error, _ = gaps
+    _, gap, standard_error, pattern = gaps
     clear_gap = np.where(np.abs(gap) > 2 * standard_error, gap, 0)
     # So far from zero that the noise adds no bias, only spread.
-    far_gap = gap + np.where(gap < 0, -4, 4) * standard_error
+    # Gaps of zero go the ways that noise would take them, whose classes sum to zero.
+    moved = gap + 1e-9 * standard_error * pattern[0].reshape(gap.shape)
+    far_gap = gap + np.where(moved < 0, -4, 4) * standard_error
     observed = gaps.error(gap, norm)
     spread, excess, null = np.empty((3, n_resamples))
     for draws in row_blocks(n_resamples, gap.size):
@@ -155,7 +158,7 @@ def ends_of_largest(gaps, n_resamples, tail, rng):
 def calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng):
     """Return the errors of labels that are drawn from the probabilities."""
     # In the order of the confidences, so that the order of the rows does not matter.
-    order = np.argsort(values.max(axis=1), kind="stable")
+    order = np.lexsort([weight, values[:, 0], values.max(axis=1)])
     values, weight, cells = values[order], weight[order], cells[order]
     mass = cell_sums(cells, weight[:, None], shape)
     confidence = cell_sums(cells, weight[:, None] * values, shape)

@@ -153,7 +153,8 @@ def spiegelhalter_test(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba, codes = whole_or_top_label(proba, codes, mode)
     proba = in_double(proba)
-    weight = np.ones(len(proba)) if weight is None else weight
+    # Whose squares neither vanish nor overflow.
+    weight = np.ones(len(proba)) if weight is None else weight / weight.max()
     if _holds_impossible(proba, codes, weight):
         return SignificanceResult(np.inf, 0.0)
     above = proba - np.einsum("ij,ij->i", proba, proba)[:, None]

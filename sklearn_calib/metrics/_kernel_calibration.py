@@ -165,8 +165,8 @@ def check_pairs(n_samples, weight, reduce_bias, block_size):
     total = n_samples if weight is None else weight.sum()
     if reduce_bias and total <= 1:
         raise ValueError(
-            "reduce_bias must be False for a single sample, which has no other, got "
-            f"True and a total weight of {total:g}. Pass more, or weights that count."
+            "y_true must hold more than one sample for an estimate without bias, got a "
+            f"total weight of {total:g}. Pass more, or weights that count repetitions."
         )
 
 

@@ -5,7 +5,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._consistency import label_sampler
+from sklearn_calib.metrics._consistency import class_sampler
 from sklearn_calib.metrics._consistency_test import ResamplingResult, tail_share
 from sklearn_calib.metrics._hypothesis_tests import (
     SignificanceResult,
@@ -196,7 +196,7 @@ def _sign_draws(alike, proba, residual, n_draws, rng):
 def _label_draws(alike, proba, n_draws, rng):
     """Return the sum over all pairs of samples, for labels from the probabilities."""
     n_classes = proba.shape[1]
-    sampler = label_sampler(np.empty(0), proba, np.arange(n_classes))
+    sampler = class_sampler(np.arange(n_classes), proba)
     at_a_time = max(1, DRAWN // proba.size)
     null = []
     for start in range(0, n_draws, at_a_time):

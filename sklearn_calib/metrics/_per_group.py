@@ -6,6 +6,7 @@ from inspect import signature
 import numpy as np
 
 from sklearn_calib._core.validation import validate_params
+from sklearn_calib.metrics._resampling import fixed_by_partial
 from sklearn_calib.metrics._targets import TARGETS
 
 
@@ -56,7 +57,8 @@ def per_group(
     Raises
     ------
     ValueError
-        If there is not one group, label and row of probabilities for each sample.
+        If there is not one group, label and row of probabilities for each sample, or a
+        group is named "overall".
 
     ImportError
         If pandas is not installed.
@@ -87,8 +89,8 @@ def per_group(
     import pandas as pd
 
     y_true, y_proba = np.asarray(y_true), np.asarray(y_proba)
-    members = group_members(groups, len(y_true))
     if "labels" in signature(metric).parameters:
+        labels = fixed_by_partial(metric, "labels", labels)
         options["labels"] = np.unique(y_true) if labels is None else labels
     weight = None if sample_weight is None else np.asarray(sample_weight)
 
@@ -98,6 +100,7 @@ def per_group(
 
     # Of all samples first: the metric says where lengths differ.
     overall = len(y_true), measure(slice(None))
+    members = group_members(groups, len(y_true))
     rows = [(len(rows), measure(rows)) for rows in members.values()] + [overall]
     members["overall"] = None
     index = pd.Index(list(members), dtype=object, tupleize_cols=False)
@@ -118,4 +121,9 @@ def group_members(groups, n_samples):
     codes, names = pd.MultiIndex.from_frame(frame).factorize(sort=True)
     if frame.shape[1] == 1:
         names = names.get_level_values(0)
+    if "overall" in names:
+        raise ValueError(
+            'groups must not be named "overall", as all samples together are, got a '
+            "group of that name. Rename it."
+        )
     return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}

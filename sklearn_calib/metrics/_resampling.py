@@ -50,6 +50,8 @@ def take_sample(metric, y_true, y_proba, labels, sample_weight, *, stratify):
     if getattr(metric, "func", metric) in TWO_SAMPLES:
         return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
     _check_takes_weights(metric)
+    labels = fixed_by_partial(metric, "labels", labels)
+    sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
     y_true, proba = np.asarray(y_true), as_proba_array(y_proba, allow_1d=True)
     if y_true.shape[1:] == (1,):
         y_true = y_true[:, 0]
@@ -58,6 +60,27 @@ def take_sample(metric, y_true, y_proba, labels, sample_weight, *, stratify):
     options = {} if labels is None else {"labels": labels}
     strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
     return Sample(metric, y_true, proba, options, weight, strata)
+
+
+def fixed_by_partial(metric, name, value):
+    """Return an argument, or if it is None what a partial has in its place."""
+    return getattr(metric, "keywords", {}).get(name) if value is None else value
+
+
+def check_number(value):
+    """Refuse what has no quantiles."""
+    if np.ndim(value) != 0 or value is None:
+        raise TypeError(
+            f"metric must return a number, got {type(value).__name__}. Fix the options "
+            "under which it does by functools.partial."
+        )
+    if not np.isfinite(value):
+        raise ValueError(
+            "metric must be defined for the sample, got "
+            f"{'NaN' if np.isnan(value) else 'infinity'}. Pass samples of every class, "
+            "and no probability of 0 where it comes true."
+        )
+    return float(value)
 
 
 def name_the_classes(sample):
@@ -161,8 +184,8 @@ def measure_draws(sample, draw, seeds, *, n_jobs, verbose):
     if 2 * len(defined) < len(values):
         raise ValueError(
             "metric must be defined for most of the samples drawn, got none for "
-            f"{len(values) - len(defined)} of {len(values)}. Pass stratify=True, so "
-            "that every class is drawn, or more samples."
+            f"{len(values) - len(defined)} of {len(values)}. Pass more samples "
+            "of each class, or stratify=True to bootstrap_interval."
         )
     return defined
 

@@ -35,6 +35,10 @@ DRAWS = {
     "n_resamples": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],
 }
+PROGRESS = {
+    "n_jobs": [Integral, None],
+    "verbose": [Interval(Integral, 0, None, closed="left")],
+}
 MODES = {"top_label", "positive", "classwise"}
 
 

@@ -158,9 +158,10 @@ def ece_interval(
         low, high = ends_of_largest(seen, n_resamples, tail, rng)
     else:
         null, low, high = ends_of_mean(seen, norm, n_resamples, tail, rng)
-    if seen.error(seen.gap, norm) <= np.quantile(null, 1 - tail):
+    value = seen.error(seen.gap, norm)
+    if value <= np.quantile(null, 1 - tail):
         low = 0.0
-    return float(max(low, 0.0)), float(min(high, 1.0))
+    return float(max(0, min(low, value))), float(min(1, max(high, value)))
 
 
 @validate_params(

@@ -296,8 +296,12 @@ def mostly_undefined(*_, sample_weight):
             "metric must be defined for the sample, got NaN",
         ),
         (
+            lambda *_, **__: np.inf, {}, ValueError,
+            "metric must be defined for the sample, got infinity",
+        ),
+        (
             mostly_undefined, {}, ValueError,
-            "for most of the samples drawn, got none for 20 of 20. Pass stratify=True",
+            "for most of the samples drawn, got none for 20 of 20. Pass more samples",
         ),
         (
             ood_auroc_score, {"labels": [0, 1]}, ValueError,
@@ -326,3 +330,21 @@ def test_bad_strata():
             [[0.5, 0.5], [0.5, 0.5]],
             stratify=True,
         )
+
+
+@pytest.mark.parametrize(
+    "metric", [aurc_loss, expected_calibration_error, ks_calibration_error]
+)
+def test_labels_and_weights_in_a_partial(metric):
+    """They are as if given to the function itself."""
+    rng = np.random.default_rng(0)
+    y_proba = rng.dirichlet(np.ones(3), 40)
+    y_true = np.array(["ash", "birch", "cedar"])[np.arange(40) % 3]
+    fixed = {
+        "labels": ["birch", "cedar", "ash"],
+        "sample_weight": np.linspace(1, 2, 40),
+    }
+    draws = {"n_resamples": 20, "random_state": 0}
+    assert bootstrap_interval(
+        partial(metric, **fixed), y_true, y_proba, **draws
+    ) == bootstrap_interval(metric, y_true, y_proba, **fixed, **draws)

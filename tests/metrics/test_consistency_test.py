@@ -107,3 +107,37 @@ def test_of_several_labels():
 def test_refused():
     with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
         consistency_test(ood_auroc_score, [0.1, 0.2], [0.3, 0.4])
+
+
+def test_labels_in_a_partial():
+    """They are the columns of the labels that are drawn, too."""
+    y_true, y_proba = draw(np.random.default_rng(0))
+    order, draws = [2, 0, 1], {"n_resamples": 9, "random_state": 0}
+    named, columns = {"labels": NAMES[order]}, y_proba[:, order]
+    expected = consistency_test(ks_calibration_error, y_true, columns, **named, **draws)
+    metric = partial(ks_calibration_error, **named)
+    result = consistency_test(metric, y_true, columns, **draws)
+    assert result[:2] == expected[:2]
+    assert (result.null_distribution == expected.null_distribution).all()
+
+
+@pytest.mark.parametrize(
+    ("value", "exception", "message"),
+    [
+        (np.nan, ValueError, "metric must be defined for the sample, got NaN"),
+        (np.inf, ValueError, "metric must be defined for the sample, got infinity"),
+        (np.zeros(2), TypeError, "metric must return a number, got ndarray"),
+        (None, TypeError, "metric must return a number, got NoneType"),
+    ],
+)
+def test_a_metric_that_is_no_number_is_refused(value, exception, message):
+    with pytest.raises(exception, match=message):
+        consistency_test(lambda *_, **__: value, [0, 1], [0.1, 0.9])
+
+
+def test_a_class_that_no_sample_has_is_asked_for():
+    def mean_gap(y_true, y_proba, sample_weight):
+        return np.average(y_proba - y_true, weights=sample_weight)
+
+    with pytest.raises(ValueError, match="y_true must hold 2 distinct labels"):
+        consistency_test(mean_gap, [0, 0, 0], [0.1, 0.2, 0.3])

@@ -143,3 +143,24 @@ def test_refused():
         difference_test(log_loss, y_true, a, both)
     with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
         difference_test(ood_auroc_score, y_true, a, b)
+
+
+@pytest.mark.parametrize(
+    ("value", "exception", "message"),
+    [
+        (np.nan, ValueError, "metric must be defined for the sample, got NaN"),
+        (np.zeros(2), TypeError, "metric must return a number, got ndarray"),
+    ],
+)
+def test_a_metric_that_is_no_number_is_refused(value, exception, message):
+    with pytest.raises(exception, match=message):
+        difference_test(lambda *_, **__: value, *draw(np.random.default_rng(0)))
+
+
+def test_labels_in_a_partial():
+    y_true, a, b = draw(np.random.default_rng(0))
+    given = {"labels": [1, 0]}
+    for metric in (aurc_loss, expected_calibration_error):
+        assert compare(metric, y_true, a, b, **given) == compare(
+            partial(metric, **given), y_true, a, b
+        )

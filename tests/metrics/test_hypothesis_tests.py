@@ -192,3 +192,11 @@ def test_refused():
         hosmer_lemeshow_test(codes, proba, ddof=20)
     with pytest.raises(ValueError, match=r'variance must be "sample".*3 classes'):
         hosmer_lemeshow_test(codes, proba, variance="bin")
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_scale_of_weights_does_not_matter(scale):
+    y_true, y_proba, weight = [0, 1, 1, 0], [0.1, 0.3, 0.9, 0.8], np.arange(1, 5)
+    expected = spiegelhalter_test(y_true, y_proba, sample_weight=weight)
+    scaled = spiegelhalter_test(y_true, y_proba, sample_weight=weight * scale)
+    assert scaled == pytest.approx(expected)

@@ -112,6 +112,8 @@ def test_missing_values_are_a_group():
     ("change", "message"),
     [
         ({"groups": ["a"]}, "groups must hold one group for each sample, got 1 groups"),
+        ({"groups": ["a", "overall"]}, 'groups must not be named "overall".*Rename it'),
+        ({"y_true": [], "y_proba": [], "groups": []}, r"0 sample\(s\)"),
         ({"groups": None}, "The 'groups' parameter of per_group"),
         ({"metric": "ece"}, "The 'metric' parameter of per_group"),
         ({"y_proba": [0.5]}, "y_true must hold one label for each row of y_proba"),
@@ -128,3 +130,14 @@ def test_bad_input(change, message):
     }
     with pytest.raises(ValueError, match=message):
         per_group(**{**arguments, **change})
+
+
+def test_labels_in_a_partial(problem):
+    """Those in the order of the columns are not replaced by the sorted ones."""
+    y_true, proba, groups = problem
+    order = ["cedar", "ash", "birch"]
+    expected = per_group(
+        expected_calibration_error, y_true, proba, groups=groups, labels=order
+    )
+    metric = partial(expected_calibration_error, labels=order)
+    assert per_group(metric, y_true, proba, groups=groups).equals(expected)

@@ -228,3 +228,46 @@ def test_bad_levels(level):
 def test_bad_probabilities():
     with pytest.raises(ValueError, match="not logits"):
         ece_consistency_bound([[-4.0, 5.0]])
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "l2"}, {"mode": "classwise"}])
+def test_the_value_is_never_outside(options):
+    """Not even of intervals at a low level, which are short."""
+    rng = np.random.default_rng(0)
+    for n_samples in range(2, 60):
+        y_proba = rng.dirichlet(np.ones(2), n_samples)
+        y_true = rng.integers(2, size=n_samples)
+        given = {"labels": [0, 1], **options}
+        draws = {"n_resamples": 100, "random_state": 0}
+        low, high = ece_interval(
+            y_true, y_proba, confidence_level=0.05, **given, **draws
+        )
+        value = expected_calibration_error(y_true, y_proba, **given)
+        assert low <= value + 1e-12
+        assert value <= high + 1e-12
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_frequencies_of_classes_have_noise(n_classes):
+    """Their gaps are 0 in the sample, but not in the population."""
+    y_true = np.arange(300) % n_classes
+    y_proba = np.full((300, n_classes), 1 / n_classes)
+    low, high = ece_interval(y_true, y_proba, mode="classwise", random_state=0)
+    assert low == 0
+    assert high > np.sqrt((1 - 1 / n_classes) / n_classes / 300)
+
+
+@pytest.mark.parametrize("norm", ["l1", "max"])
+def test_order_where_confidences_are_equal(norm):
+    """A class may be the likely one or the other, with the same confidence."""
+    rng = np.random.default_rng(0)
+    proba = np.round(rng.uniform(size=200), 1)
+    y_true = rng.integers(2, size=200)
+    order = rng.permutation(200)
+    options = {"mode": "classwise", "norm": norm, "random_state": 0}
+    expected = ece_interval(y_true, proba, **options)
+    assert ece_interval(y_true[order], proba[order], **options) == pytest.approx(
+        expected
+    )
+    bound = ece_consistency_bound(proba, **options)
+    assert ece_consistency_bound(proba[order], **options) == pytest.approx(bound)
