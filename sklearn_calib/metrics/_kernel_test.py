@@ -127,7 +127,8 @@ def kernel_calibration_test(
     large as the estimate the p-value is :math:`(1 + k) / (1 + m)`. The mean of the
     estimates of :math:`m` blocks, divided by their standard deviation and times
     :math:`\sqrt{m}`, tends to a standard normal variable (Lemma 3 of [1]_), and large
-    values speak against calibration. The samples must be in random order then.
+    values speak against calibration. The samples must be in random order then, and
+    blocks many: the p-value of a few that happen to agree may be 0.
 
     Of n samples, c classes and m draws, "bootstrap" takes time in the order of
     :math:`n^2 (c + m)`, "consistency" :math:`n^2 c m`. Memory does not grow with
