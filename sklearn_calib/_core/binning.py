@@ -161,9 +161,9 @@ def binned_calibration_error(
         sample_weight=sample_weight,
     )
     gap = sums.confidence - sums.hit
-    return gap_error(
-        sums.weight[None], gap[None], sums.hit[None], norm, reduce_bias=reduce_bias
-    )
+    if not reduce_bias:
+        return float(gap_norm(sums.weight, gap, norm))
+    return debiased_error(sums.weight[None], gap[None], sums.hit[None], norm)
 
 
 def gap_error(weight, gap, hit, norm, *, reduce_bias=False, average="mean"):
@@ -265,8 +265,10 @@ def class_bin_sums(proba, codes, *, n_bins=15, strategy="uniform", sample_weight
     The gap of a class is its probability minus whether it is the true one, summed. The
     values of `proba` are checked in the same pass.
     """
-    sums = _uniform_class_sums if strategy == "uniform" else _quantile_class_sums
-    return sums(proba, codes, n_bins, sample_weight)
+    if strategy == "uniform":
+        return _uniform_class_sums(proba, codes, n_bins, sample_weight)
+    options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": sample_weight}
+    return _sums_class_by_class(proba, codes, **options)
 
 
 def _uniform_class_sums(proba, codes, n_bins, sample_weight):
@@ -305,18 +307,12 @@ def _values_above(block, bound):
     return row, column, value
 
 
-def _quantile_class_sums(proba, codes, n_bins, sample_weight):
+def _sums_class_by_class(proba, codes, **options):
     """Bin one class after the other."""
     for _ in proba_blocks(proba):
         pass
     sums = [
-        bin_sums(
-            np.ascontiguousarray(column),
-            codes == code,
-            n_bins=n_bins,
-            strategy="quantile",
-            sample_weight=sample_weight,
-        )
+        bin_sums(np.ascontiguousarray(column), codes == code, **options)
         for code, column in enumerate(proba.T)
     ]
     weight, confidence, hit = (

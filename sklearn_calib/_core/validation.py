@@ -3,6 +3,7 @@
 from difflib import get_close_matches
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils import check_array
 from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
 from sklearn.utils._param_validation import (
@@ -28,6 +29,8 @@ __all__ = [
     "did_you_mean",
     "encode_labels",
     "get_namespace",
+    "is_elsewhere",
+    "one_column",
     "proba_blocks",
     "row_blocks",
     "validate_params",
@@ -57,6 +60,13 @@ def row_blocks(n_rows, n_columns):
     step = max(1, BLOCK_SIZE // max(1, n_columns))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+def is_elsewhere(array):
+    """Whether scikit-learn would dispatch on the array, and it is not numpy's."""
+    if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
+        return False
+    return hasattr(array, "device") and get_namespace(array)[1]
 
 
 def check_proba(proba, *, name="y_proba", allow_1d=False):
@@ -92,6 +102,12 @@ def check_proba(proba, *, name="y_proba", allow_1d=False):
 
 def as_proba_array(proba, *, name="y_proba", allow_1d=False):
     """Check the shape of probabilities only; `proba_blocks` checks the values."""
+    if is_elsewhere(proba):
+        raise TypeError(
+            f"{name} must be a numpy array here, under array_api_dispatch, got "
+            f"{type(proba).__name__}. Convert it to numpy; errors with uniform or "
+            "quantile bins take it as it is."
+        )
     proba = check_array(
         proba,
         dtype=[np.float64, np.float32],
@@ -166,11 +182,11 @@ def check_sample_weight(sample_weight, X):
 
 
 def check_weight_range(low, high):
-    """Refuse negative weights, and zeros only."""
-    if low < 0 or high == 0:
+    """Refuse negative weights, what is not finite, and zeros only."""
+    if not (low >= 0 and 0 < high < np.inf):
         raise ValueError(
-            "sample_weight must be non-negative and not all zero, got weights in "
-            f"[{low:.3g}, {high:.3g}]. Leave out samples by a weight of zero."
+            "sample_weight must be non-negative, finite and not all zero, got weights "
+            f"in [{low:.3g}, {high:.3g}]. Leave out samples by a weight of zero."
         )
 
 
@@ -227,18 +243,23 @@ def encode_labels(y, *, labels=None, n_classes, name="y_true"):
 
 def _label_array(y, name):
     """Return labels as a 1-d array without missing values."""
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise ValueError(
-            f"{name} must be one-dimensional, got shape {y.shape}. Pass one class "
-            "label per sample, not indicators."
-        )
+    y = one_column(np.asarray(y), name)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(
             f"{name} must hold no missing values, got NaN or infinity. Remove those "
             "samples."
+        )
+    return y
+
+
+def one_column(y, name="y_true"):
+    """Return an array of any library as 1-d, which one column may be instead."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(
+            f"{name} must be one-dimensional, got shape {tuple(y.shape)}. Pass one "
+            "class label per sample, not indicators."
         )
     return y
 

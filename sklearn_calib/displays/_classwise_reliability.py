@@ -164,7 +164,7 @@ class ClasswiseReliabilityDisplay:
         **options
             Further arguments of `from_predictions` of the panels, such as `n_bins`,
             `strategy`, `interval`, `random_state` and `color`; not `histogram`, which
-            is always drawn.
+            is always drawn, and neither `mode` nor `pos_label`, which panels set.
 
         Returns
         -------
@@ -186,6 +186,7 @@ class ClasswiseReliabilityDisplay:
         >>> [ax.get_title() for ax in display.axes_]
         ['ham (ECE 0.233)', 'spam (ECE 0.233)']
         """
+        _check_options(options)
         proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
         columns = check_proba(as_columns(proba)).T
         labels = np.unique(y_true) if labels is None else np.asarray(labels)
@@ -279,6 +280,17 @@ def _name_in(label):
     return name if is_found else None
 
 
+def _check_options(options):
+    """Refuse what every panel has of its own."""
+    refused = sorted({"histogram", "mode", "pos_label"} & set(options))
+    if refused:
+        raise ValueError(
+            "options must be arguments that panels have in common, without histogram, "
+            f"mode and pos_label, got {refused}. Leave them out: each panel shows the "
+            "probability of its own class, and a histogram."
+        )
+
+
 def _codes_shown(classes, labels):
     """Return the columns of the classes to show."""
     classes = labels if classes is None else np.asarray(classes)
@@ -334,6 +346,8 @@ def _write_title(panel, label, display):
     """Write the class on its panel, and the error of each classifier."""
     word, attribute = SCORES[type(display)]
     value = f"{getattr(display, attribute):.3f}"
-    several = len(artists(panel, LINE)) > 1
-    before = panel.get_title()[:-1] + "," if several else f"{label} ({word}"
+    before = f"{label} ({word}"
+    if len(artists(panel, LINE)) > 1:
+        title = panel.get_title()
+        before = title[:-1] + ("," if f"({word} " in title else f", {word}")
     panel.set_title(f"{before} {value})", fontsize="medium")

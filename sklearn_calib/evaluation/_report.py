@@ -4,7 +4,11 @@ from numbers import Integral
 
 import numpy as np
 
-from sklearn_calib._core.validation import Interval, validate_params
+from sklearn_calib._core.validation import (
+    Interval,
+    check_sample_weight,
+    validate_params,
+)
 from sklearn_calib.metrics import (
     ece_interval,
     expected_calibration_error,
@@ -70,7 +74,8 @@ def calibration_report(
         Bins of equal width, or of equal numbers of samples as far as ties allow.
 
     groups : array-like of shape (n_samples,) or (n_samples, n_features), default=None
-        Group of each sample. The table is then one of each group, and "overall".
+        Group of each sample. The table is then one of each group, and "overall"; its
+        rows have a level of names for each feature, and that of the class.
 
     confidence_level : float, default=None
         Adds the interval of "ece" by :func:`~sklearn_calib.metrics.ece_interval` at
@@ -107,7 +112,8 @@ def calibration_report(
     ------
     ValueError
         If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or there is not one group for each sample.
+        probabilities, or there is not one group for each sample, or one is called
+        "overall" or has no weight.
 
     ImportError
         If pandas is not installed.
@@ -150,16 +156,20 @@ def calibration_report(
 
     def report(rows):
         part = None if weight is None else weight[rows]
+        part = check_sample_weight(part, codes[rows])
         data = as_columns(proba[rows]), codes[rows], part
         return _report(*data, names, options, interval)
 
     if groups is None:
         table = report(slice(None))
     else:
-        members = group_members(groups, len(codes)) | {"overall": slice(None)}
+        members = group_members(groups, len(codes))
+        first, overall = next(iter(members)), "overall"
+        if isinstance(first, tuple):
+            overall = overall, *[""] * (len(first) - 1)
+        members[overall] = slice(None)
         tables = [report(rows) for rows in members.values()]
-        keys = pd.Index(list(members), dtype=object, tupleize_cols=False)
-        table = pd.concat(tables, keys=keys)
+        table = pd.concat(tables, keys=list(members))
     return table if digits is None else table.round(digits)
 
 

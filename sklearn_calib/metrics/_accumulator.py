@@ -136,8 +136,8 @@ class CalibrationAccumulator(BaseEstimator):
         Raises
         ------
         ValueError
-            If a label is unknown, or `y_proba` holds anything but probabilities.
-            Nothing of the chunk is added then.
+            If a label is unknown, or `y_proba` holds anything but probabilities, or
+            parameters have changed. Nothing of the chunk is added then.
         """
         self._validate_params()
         proba, codes, weight = check_targets(
@@ -172,7 +172,7 @@ class CalibrationAccumulator(BaseEstimator):
             If it is no accumulator.
 
         ValueError
-            If its settings are others.
+            If its settings are others, or have changed.
         """
         if not isinstance(other, CalibrationAccumulator):
             raise TypeError(
@@ -185,7 +185,10 @@ class CalibrationAccumulator(BaseEstimator):
                 f"other must have the settings {mine}, got {its}. Make all parts by "
                 "sklearn.base.clone of one accumulator."
             )
-        return self._add(other.sums_, other.totals_) if other._has_seen() else self
+        if other._has_seen():
+            other._check_unchanged()
+            self._add(other.sums_, other.totals_)
+        return self
 
     def __add__(self, other):
         """Return a new accumulator that has seen what both have."""
@@ -327,6 +330,7 @@ class CalibrationAccumulator(BaseEstimator):
                 "update must be called with at least one chunk, or merge with an "
                 "accumulator that has seen one, got no samples. Call it first."
             )
+        self._check_unchanged()
 
     def _settings(self):
         """Return the parameters, so that they can be compared."""
@@ -335,9 +339,20 @@ class CalibrationAccumulator(BaseEstimator):
     def _add(self, sums, totals):
         """Add to the sums, or begin with these."""
         if self._has_seen():
+            self._check_unchanged()
             sums, totals = self.sums_ + sums, self.totals_ + totals
+        else:
+            self._settings_seen = self._settings()
         self.sums_, self.totals_ = sums, totals
         return self
+
+    def _check_unchanged(self):
+        """Refuse to add or to read sums by other settings than they were made with."""
+        if self._settings() != self._settings_seen:
+            raise ValueError(
+                f"parameters must stay what they were, {self._settings_seen}, got "
+                f"{self._settings()}. Begin anew, with sklearn.base.clone of this one."
+            )
 
     def _cells(self):
         """Return the arguments that cut the cells."""
@@ -347,9 +362,7 @@ class CalibrationAccumulator(BaseEstimator):
 
     def _cell_edges(self):
         """Return all edges of cells, from 0 to 1."""
-        return np.concatenate(
-            ([0.0], interior_edges(np.empty(0), **self._cells()), [1.0])
-        )
+        return np.r_[0.0, interior_edges(np.empty(0), **self._cells()), 1.0]
 
     def _class_sums(self, proba, codes, weight):
         """Return the sums of each class and cell, of shape (3, n_classes, n_cells)."""

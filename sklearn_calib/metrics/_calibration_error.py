@@ -6,13 +6,13 @@ from sklearn_calib._core.binning import (
     isotonic_calibration_error,
     sweep_n_bins,
 )
-from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib._core.validation import StrOptions, is_elsewhere, validate_params
 from sklearn_calib.metrics._classwise_error import (
     NORM,
     check_reduce_bias,
     over_classes,
 )
-from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere, is_elsewhere
+from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere
 from sklearn_calib.metrics._targets import (
     BINS_OF_ERRORS,
     MODES,

@@ -8,8 +8,13 @@ from sklearn_calib._core.binning import (
     gap_error,
     isotonic_calibration_error,
 )
-from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
-from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere, is_elsewhere
+from sklearn_calib._core.validation import (
+    StrOptions,
+    check_proba,
+    is_elsewhere,
+    validate_params,
+)
+from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere
 from sklearn_calib.metrics._targets import (
     BINS_OF_ERRORS,
     TARGETS,

@@ -5,29 +5,24 @@ sums over bins. scikit-learn's switch `array_api_dispatch` turns it on.
 """
 
 import numpy as np
-from sklearn import get_config
 
 from sklearn_calib._core.binning import cube_root_n_bins
 from sklearn_calib._core.validation import (
     check_range,
     check_row_sums,
+    check_sample_weight,
     check_weight_range,
     convert_to_numpy,
     device,
     encode_labels,
     get_namespace,
+    is_elsewhere,
+    one_column,
 )
 from sklearn_calib.metrics._targets import resolve_mode
 
 # Elements that are in work at a time: 32 MiB of doubles for each intermediate.
 BLOCK_SIZE = 2**22
-
-
-def is_elsewhere(y_proba):
-    """Whether scikit-learn would dispatch on the array, and it is not numpy's."""
-    if not get_config()["array_api_dispatch"] or isinstance(y_proba, np.ndarray):
-        return False
-    return not hasattr(y_proba, "iloc") and get_namespace(y_proba)[1]
 
 
 def gap_sums_elsewhere(
@@ -56,9 +51,10 @@ def gap_sums_elsewhere(
 
 def _check_proba(xp, proba):
     """Return probabilities in two columns or more, values checked."""
-    if not xp.isdtype(proba.dtype, "real floating"):
+    proba = _without_gradient(proba)
+    if proba.dtype not in (xp.float32, xp.float64):
         proba = xp.astype(proba, xp.float64)
-    if proba.ndim not in (1, 2) or proba.shape[0] == 0:
+    if proba.ndim not in (1, 2) or 0 in proba.shape:
         raise ValueError(
             "y_proba must be probabilities of shape (n_samples, n_classes) or "
             f"(n_samples,), got shape {tuple(proba.shape)}. Pass the output of "
@@ -76,6 +72,10 @@ def _check_weight(xp, sample_weight, proba):
     """Return weights where the probabilities are, as float64, or None."""
     if sample_weight is None:
         return None
+    if not is_elsewhere(sample_weight):
+        rows = np.empty(proba.shape[0])
+        sample_weight = _writable(check_sample_weight(sample_weight, rows))
+    sample_weight = _without_gradient(sample_weight)
     weight = xp.asarray(sample_weight, dtype=xp.float64, device=device(proba))
     if weight.shape != proba.shape[:1]:
         raise ValueError(
@@ -96,15 +96,28 @@ def _check_labels(xp, y_true, labels, proba):
             f"y_true must hold one label for each row of y_proba, got {n_labels} "
             f"labels and {n_samples} rows. Pass both of the same samples."
         )
-    if isinstance(y_true, np.ndarray | list | tuple) or hasattr(y_true, "iloc"):
-        y_true = encode_labels(y_true, labels=labels, n_classes=n_classes)
-        labels = np.arange(n_classes)
+    if labels is not None and is_elsewhere(labels):
+        labels = convert_to_numpy(labels, get_namespace(labels)[0])
+    if not is_elsewhere(y_true):
+        codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
+        y_true, labels = _writable(codes), np.arange(n_classes)
     else:
+        y_true = one_column(y_true)
         present = convert_to_numpy(xp.unique_values(y_true), xp)
         encode_labels(present, labels=labels, n_classes=n_classes)
         labels = present if labels is None else np.asarray(labels)
     where = {"device": device(proba)}
     return xp.asarray(y_true, **where), xp.asarray(labels, **where)
+
+
+def _without_gradient(array):
+    """Return a tensor apart from its history, which sums need not go back to."""
+    return array.detach() if hasattr(array, "detach") else array
+
+
+def _writable(array):
+    """Return a numpy array that torch takes without a warning."""
+    return np.require(array, requirements="W")
 
 
 def _judged(xp, proba, y_true, labels, mode):

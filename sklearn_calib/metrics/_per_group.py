@@ -57,8 +57,8 @@ def per_group(
     Raises
     ------
     ValueError
-        If there is not one group, label and row of probabilities for each sample, or a
-        group is named "overall".
+        If there is not one group, label and row of probabilities for each sample, or
+        a group is called "overall".
 
     ImportError
         If pandas is not installed.
@@ -121,9 +121,9 @@ def group_members(groups, n_samples):
     codes, names = pd.MultiIndex.from_frame(frame).factorize(sort=True)
     if frame.shape[1] == 1:
         names = names.get_level_values(0)
-    if "overall" in names:
+    if "overall" in names.tolist():
         raise ValueError(
-            'groups must not be named "overall", as all samples together are, got a '
-            "group of that name. Rename it."
+            'groups must not hold the name "overall", which all samples have in the '
+            f"table, got {names.tolist()}. Rename that group."
         )
     return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}

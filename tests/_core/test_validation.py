@@ -138,7 +138,7 @@ def test_check_sample_weight():
     assert check_sample_weight(None, [[1], [2]]) is None
     weight = check_sample_weight([1, 2], [[1], [2]])
     assert weight.dtype == np.float64
-    with pytest.raises(ValueError, match="non-negative and not all zero, got"):
+    with pytest.raises(ValueError, match="non-negative, finite and not all zero, got"):
         check_sample_weight([-1, 2], [[1], [2]])
     with pytest.raises(ValueError, match=r"non-zero|not all zero"):
         check_sample_weight([0, 0], [[1], [2]])

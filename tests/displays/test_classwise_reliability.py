@@ -1,5 +1,7 @@
 """A panel for each class: each shows its class, and all can be read."""
 
+import re
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -104,6 +106,14 @@ def test_two_classifiers(kind):
     assert texts == ["GaussianNB", "LogisticRegression"]
 
 
+def test_two_kinds():
+    """Errors of another kind have their word."""
+    y_true, y_proba = predictions(3)
+    ax = draw(y_true, y_proba).axes_
+    for title in titles(draw(y_true, y_proba, kind="corp", ax=ax)):
+        assert re.fullmatch(r"\d \(ECE 0.\d+, MCB 0.\d+\)", title)
+
+
 def test_binary():
     y_proba = RNG.random(50)
     display = draw(["no", "yes"] * 25, y_proba)
@@ -144,7 +154,12 @@ def test_plot_again_on_axes_of_the_user():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"kind": "kernel"}, "'kind' parameter"), ({"n_bins": 0}, "'n_bins' parameter")],
+    [
+        ({"kind": "kernel"}, "'kind' parameter"),
+        ({"n_bins": 0}, "'n_bins' parameter"),
+        ({"histogram": False}, r"options must be .* got \['histogram'\]. Leave them"),
+        ({"mode": "top_label", "pos_label": 0}, r"got \['mode', 'pos_label'\]"),
+    ],
 )
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):

@@ -99,6 +99,18 @@ def test_groups(problem):
     assert report.loc[("west", "ash"), "support"] == 0
 
 
+def test_groups_by_two_features(problem):
+    """Each is a level of the names of rows."""
+    y_true, proba = problem
+    groups = pd.DataFrame({"half": np.arange(200) % 2, "old": np.arange(200) % 3 == 0})
+    report = calibration_report(y_true, proba, groups=groups)
+    rows = ((groups["half"] == 1) & groups["old"]).to_numpy()
+    expected = calibration_report(y_true[rows], proba[rows], labels=NAMES)
+    pd.testing.assert_frame_equal(report.loc[(1, True)], expected)
+    overall = calibration_report(y_true, proba)
+    pd.testing.assert_frame_equal(report.loc[("overall", "")], overall)
+
+
 def test_one_column_is_the_positive_class(problem):
     """Both classes have a row, whose means sum to one."""
     y_true, proba = problem[0] == "ash", problem[1][:, 0]
@@ -127,6 +139,8 @@ def test_prints_like_a_classification_report(problem):
         ({"y_proba": [[0.5, 0.1]] * 2}, "rows that sum to one"),
         ({"y_proba": [[np.nan, 0.1]] * 2}, "y_proba must be finite"),
         ({"groups": [1]}, "groups must hold one group for each sample, got 1 groups"),
+        ({"groups": ["overall", "a"]}, 'groups must not hold the name "overall"'),
+        ({"groups": ["a", "b"], "sample_weight": [0, 1]}, "non-zero|not all zero"),
         ({"confidence_level": 95}, "The 'confidence_level' parameter"),
         ({"digits": -1}, "The 'digits' parameter"),
         ({"strategy": "isotonic"}, "The 'strategy' parameter"),

@@ -93,6 +93,21 @@ def test_binary_as_one_column(mode):
     assert value == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cells_of_a_class_are_those_of_its_column(strategy, weighted):
+    """However small the chunks."""
+    y_true, y_proba, weight = problem(n_samples=100)
+    data = (y_true, y_proba, weight) if weighted else (y_true, y_proba)
+    settings = {"labels": LABELS, "strategy": strategy, "mode": "classwise"}
+    every = reduce(add, accumulate(settings, data, range(1, 100)))
+    for column, label in enumerate(LABELS):
+        one = CalibrationAccumulator(
+            labels=[False, True], strategy=strategy, mode="positive"
+        ).update(y_true == label, y_proba[:, column], *data[2:])
+        np.testing.assert_allclose(every.sums_[:, [column]], one.sums_, atol=1e-12)
+
+
 def test_sum_over_classes():
     y_true, y_proba, _ = problem()
     accumulator = CalibrationAccumulator(labels=LABELS, mode="classwise")
@@ -238,6 +253,23 @@ def test_a_refused_chunk_leaves_no_trace():
     with pytest.raises(ValueError, match=r"got also \['z'\]"):
         accumulator.update(["z"], y_proba[:1])
     np.testing.assert_array_equal(state(accumulator), before)
+
+
+@pytest.mark.parametrize(
+    "change", [{"n_bins": 1}, {"mode": "positive"}, {"labels": ["b", "a"]}], ids=str
+)
+def test_sums_of_other_settings_are_not_mixed(change):
+    y_true, y_proba, _ = problem(n_classes=2)
+    accumulator = CalibrationAccumulator(labels=LABELS[:2]).update(y_true, y_proba)
+    accumulator.set_params(**change)
+    empty = clone(accumulator)
+    for action in (
+        lambda: accumulator.update(y_true, y_proba),
+        lambda: empty.merge(accumulator),
+        accumulator.compute,
+    ):
+        with pytest.raises(ValueError, match="parameters must stay what they were"):
+            action()
 
 
 def test_bad_input():

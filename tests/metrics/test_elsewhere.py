@@ -1,6 +1,7 @@
 """Arrays that are not numpy's are measured where they are."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn import config_context
@@ -10,6 +11,7 @@ from sklearn_calib.metrics import (
     classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
+    smooth_expected_calibration_error,
 )
 
 OPTIONS = [
@@ -121,6 +123,59 @@ def test_labels_may_be_numpy_or_in_another_order():
         assert value == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.usefixtures("dispatch")
+def test_gradients_are_left_behind(strategy):
+    y_true, y_proba, weight = problem()
+    tensors = [torch_array(each).requires_grad_() for each in (y_proba, weight)]
+    value = expected_calibration_error(
+        torch_array(y_true), tensors[0], sample_weight=tensors[1], strategy=strategy
+    )
+    expected = expected_calibration_error(
+        y_true, y_proba, sample_weight=weight, strategy=strategy
+    )
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("other", [np.asarray, list, pd.Series], ids=str)
+@pytest.mark.usefixtures("dispatch")
+def test_labels_and_weights_may_be_of_other_types(other):
+    y_true, y_proba, weight = problem()
+    y_true.flags.writeable = weight.flags.writeable = False
+    value = expected_calibration_error(
+        other(y_true), torch.from_numpy(y_proba), sample_weight=other(weight)
+    )
+    expected = expected_calibration_error(y_true, y_proba, sample_weight=weight)
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.usefixtures("dispatch")
+def test_labels_in_one_column_and_those_of_columns(array):
+    y_true, y_proba, _ = problem()
+    value = expected_calibration_error(
+        array(y_true[:, None]), array(y_proba), labels=array(np.arange(3, 7))
+    )
+    expected = expected_calibration_error(y_true, y_proba)
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_half_precision_is_that_of_numpy():
+    """At edges between bins too."""
+    y_true, y_proba = [0, 1, 1] * 16, (np.arange(48) % 16 / 15).astype(np.float16)
+    value = expected_calibration_error(y_true, torch.from_numpy(y_proba))
+    assert value == pytest.approx(expected_calibration_error(y_true, y_proba))
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_what_needs_numpy_says_so():
+    y_true, y_proba, _ = problem()
+    with pytest.raises(TypeError, match=r"y_proba must be .*, got Tensor\. Convert it"):
+        smooth_expected_calibration_error(y_true, torch_array(y_proba))
+
+
 def test_the_guard_sees_copies():
     with NoLargeCopies(), pytest.raises(AssertionError, match="of 2000 values"):
         torch.zeros(2000).numpy()
@@ -140,6 +195,8 @@ def test_without_dispatch_tensors_of_the_cpu_are_read_as_numpy():
         (lambda y, p: (y, p[:, :, None]), "y_proba must be probabilities of shape"),
         (lambda y, p: (y[:-1], p), "y_true must hold one label for each row"),
         (lambda y, p: (y % 2, p), "y_true must hold 4 distinct labels"),
+        (lambda _, p: (p > 0, p), "y_true must be one-dimensional, got shape"),
+        (lambda y, p: (y, p[:, :0]), "y_proba must be probabilities of shape"),
     ],
 )
 @pytest.mark.usefixtures("dispatch")
@@ -160,5 +217,6 @@ def test_bad_options():
         expected_calibration_error(*data, mode="positive")
     with pytest.raises(ValueError, match="sample_weight must be one number per sample"):
         expected_calibration_error(*data, sample_weight=weight[1:])
-    with pytest.raises(ValueError, match="sample_weight must be non-negative"):
-        expected_calibration_error(*data, sample_weight=-weight)
+    for wrong in (-weight, weight * torch.nan, weight * torch.inf):
+        with pytest.raises(ValueError, match="non-negative, finite and not all"):
+            expected_calibration_error(*data, sample_weight=wrong)
