@@ -24,6 +24,7 @@ PAGES = [page for page in DOCS["PAGES"] if page.parent.name != "recipes"]
 def test_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mpl.use("agg")
+    plt.close("all")
     DOCS["run"](page)
     has_figure = bool(plt.get_fignums())
     plt.close("all")
