@@ -122,8 +122,8 @@ def describe_machine():
 
 
 def read_revision():
-    """Return the commit of the checkout, an empty string outside of one."""
+    """Return the commit of the checkout, if this is one."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     folder = Path(__file__).parent
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    return answer.stdout.strip()
+    return answer.stdout.strip() or "no checkout"
