@@ -27,7 +27,7 @@ class Groups(NamedTuple):
     place: np.ndarray  # mean confidence
     mass: np.ndarray  # sum of weights
     hits: np.ndarray  # sum of the weights of hits
-    count: np.ndarray  # effective number of samples, a whole one from 1 on
+    n_samples: np.ndarray  # effective number of samples, a whole one from 1 on
 
 
 def group_samples(confidence, hit, weight, bins=0):
@@ -47,18 +47,22 @@ def group_samples(confidence, hit, weight, bins=0):
 def draw_calibrated(groups, n_draws, random_state):
     """Return hits (n_draws, n_groups), drawn from the confidences themselves."""
     shape = n_draws, len(groups.place)
-    hits = check_random_state(random_state).binomial(groups.count, groups.place, shape)
-    return hits * (groups.mass / groups.count)
+    hits = check_random_state(random_state).binomial(
+        groups.n_samples, groups.place, shape
+    )
+    return hits * (groups.mass / groups.n_samples)
 
 
 def draw_bootstrap(groups, n_draws, random_state):
     """Return masses and hits (n_draws, n_groups), of samples drawn with replacement."""
     accuracy = groups.hits / groups.mass
-    parts = np.concatenate([groups.count * accuracy, groups.count * (1 - accuracy)])
+    parts = np.concatenate(
+        [groups.n_samples * accuracy, groups.n_samples * (1 - accuracy)]
+    )
     rng = check_random_state(random_state)
-    drawn = rng.multinomial(groups.count.sum(), parts / parts.sum(), n_draws)
+    drawn = rng.multinomial(groups.n_samples.sum(), parts / parts.sum(), n_draws)
     hits, misses = np.split(drawn, 2, axis=1)
-    unit = groups.mass / groups.count
+    unit = groups.mass / groups.n_samples
     return (hits + misses) * unit, hits * unit
 
 

@@ -26,7 +26,7 @@ def kernel_regression(
     points = np.linspace(0, 1, N_POINTS)
     kernel = _reflected_kernel(points, groups.place, bandwidth)
     density = kernel @ groups.mass / groups.mass.sum()
-    seen = kernel @ groups.count * np.sqrt(2 * np.pi) * bandwidth >= LEAST_SEEN
+    seen = kernel @ groups.n_samples * np.sqrt(2 * np.pi) * bandwidth >= LEAST_SEEN
     shown = points[seen], groups.place, kernel[seen].T
     curve, band = np.full(N_POINTS, np.nan), None
     curve[seen] = _curve(groups.mass, groups.hits, *shown)

@@ -1,6 +1,7 @@
 """Samples drawn anew, as weights or labels, and a metric measured on each."""
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import NamedTuple
@@ -28,7 +29,7 @@ JACKKNIFE_PARTS = 100
 class Sample(NamedTuple):
     """A metric and what it measures."""
 
-    metric: callable
+    metric: Callable
     y_true: np.ndarray
     y_proba: np.ndarray
     options: dict
