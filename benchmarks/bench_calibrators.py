@@ -24,8 +24,7 @@ import warnings
 
 import numpy as np
 import sklearn
-from bench_public_logits import contestants, timed_run
-from sklearn.base import BaseEstimator, ClassifierMixin
+from bench_public_logits import SaysItsInput, contestants, timed_run
 from sklearn.calibration import CalibratedClassifierCV, _TemperatureScaling
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
@@ -36,25 +35,6 @@ from sklearn_calib._core.links import softmax
 
 SIZES = [(5000, 10), (10_000, 100), (25_000, 1000)]
 TEMPERATURE = 1.8
-
-
-class SaysItsInput(ClassifierMixin, BaseEstimator):
-    """A fitted classifier that costs nothing: its features are its logits."""
-
-    decision_function_is_logits = True
-
-    def __init__(self, n_classes):
-        self.n_classes = n_classes
-        self.classes_ = np.arange(n_classes)
-
-    def fit(self, X, y):  # noqa: ARG002 - scikit-learn asks for the method
-        return self
-
-    def decision_function(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
 
 
 def make_logits(n_samples, n_classes, dtype, seed):

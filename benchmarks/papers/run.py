@@ -9,8 +9,8 @@ there is not trained again: a run that was interrupted goes on with the next. Th
 stay beside, in `results/logits_output`, for `--rescore`, which measures them anew.
 `tables.py` makes the tables and pictures.
 
-The data are looked for in the folder that the variable SKLEARN_CALIB_DATA names, or in
-`shared/data` beside the checkout.
+`pip install -e ".[papers]"` brings what it needs. The data are looked for in the folder
+that the variable SKLEARN_CALIB_DATA names, or in `shared/data` beside the checkout.
 """
 
 import argparse

@@ -85,7 +85,7 @@ class DiagonalMap:
         blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
         return _block_solver(blocks)
 
-    close_preconditioner = preconditioner
+    close_preconditioner = None
 
     @classmethod
     def mean_squares(cls, features, weight):
@@ -348,9 +348,10 @@ class _Problem:
     def _preconditioner(self, proba):
         """Return the quick one, or once that has been too far off, the close one."""
         known = self.features, proba, self.weight, self.ridge
+        form = self.kind.close_preconditioner
         is_small = self.ridge.size * self.ridge.shape[1] <= MAX_BLOCKS
-        if self.n_products > MANY_PRODUCTS and is_small:
-            self.close_solver = self.kind.close_preconditioner(*known)
+        if form and self.n_products > MANY_PRODUCTS and is_small:
+            self.close_solver = form(*known)
         return self.close_solver or self.kind.preconditioner(*known)
 
     def _multiply(self, features, share, direction):
