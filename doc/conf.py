@@ -1,9 +1,11 @@
 """Settings of the documentation: python -m sphinx -W -n doc build/html.
 
 It needs `pip install -c constraints.txt -e ".[doc]"` and no network. The examples run
-while it builds; with `-t quick` their code is shown without their pictures.
+while it builds, for about twenty minutes; with `-t quick` their code is shown without
+their pictures. They take real images from the folder that SKLEARN_CALIB_DATA names.
 """
 
+import os
 import re
 import runpy
 from importlib import import_module
@@ -12,6 +14,7 @@ from pathlib import Path
 import sklearn_calib
 
 HERE = Path(__file__).parent
+os.environ.setdefault("SKLEARN_CALIB_DATA", str(HERE.parents[1] / "shared" / "data"))
 ROOMS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
 
 project = "sklearn-calib"
@@ -72,7 +75,10 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("index", "changelog", "bibliography")}
+
+WITHOUT_SIDEBAR = ["changelog", "developing", "generated/bibliography", "index"]
+WITHOUT_SIDEBAR += ["getting_started", "losses", "results*", "what_to_use"]
+html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 
 
 def public_names():
@@ -89,7 +95,10 @@ NAMES = public_names()
 
 
 def link_names(app, docname, source):
-    """Let names in code font link to their pages; the pages stay plain Markdown."""
+    """Let names in code font link to their pages, and keep "1 ± 2" on one line.
+
+    So the pages stay plain Markdown.
+    """
     if Path(app.env.doc2path(docname)).suffix != ".md":
         return
     room, is_code, lines = None, False, []
@@ -106,6 +115,7 @@ def link_names(app, docname, source):
             room = line.rpartition(".")[2]
         if not is_code and not line.startswith("#"):
             line = re.sub(r"(?<!`)`([\w.]+)`(?!`)", link, line)
+            line = line.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
         lines.append(line)
     source[0] = "\n".join(lines)
 

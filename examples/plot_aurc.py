@@ -33,21 +33,20 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
-IMAGES = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", "../shared/data")) / "images"
 OUTPUT = Path("aurc_output")
 OUTPUT.mkdir(exist_ok=True)
 
 
 def load_fashion(part, n_samples):
     """Return images of Fashion-MNIST as rows of pixels, and their labels."""
-    data = np.load(IMAGES / f"fashion_mnist_{part}.npz")
+    data = np.load(DATA / f"fashion_mnist_{part}.npz")
     blocks = data["images"][:n_samples].reshape(n_samples, 14, 2, 14, 2)
     pixels = blocks.mean(axis=(2, 4)).reshape(n_samples, -1) / 255
     return pixels, data["labels"][:n_samples]
 
 
-if (IMAGES / "fashion_mnist_train.npz").exists():
+if (DATA / "fashion_mnist_train.npz").exists():
     X_train, y_train = load_fashion("train", 2000)
     X_test, y_test = load_fashion("test", 5000)
 else:

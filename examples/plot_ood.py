@@ -31,20 +31,19 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
-IMAGES = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", "../shared/data")) / "images"
 OUTPUT = Path("ood_output")
 OUTPUT.mkdir(exist_ok=True)
 
 
 def load_half(name, n_samples):
     """Return images of half the size, in [0, 1], and their labels."""
-    data = np.load(IMAGES / f"{name}.npz")
+    data = np.load(DATA / f"{name}.npz")
     blocks = data["images"][:n_samples].reshape(n_samples, 1, 14, 2, 14, 2)
     return blocks.mean(axis=(3, 5)) / 255, data["labels"][:n_samples]
 
 
-if (IMAGES / "fashion_mnist_train.npz").exists():
+if (DATA / "fashion_mnist_train.npz").exists():
     X_train, y_train = load_half("fashion_mnist_train", 7000)
     X_test, y_test = load_half("fashion_mnist_test", 3000)
     X_out, _ = load_half("mnist_test", 3000)

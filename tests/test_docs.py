@@ -31,6 +31,14 @@ def test_page_runs(page, tmp_path, monkeypatch):
     assert has_figure == DOCS["picture"](page).exists(), "run python tools/run_docs.py"
 
 
+@pytest.mark.parametrize(
+    "path", sorted(CHECKOUT.glob("examples/plot_*.py")), ids=lambda path: path.stem
+)
+def test_example_runs_in_a_notebook(path):
+    """The gallery runs it as one, without a file of its own."""
+    assert "__file__" not in path.read_text(encoding="utf-8")
+
+
 def test_a_wrong_result_fails(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```pycon\n>>> 1 + 1\n3\n\n```\n")

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter
 
 
 def draw_ratios(compared, path):
@@ -30,9 +31,10 @@ def draw_ratios(compared, path):
         ylabel="ratio here",
         title="Calibration errors; crosses: after a temperature",
     )
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:.1g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
     axes.legend()
     figure.savefig(path, dpi=110)
     plt.close(figure)
