@@ -1,8 +1,8 @@
 """Settings of the documentation: python -m sphinx -W -n doc build/html.
 
 It needs `pip install -c constraints.txt -e ".[doc]"` and no network. The examples run
-while it builds, for about twenty minutes; with `-t quick` their code is shown without
-their pictures. They take real images from the folder that SKLEARN_CALIB_DATA names.
+while it builds, for ten minutes on two cores; with `-t quick` their code is shown
+without their pictures. They take images from the folder that SKLEARN_CALIB_DATA names.
 """
 
 import os
@@ -78,6 +78,7 @@ html_theme_options = {
 
 WITHOUT_SIDEBAR = ["changelog", "developing", "generated/bibliography", "index"]
 WITHOUT_SIDEBAR += ["getting_started", "losses", "results*", "what_to_use"]
+WITHOUT_SIDEBAR += ["generated/gallery/plot_*"]
 html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 
 
