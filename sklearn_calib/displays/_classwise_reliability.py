@@ -68,8 +68,8 @@ class ClasswiseReliabilityDisplay:
     >>> X, y = load_iris(return_X_y=True)
     >>> nb = GaussianNB().fit(X[::2], y[::2])
     >>> display = ClasswiseReliabilityDisplay.from_estimator(nb, X[1::2], y[1::2])
-    >>> [ax.get_title() for ax in display.axes_]
-    ['0 (ECE 0.000)', '1 (ECE 0.036)', '2 (ECE 0.036)']
+    >>> [ax.get_title().splitlines() for ax in display.axes_]
+    [['0', 'ECE 0.000'], ['1', 'ECE 0.036'], ['2', 'ECE 0.036']]
     """
 
     def __init__(self, displays, classes, *, name=None):
@@ -183,8 +183,8 @@ class ClasswiseReliabilityDisplay:
         >>> display = ClasswiseReliabilityDisplay.from_predictions(
         ...     ["ham", "spam", "spam"], [0.2, 0.6, 0.9], n_bins=2
         ... )
-        >>> [ax.get_title() for ax in display.axes_]
-        ['ham (ECE 0.233)', 'spam (ECE 0.233)']
+        >>> [ax.get_title().splitlines() for ax in display.axes_]
+        [['ham', 'ECE 0.233'], ['spam', 'ECE 0.233']]
         """
         _check_options(options)
         proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
@@ -325,13 +325,13 @@ def _panels(ax, n_panels):
         )
     n_columns = _n_columns(n_panels)
     n_rows = -(-n_panels // n_columns)
-    frame = new_axes((2.3 * n_columns + 2.3, 2.9 * n_rows + 0.3))
+    frame = new_axes((2.3 * n_columns + 2.5, 2.9 * n_rows + 0.4))
     figure = frame.figure
     # The sizes are set, for an engine would make panels of one kind differ in size.
     figure.set_layout_engine("none")
     width, height = figure.get_size_inches()
-    sides = {"left": 0.6 / width, "right": 1 - 1.9 / width}
-    sides |= {"bottom": 0.5 / height, "top": 1 - 0.4 / height}
+    sides = {"left": 0.8 / width, "right": 1 - 1.9 / width}
+    sides |= {"bottom": 0.5 / height, "top": 1 - 0.5 / height}
     frame.remove()
     grid = figure.add_gridspec(n_rows, n_columns, wspace=0.2, hspace=0.22, **sides)
     axes = []
@@ -346,8 +346,9 @@ def _write_title(panel, label, display):
     """Write the class on its panel, and the error of each classifier."""
     word, attribute = SCORES[type(display)]
     value = f"{getattr(display, attribute):.3f}"
-    before = f"{label} ({word}"
+    title = f"{label}\n{word} {value}"
     if len(artists(panel, LINE)) > 1:
         title = panel.get_title()
-        before = title[:-1] + ("," if f"({word} " in title else f", {word}")
-    panel.set_title(f"{before} {value})", fontsize="medium")
+        is_known = word in title.rpartition("\n")[2].split()
+        title += f", {value}" if is_known else f", {word} {value}"
+    panel.set_title(title, fontsize="medium")
