@@ -260,6 +260,15 @@ def write_settings(results):
     return write_table(pd.DataFrame(rows, index=columns).T)
 
 
+def write_versions(results):
+    """Return what made the results."""
+    made = {
+        name: " and ".join(results[name].unique())
+        for name in ("sklearn_calib", "revision", "torch")
+    }
+    return "Package {sklearn_calib} at {revision}, torch {torch}.".format_map(made)
+
+
 def write_page():
     """Return the page, by the template in remarks.md."""
     results, published = read_results(), read_published()
@@ -268,9 +277,7 @@ def write_page():
     draw_ratios(compared, DOC / "images" / "papers_ratios.png")
     parts = {
         "settings": write_settings(results),
-        "made": "Package {sklearn_calib} at {revision}, torch {torch}.".format_map(
-            results.iloc[-1]
-        ),
+        "made": write_versions(results),
         "protocols": write_table(protocol_table(results)),
         "ood": write_table(ood_table(results, published)),
     }
