@@ -102,6 +102,19 @@ def torchmetrics_ece(labels, proba):
     return measure(*tensors, n_bins=N_BINS, **options).item()
 
 
+def torch_uncertainty_measure(name, **options):
+    """Return the function that a metric of torch-uncertainty is."""
+
+    def measure(labels, proba):
+        torch = import_module("torch")
+        torch.set_num_threads(1)
+        metric = getattr(import_module("torch_uncertainty.metrics"), name)(**options)
+        metric.update(torch.from_numpy(proba), torch.from_numpy(labels))
+        return metric.compute().item()
+
+    return measure
+
+
 def netcal_ece(labels, proba):
     return import_module("netcal.metrics").ECE(N_BINS).measure(proba, labels)
 
@@ -192,9 +205,31 @@ TOP_LABEL = {
     "netcal": netcal_ece,
     "scikit-learn curve": sklearn_curve,
 }
-QUANTILE = {"floor": floor_quantile, "sklearn_calib": quantile_ece}
-CLASSWISE = {"floor": floor_classwise, "sklearn_calib": classwise_calibration_error}
-SMOOTH = {"sklearn_calib": smooth_expected_calibration_error, "relplot": relplot_smece}
+QUANTILE = {
+    "floor": floor_quantile,
+    "sklearn_calib": quantile_ece,
+    "torch-uncertainty": torch_uncertainty_measure(
+        "AdaptiveCalibrationError", task="multiclass", num_classes=10, num_bins=N_BINS
+    ),
+}
+CLASSWISE = {
+    "floor": floor_classwise,
+    "sklearn_calib": classwise_calibration_error,
+    "torch-uncertainty": torch_uncertainty_measure(
+        "ClasswiseCalibrationError", num_classes=1000, num_bins=N_BINS
+    ),
+}
+SMOOTH = {
+    "sklearn_calib": smooth_expected_calibration_error,
+    "relplot": relplot_smece,
+    "torch-uncertainty": torch_uncertainty_measure(
+        "SmoothCalibrationError", kernel_type="reflected"
+    ),
+}
+RANKED = {
+    "sklearn_calib": aurc_loss,
+    "torch-uncertainty": torch_uncertainty_measure("AURC"),
+}
 DEBIASED = {
     "floor": floor_debiased,
     "sklearn_calib": debiased_ece,
@@ -211,6 +246,7 @@ TASKS = [
     ("class-wise ECE", (50_000, 1000), np.float32, CLASSWISE),
     ("smooth ECE", (100_000, 10), np.float64, SMOOTH),
     ("smooth ECE", (1_000_000, 10), np.float64, SMOOTH),
+    ("AURC", (1_000_000, 10), np.float64, RANKED),
     ("debiased ECE, l2", (1_000_000, 10), np.float64, DEBIASED),
     ("ECE, sweep", (1_000_000, 10), np.float64, SWEEP),
     ("kernel density error, canonical", (2000, 10), np.float64, KERNEL),

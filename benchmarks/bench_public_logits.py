@@ -169,6 +169,19 @@ def run_uncertainty_calibration(name, n_bins):
     return run
 
 
+def run_torch_uncertainty(name, *, with_size=True):
+    """Of logarithms of the probabilities, which are logits."""
+    kind = getattr(import_module("torch_uncertainty.post_processing"), name)
+    as_tensor = import_module("torch").as_tensor
+
+    def run(X, y, X_test):
+        model = kind(X.shape[1]) if with_size else kind()
+        model.fit([(as_tensor(np.log(X)).float(), as_tensor(y))], progress=False)
+        return model(as_tensor(np.log(X_test)).float()).softmax(dim=1).detach()
+
+    return run
+
+
 def run_betacal(X, y, X_test):
     """Two classes only."""
     model = import_module("betacal").BetaCalibration("abm")
@@ -217,6 +230,33 @@ PEERS = [
     ),
     ("spline", "probmetrics", lambda: run_probmetrics("CDFSplineCalibrator")),
     ("beta", "betacal", lambda: run_betacal),
+    (
+        "temperature",
+        "torch-uncertainty",
+        lambda: run_torch_uncertainty("TemperatureScaler", with_size=False),
+    ),
+    ("vector", "torch-uncertainty", lambda: run_torch_uncertainty("VectorScaler")),
+    ("matrix", "torch-uncertainty", lambda: run_torch_uncertainty("MatrixScaler")),
+    (
+        "dirichlet",
+        "torch-uncertainty",
+        lambda: run_torch_uncertainty("DirichletScaler"),
+    ),
+    (
+        "histogram",
+        "torch-uncertainty",
+        lambda: run_torch_uncertainty("HistogramBinningScaler", with_size=False),
+    ),
+    (
+        "isotonic",
+        "torch-uncertainty",
+        lambda: run_torch_uncertainty("IsotonicRegressionScaler", with_size=False),
+    ),
+    (
+        "bbq",
+        "torch-uncertainty",
+        lambda: run_torch_uncertainty("BBQScaler", with_size=False),
+    ),
     (
         "histogram",
         "uncertainty-calibration",

@@ -30,6 +30,7 @@ PACKAGES = [
     "torchmetrics",
     "relplot",
     "probmetrics",
+    "torch-uncertainty",
     "uncertainty-calibration",
 ]
 
@@ -66,6 +67,12 @@ def torchmetrics_ece(proba, y, **options):
     return metric(torch.as_tensor(proba), torch.as_tensor(y))
 
 
+def torch_uncertainty_measure(name, proba, y, **options):
+    metric = getattr(import_module("torch_uncertainty.metrics"), name)(**options)
+    metric.update(as_tensor(proba).float(), as_tensor(y))
+    return metric.compute()
+
+
 def netcal_ece(proba, y, n_bins=15):
     return import_module("netcal.metrics").ECE(n_bins).measure(proba, y)
 
@@ -88,6 +95,9 @@ def ask_of_boundary():
         "0.5 * 0.2 + 0.5 * 0",
         relplot=lambda: import_module("relplot").smECE(confidence, hit),
         probmetrics=lambda: probmetrics_smece(confidence, hit),
+        torch_uncertainty=lambda: torch_uncertainty_measure(
+            "SmoothCalibrationError", confidence, hit
+        ),
         sklearn_calib=lambda: metrics.smooth_expected_calibration_error(
             hit, confidence
         ),
@@ -100,7 +110,18 @@ def ask_of_boundary():
         "all four are in the bin from 0.9 to 1: |0.975 - 0.75|",
         torchmetrics=lambda: torchmetrics_ece(values, y, n_bins=10),
         netcal=lambda: netcal_ece(values, y, 10),
+        torch_uncertainty=lambda: torch_uncertainty_measure(
+            "CalibrationError", values, y, task="binary", num_bins=10
+        ),
         sklearn_calib=lambda: metrics.expected_calibration_error(y, values, n_bins=10),
+    )
+    proba, y = two_columns(np.array([0.2, 0.3, 0.4])), np.array([0, 0, 1])
+    ask(
+        "AURC of three predictions, of which the least sure is wrong",
+        "0.1111",
+        "it is the mean of the risks at 1, 2 and 3 answers: 0, 0 and 1 / 3",
+        torch_uncertainty=lambda: torch_uncertainty_measure("AURC", proba, y),
+        sklearn_calib=lambda: metrics.aurc_loss(y, proba),
     )
 
 
@@ -206,6 +227,13 @@ def ask_of_temperature(proba, y, slope):
         model = module.get_calibrator("temp-scaling").fit(proba, y)
         return log_loss(y, model.predict_proba(proba))
 
+    def torch_uncertainty():
+        module = import_module("torch_uncertainty.post_processing")
+        logits = as_tensor(np.log(np.maximum(proba, np.finfo(float).tiny))).float()
+        model = module.TemperatureScaler()
+        model.fit([(logits, as_tensor(y))], progress=False)
+        return log_loss(y, model(logits).softmax(dim=1).detach().numpy())
+
     ask(
         f"log loss after temperature scaling, of logits {slope:g} times too large",
         f"{log_loss(y, overconfident(slope=1.0)[0]):.4f} or less",
@@ -215,6 +243,7 @@ def ask_of_temperature(proba, y, slope):
         ),
         netcal=netcal,
         probmetrics=probmetrics,
+        torch_uncertainty=torch_uncertainty,
         sklearn_calib=lambda: log_loss(
             y, TemperatureScaling().fit(proba, y).predict_proba(proba)
         ),

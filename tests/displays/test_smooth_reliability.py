@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import trapezoid
 from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
@@ -43,9 +44,9 @@ def test_mean_distance_to_the_diagonal_is_the_error(y_proba):
     )
     assert display.smece == pytest.approx(error)
     distance = np.nan_to_num(np.abs(display.prob_true - display.prob_pred))
-    mean = np.trapezoid(display.density * distance, display.prob_pred)
+    mean = trapezoid(display.density * distance, display.prob_pred)
     assert mean == pytest.approx(error, rel=0.02)
-    assert np.trapezoid(display.density, display.prob_pred) == pytest.approx(
+    assert trapezoid(display.density, display.prob_pred) == pytest.approx(
         1, rel=1e-3
     )
 

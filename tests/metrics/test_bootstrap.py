@@ -127,7 +127,7 @@ def test_same_as_scipy(method, n_samples):
         np.mean,
         method=method,
         n_resamples=10_000,
-        rng=np.random.default_rng(0),
+        random_state=np.random.default_rng(0),
     ).confidence_interval
     assert ours == pytest.approx(theirs, abs=0.04 * (theirs[1] - theirs[0]))
 
@@ -236,7 +236,7 @@ def test_progress_is_told(capfd):
     bootstrap_interval(loss, *data, n_resamples=10, random_state=0)
     assert capfd.readouterr() == ("", "")
     bootstrap_interval(loss, *data, n_resamples=10, random_state=0, verbose=10)
-    assert "10 out of  10" in "".join(capfd.readouterr())
+    assert "Parallel(n_jobs=1)]: Done" in "".join(capfd.readouterr())
 
 
 def test_labels_that_are_rarely_drawn():
