@@ -51,7 +51,7 @@ def ask(question, right, reason, **answers):
     """Print a question with the answers of all packages."""
     print(f"\n{question}\n  right: {right}, for {reason}")
     for package, answer in answers.items():
-        print(f"  {package.replace('_', '-'):24}{attempt(answer)}")
+        print(f"  {package.replace('_', '-'):28}{attempt(answer)}")
 
 
 def two_columns(positive):
@@ -97,6 +97,9 @@ def ask_of_boundary():
         probmetrics=lambda: probmetrics_smece(confidence, hit),
         torch_uncertainty=lambda: torch_uncertainty_measure(
             "SmoothCalibrationError", confidence, hit
+        ),
+        torch_uncertainty_reflected=lambda: torch_uncertainty_measure(
+            "SmoothCalibrationError", confidence, hit, kernel_type="reflected"
         ),
         sklearn_calib=lambda: metrics.smooth_expected_calibration_error(
             hit, confidence
