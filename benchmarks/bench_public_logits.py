@@ -47,6 +47,7 @@ VARIANTS = {
     "dirichlet, diagonal": {"diagonal": True},
     "dirichlet, ODIR": {"penalty": "odir", "lambd": 1e-3},
     "ensemble_temperature, Brier": {"objective": "brier"},
+    "histogram, uniform": {"strategy": "uniform"},
 }
 
 
@@ -202,7 +203,11 @@ PEERS = [
         lambda: run_netcal("scaling", "LogisticCalibration"),
     ),
     ("joint_beta", "netcal", lambda: run_netcal("scaling", "BetaCalibration")),
-    ("histogram", "netcal", lambda: run_netcal("binning", "HistogramBinning", bins=15)),
+    (
+        "histogram, uniform",
+        "netcal",
+        lambda: run_netcal("binning", "HistogramBinning", bins=15),
+    ),
     ("isotonic", "netcal", lambda: run_netcal("binning", "IsotonicRegression")),
     ("bbq", "netcal", lambda: run_netcal("binning", "BBQ")),
     ("enir", "netcal", lambda: run_netcal("binning", "ENIR")),
@@ -243,7 +248,7 @@ PEERS = [
         lambda: run_torch_uncertainty("DirichletScaler"),
     ),
     (
-        "histogram",
+        "histogram, uniform",
         "torch-uncertainty",
         lambda: run_torch_uncertainty("HistogramBinningScaler", with_size=False),
     ),

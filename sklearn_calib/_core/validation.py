@@ -108,14 +108,20 @@ def as_proba_array(proba, *, name="y_proba", allow_1d=False):
             f"{type(proba).__name__}. Convert it to numpy; errors with uniform or "
             "quantile bins take it as it is."
         )
-    proba = check_array(
-        proba,
-        dtype=[np.float64, np.float32],
-        ensure_2d=False,
-        allow_nd=True,
-        ensure_all_finite=False,
-        input_name=name,
-    )
+    try:
+        proba = check_array(
+            proba,
+            dtype=[np.float64, np.float32],
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_all_finite=False,
+            input_name=name,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must hold probabilities: {str(error).rstrip('.')}. Pass the "
+            "output of predict_proba, not of predict."
+        ) from None
     if allow_1d and proba.ndim == 2 and proba.shape[1] == 1:
         return proba[:, 0]
     if allow_1d and proba.ndim == 1:

@@ -12,6 +12,8 @@ from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 # Newton's method takes five to ten.
 MAX_STEPS = 50
+# Many equal confidences are many points: between two far apart a spline is free.
+MIN_POINTS = 100
 
 
 class SplineCalibration(Calibrator):
@@ -69,9 +71,10 @@ class SplineCalibration(Calibrator):
 
     The slope is not bounded. No confidence is within 1 / (n + 2) of 1, and of two
     classes of 0, n being the number of samples or the sum of their weights. The map
-    need not rise with the confidence. Equal confidences are one point, so that the
-    order of the samples does not matter. The authors' code counts them one by one, and
-    interpolates with the weights of the two neighbours exchanged.
+    need not rise with the confidence. Equal confidences get the mean slope over all of
+    their samples, so that the order of the samples does not matter. The authors' code
+    counts them one by one, and interpolates with the weights of the two neighbours
+    exchanged.
 
     References
     ----------
@@ -139,15 +142,26 @@ def _fit_spline(score, hit, weight, n_knots):
     errors = hits - weights * distinct
     if len(distinct) == 1:
         return distinct, distinct + errors / weights
-    total = weights.cumsum()
+    parts = _count_points(weights)
+    mass = np.repeat(weights / parts, parts)
+    sums = np.repeat(errors / parts, parts).cumsum()
+    total = mass.cumsum()
     share = (total - total[0]) / (total[-1] - total[0])
     knots = np.linspace(0, 1, min(n_knots, len(distinct)))
     basis = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
-    root = np.sqrt(weights)
+    root = np.sqrt(mass)
     heights, *_ = np.linalg.lstsq(
-        basis(share) * root[:, None], root * errors.cumsum() / total[-1], rcond=None
+        basis(share) * root[:, None], root * sums / total[-1], rcond=None
     )
-    return distinct, distinct + basis(share, 1) @ heights
+    slope = np.add.reduceat(basis(share, 1) @ heights, parts.cumsum() - parts) / parts
+    return distinct, distinct + slope
+
+
+def _count_points(weights):
+    """Return how many points each confidence is: one, or its share of all if more."""
+    wanted = max(len(weights), MIN_POINTS) * weights / weights.sum()
+    # Without the last term the rounding of equal weights makes some of them two.
+    return np.ceil(wanted - 1e-9).astype(int).clip(1)
 
 
 def _replace_top(logits, confidence):

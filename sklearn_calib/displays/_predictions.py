@@ -22,7 +22,8 @@ def predictions_of(estimator, X, name):
     if not hasattr(estimator, "predict_proba"):
         raise TypeError(
             "estimator must be a classifier with predict_proba, got "
-            f"{estimator!r}. Calibrate it by scikit-learn's CalibratedClassifierCV."
+            f"{estimator!r}. Fit a CalibratedClassifier with "
+            'response_method="decision_function".'
         )
     return {
         "y_proba": estimator.predict_proba(X),

@@ -70,8 +70,8 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
     batch_transform : callable, default=None
         What each batch goes through before the network trains on it, such as
         :class:`~sklearn_calib.datasets.Mixup`: a function of inputs, targets as
-        probabilities and weights (or None) that returns the three. The loss must be
-        defined for probabilities: "cross_entropy", "brier".
+        probabilities and weights (or None) that returns the three. The loss must take
+        probabilities as targets, as all losses of single samples and "mdca" do.
 
     refit : bool, default=False
         Train once more, on all of the data, if a share of them was held out: for as

@@ -6,6 +6,9 @@ from numbers import Integral, Real
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
 
 CONSTRAINTS = {
+    "module": [callable, None],
+    "optimizer": [callable],
+    "callbacks": [list, StrOptions({"disable"}), None],
     "lr": [Interval(Real, 0, None, closed="neither")],
     "batch_size": [Interval(Integral, 1, None, closed="left"), Options(int, {-1})],
     "max_epochs": [Interval(Integral, 1, None, closed="left")],

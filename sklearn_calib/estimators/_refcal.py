@@ -155,6 +155,7 @@ class RefCalClassifier(
     """
 
     _parameter_constraints = {
+        "encoder": CONSTRAINTS["module"],
         "augment": [callable, StrOptions({"auto"}), None],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "n_projection": [Interval(Integral, 1, None, closed="left")],

@@ -50,7 +50,8 @@ class CalibrationAccumulator(BaseEstimator):
 
     mode : {"top_label", "positive", "classwise"}, default="top_label"
         What is measured, as in :func:`expected_calibration_error`: the probability of
-        the predicted class, that of the second of two classes, or those of all.
+        the predicted class, that of the second of two classes, or those of all. Unlike
+        there it does not depend on the shape of the probabilities.
 
     Attributes
     ----------

@@ -141,9 +141,10 @@ def expected_calibration_error(
     population: a classifier that is always 0.7 confident, and right in 7 of 10 cases,
     is calibrated, and has the value 0.42 if each sample has its own bin.
 
-    With `sklearn.set_config(array_api_dispatch=True)` torch tensors on any device with
-    64-bit floats, and other arrays of the array API standard, are measured where they
-    are: only sums over bins are copied. "sweep" and "isotonic" need numpy.
+    With `sklearn.set_config(array_api_dispatch=True)`, and `SCIPY_ARRAY_API=1` in the
+    environment, torch tensors on any device with 64-bit floats, and other arrays of the
+    array API standard, are measured where they are: only sums over bins are copied.
+    "sweep" and "isotonic" need numpy.
 
     References
     ----------

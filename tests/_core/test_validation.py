@@ -57,7 +57,7 @@ def test_check_proba_takes_what_holds_numbers(proba):
         ([[0.5], [0.5]], r"at least two classes, got shape \(2, 1\)"),
         (np.full((2, 2, 2), 0.5), r"got shape \(2, 2, 2\)"),
         (np.empty((0, 2)), "0 sample"),
-        ([["a", "b"]], "could not convert string to float"),
+        (["a", "b"], "probabilities: could not convert string.* Pass .*predict_proba"),
     ],
 )
 def test_check_proba_refuses(proba, message):

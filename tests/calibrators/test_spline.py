@@ -42,7 +42,7 @@ def test_recorded_maps(reference, case):
     expected = values["test_correct_interpolation"]
     np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-10)
     assert np.abs(ours - values["test_reference"]).max() > 1e-4
-    # A tie as one point moves little.
+    # A few ties move little.
     x, y = _fit_spline(scores, hit, np.ones(len(hit)), n_knots)
     np.testing.assert_allclose(np.interp(test, x, y).clip(0, 1), expected, atol=5e-4)
 
@@ -103,6 +103,16 @@ def test_never_certain(n_classes):
     proba = fitted.predict_proba(10 * logits)
     assert proba.max() == pytest.approx(0.99)
     assert log_loss(y, fitted.predict_proba(logits)) < log_loss(y, softmax(logits))
+
+
+@pytest.mark.parametrize("tie", [0.0, 1.0])
+def test_most_confidences_are_equal(tie):
+    """As those of neighbours and trees are, of which all votes may agree."""
+    votes = np.repeat([tie, 0.2, 0.4, 0.6, 0.8], [600, 50, 50, 50, 50])
+    y = (np.arange(800) % 10 < 10 * votes).astype(int)
+    y[:600:20] = 1 - tie
+    proba = SplineCalibration().fit(votes, y).predict_proba([tie])[0, int(tie)]
+    assert proba == pytest.approx(0.95, abs=0.01)
 
 
 def test_few_and_one_confidence():

@@ -263,7 +263,7 @@ def test_weights_equal_repetition():
 def test_estimator_without_probabilities():
     classifier = RidgeClassifier().fit([[0], [1]], [0, 1])
     with pytest.raises(
-        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Calibrate"
+        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Fit a Calibrated"
     ):
         ReliabilityDisplay.from_estimator(classifier, [[0], [1]], [0, 1])
 

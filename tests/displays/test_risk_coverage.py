@@ -179,7 +179,7 @@ def test_from_estimator_takes_the_columns_of_the_estimator():
 def test_estimator_without_probabilities():
     classifier = RidgeClassifier().fit([[0], [1]], [0, 1])
     with pytest.raises(
-        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Calibrate"
+        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Fit a Calibrated"
     ):
         RiskCoverageDisplay.from_estimator(classifier, [[0], [1]], [0, 1])
 

@@ -46,9 +46,7 @@ def test_mean_distance_to_the_diagonal_is_the_error(y_proba):
     distance = np.nan_to_num(np.abs(display.prob_true - display.prob_pred))
     mean = trapezoid(display.density * distance, display.prob_pred)
     assert mean == pytest.approx(error, rel=0.02)
-    assert trapezoid(display.density, display.prob_pred) == pytest.approx(
-        1, rel=1e-3
-    )
+    assert trapezoid(display.density, display.prob_pred) == pytest.approx(1, rel=1e-3)
 
 
 def test_curve_is_the_kernel_regression():

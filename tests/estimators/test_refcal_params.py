@@ -165,6 +165,7 @@ BAD = {
         "'cross_entropy' has no parameter 'gamma'",
     ),
     "temperature": (lambda: fit(temperature=0), ValueError, "The 'temperature' param"),
+    "encoder name": (lambda: fit(encoder="mlp"), ValueError, "The 'encoder' param"),
     "projection": (lambda: fit(n_projection=0), ValueError, "The 'n_projection' para"),
     "augment": (lambda: fit(augment="flip"), ValueError, "The 'augment' parameter"),
     "no augment for sequences": (

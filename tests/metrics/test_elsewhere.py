@@ -29,8 +29,11 @@ OPTIONS = [
 def dispatch(monkeypatch):
     """Switch on what scikit-learn needs."""
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    with config_context(array_api_dispatch=True):
-        yield
+    try:
+        with config_context(array_api_dispatch=True):
+            yield
+    except ImportError as missing:
+        pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
 
 
 def torch_array(values):
