@@ -102,8 +102,11 @@ def read_shares(options):
     stops = np.cumsum([options.n_train, options.n_valid, options.n_temperature])
     if stops[-1] > len(labels):
         raise SystemExit(f"{stops[-1]} images are asked for, there are {len(labels)}")
+    # Sums of this many pixels do not fit into single precision.
     mean, std = (
-        statistic(images[: options.n_train], axis=(0, 2, 3), keepdims=True)
+        statistic(
+            images[: options.n_train], axis=(0, 2, 3), dtype=np.float64, keepdims=True
+        ).astype(np.float32)
         for statistic in (np.mean, np.std)
     )
     parts = zip(np.split(images, stops)[:3], np.split(labels, stops)[:3], strict=True)
@@ -118,7 +121,7 @@ def build(row, seed, options, shares):
     params, n_updates = ROWS[row]
     n_batches = math.ceil(len(shares["train"][1]) / BATCH_SIZE)
     if n_updates > 1:
-        every = n_batches // n_updates
+        every = max(1, n_batches // n_updates)
         params = {**params, "callbacks__update_loss__update_every": every}
     one_cycle = LRScheduler(
         OneCycleLR,

@@ -24,7 +24,8 @@ import warnings
 
 import numpy as np
 import sklearn
-from bench_public_logits import SaysItsInput, contestants, timed_run
+from bench_public_logits import contestants, timed_run
+from peers import SaysItsInput
 from sklearn.calibration import CalibratedClassifierCV, _TemperatureScaling
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss

@@ -1,15 +1,17 @@
 """Calibration of a network for several labels at once, before and after calibrators.
 
-    python benchmarks/bench_per_label.py --data ../shared/data/logits
+    python benchmarks/bench_per_label.py
 
-Reads the logits of a DenseNet-121 for seven findings in chest radiographs, 16082 of
-them (NIH ChestX-ray14). Each calibrator is fitted, label by label, to one half, drawn
-at random, and measured on the other. Prints one row per calibrator: the calibration
-error of each label in per cent, 15 bins, its mean over the labels, and the mean log
-loss. The last row is a logistic regression of the label on its logit.
+Reads from the folder `logits` of the shared data (`SKLEARN_CALIB_DATA`) those of a
+DenseNet-121 for seven findings in chest radiographs, 16082 of them (NIH ChestX-ray14).
+Each calibrator is fitted, label by label, to one half, drawn at random, and measured on
+the other. Prints one row per calibrator: the calibration error of each label in per
+cent, 15 bins, its mean over the labels, and the mean log loss. The last row is a
+logistic regression of the label on its logit.
 """
 
 import argparse
+import os
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,8 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.metrics import expected_calibration_error, per_label
 
+DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DATA)) / "logits"
 FILE = "nih_chestxray_densenet121_multilabel_a.npz"
 
 
@@ -43,7 +47,7 @@ def predict_by_regression(x, y, x_test):
 def main():
     """Parse the command line, fit, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/logits"))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     data = np.load(args.data / FILE)

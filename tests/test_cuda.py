@@ -34,8 +34,8 @@ def test_losses_equal_those_of_the_cpu(name, dtype):
     target = torch.randint(7, (64,), generator=generator)
     results = []
     for device in ("cpu", "cuda"):
-        z = logits.to(device).requires_grad_()
-        value = get_loss(name)()(z, target.to(device))
+        z = logits.detach().to(device).requires_grad_()
+        value = get_loss(name)().to(device)(z, target.to(device))
         value.backward()
         assert value.device.type == device
         results.append((value.detach().cpu(), z.grad.cpu()))

@@ -43,9 +43,11 @@ def read_shares(name, *, n_train, n_valid, n_calibration, n_test=None):
 
 def standardise(parts):
     """Return images with the channels' mean and deviation of the first part taken."""
+    pixels = parts[0][0] / np.float32(255)
+    # Sums of this many pixels do not fit into single precision.
+    over = {"axis": (0, 2, 3), "dtype": np.float64, "keepdims": True}
     mean, std = (
-        statistic(parts[0][0] / np.float32(255), axis=(0, 2, 3), keepdims=True)
-        for statistic in (np.mean, np.std)
+        statistic(pixels, **over).astype(np.float32) for statistic in (np.mean, np.std)
     )
     return [((X / np.float32(255) - mean) / std, y) for X, y in parts]
 

@@ -234,7 +234,10 @@ class ResNet18(_FromTimm):
 
 
 class Prepared(nn.Module):
-    """A network by name; it augments in training, and computes in half precision."""
+    """A network by name, which augments and has half precision in training alone.
+
+    Rounded logits would tie, and a tie is no error of the network.
+    """
 
     def __init__(self, n_classes, network, n_channels=None, augment=False, half=False):
         super().__init__()
@@ -246,7 +249,8 @@ class Prepared(nn.Module):
         """Return the logits in single precision."""
         if self.augment and self.training:
             images = crop_and_flip(images)
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.half):
+        half = self.half and self.training
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=half):
             return self.network(images).float()
 
 

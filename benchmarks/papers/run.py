@@ -5,9 +5,11 @@
     python benchmarks/papers/run.py --paper tao2023 --size paper --device cuda
 
 Every run, a loss with a seed on a data set, appends its rows to `results/`, and what is
-there is not trained again: a run that was interrupted goes on with the next. The logits
-stay beside, in `results/logits_output`, for `--rescore`, which measures them anew.
-`tables.py` makes the tables and pictures.
+there is not trained again: a run that was interrupted starts over, alone. Whether code
+or settings have changed since is not asked: remove the rows of what is to be trained
+again. Processes may share the work, each with other data or losses. The logits stay
+beside, in `results/logits_output`, for `--rescore`, which measures them anew and leaves
+rows without logits as they are. `tables.py` makes the tables and pictures.
 
 `pip install -e ".[papers]"` brings what it needs. The data are looked for in the folder
 that the variable SKLEARN_CALIB_DATA names, or in `shared/data` beside the checkout.
@@ -16,7 +18,7 @@ that the variable SKLEARN_CALIB_DATA names, or in `shared/data` beside the check
 import argparse
 import time
 import tomllib
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import data
@@ -30,6 +32,8 @@ from tqdm import tqdm
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 PAPERS = ["ghosh2022", "tao2023", "liang2025", "zhou2025", "hebbalaguppe2026"]
+KEY = ("data", "loss", "seed")
+FORMAT = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
 
 
 def read_toml(name):
@@ -40,15 +44,18 @@ def read_toml(name):
 def plan(options):
     """Return the wanted runs, all of one seed before the next."""
     papers = [options.paper] if options.paper else PAPERS
+    n_seeds = 3
     if options.size == "paper":
-        experiments = read_toml(options.paper)["experiments"]
+        paper = read_toml(options.paper)
+        experiments, n_seeds = paper["experiments"], paper["seeds"]
         if options.network:
             experiments["cifar10"]["network"] = options.network
     else:
         experiments = read_toml("small")
     losses = {loss: None for paper in papers for loss in read_toml(paper)["losses"]}
     names = [name for name in experiments if name in (options.data or experiments)]
-    wanted = product(range(options.seeds), names, options.losses or losses)
+    seeds = range(n_seeds if options.seeds is None else options.seeds)
+    wanted = product(seeds, names, options.losses or losses)
     return [
         {"data": name, "loss": loss, "seed": seed, "settings": experiments[name]}
         for seed, name, loss in wanted
@@ -72,71 +79,89 @@ def do_run(run, folder, device):
     )
     seconds = time.perf_counter() - start[0], time.process_time() - start[1]
     score.write_logits(logits_file(folder, run), logits)
-    made = {
-        "seconds": seconds[0],
-        "cpu_seconds": seconds[1],
-        **score.describe_machine(),
-    }
+    made = {"seconds": seconds[0], "cpu_seconds": seconds[1]}
     return [{**row, **made} for row in score_run(run, logits)]
 
 
 def score_run(run, logits):
     """Return one row for each map of the logits."""
-    key = {name: run[name] for name in ("data", "loss", "seed")}
+    key = dict(zip(KEY, key_of(run), strict=True))
     return [{**key, **row} for row in score.score(logits)]
 
 
+def key_of(run):
+    """Return what tells a run, or a row of its results, from others."""
+    return tuple(run[name] for name in KEY)
+
+
+def logits_folder(folder):
+    """Return where the logits are kept."""
+    return folder.parent / "logits_output" / folder.name
+
+
 def logits_file(folder, run):
-    """Return where the logits of a run are kept."""
-    name = "{data}-{loss}-{seed}.npz".format_map(run)
-    return folder.parent / "logits_output" / folder.name / name
+    """Return where those of a run are kept."""
+    return logits_folder(folder) / "{data}-{loss}-{seed}.npz".format_map(run)
 
 
 def read_results(path):
-    """Return the rows of a file of results, none if there is no file."""
-    return pd.read_csv(path) if path.exists() else pd.DataFrame()
-
-
-def is_done(results):
-    """Return the runs that results hold."""
-    if results.empty:
-        return set()
-    return set(results[["data", "loss", "seed"]].itertuples(index=False, name=None))
+    """Return the rows of a file of results by their runs."""
+    runs = {}
+    if path.exists() and path.stat().st_size:
+        table = pd.read_csv(path, dtype={"revision": str})  # some are all digits
+        for row in table.to_dict("records"):
+            runs.setdefault(key_of(row), []).append(row)
+    return runs
 
 
 def rescore(options, folder):
-    """Measure the logits that are there anew, and write all rows again."""
+    """Measure the logits that are there anew, in place of their rows."""
     path = folder.with_suffix(".csv")
-    old, rows = read_results(path), []
+    results = read_results(path)
     made = ["seconds", "cpu_seconds", *score.describe_machine()]
-    for run in tqdm(plan(options), unit="run"):
-        if (file := logits_file(folder, run)).exists():
-            key = old[["data", "loss", "seed"]].eq([run[k] for k in KEY]).all(axis=1)
-            kept = old.loc[key, made].iloc[0].to_dict() if key.any() else {}
-            rows += [{**row, **kept} for row in score_run(run, score.read_logits(file))]
-    pd.DataFrame(rows).to_csv(path, index=False, float_format="%.6g")
+    runs = [run for run in plan(options) if logits_file(folder, run).exists()]
+    if not runs:
+        raise SystemExit(f"{logits_folder(folder)} holds no logits of these runs")
+    for run in tqdm(runs, unit="run"):
+        old = results.get(key_of(run), [{}])[0]
+        kept = {name: old[name] for name in made if name in old}
+        rows = score_run(run, score.read_logits(logits_file(folder, run)))
+        results[key_of(run)] = [{**row, **kept} for row in rows]
+    rewrite(results, path)
 
 
-KEY = ("data", "loss", "seed")
+def rewrite(results, path):
+    """Write all rows; the file is the old one until then."""
+    part = path.with_suffix(".part")
+    pd.DataFrame(chain(*results.values())).to_csv(part, **FORMAT)
+    part.replace(path)
 
 
 def do_missing(options, folder):
     """Do what the results lack, and append it run by run."""
     path = folder.with_suffix(".csv")
-    done = is_done(read_results(path))
-    missing = [run for run in plan(options) if tuple(run[k] for k in KEY) not in done]
-    jobs = Parallel(n_jobs=options.n_jobs, return_as="generator_unordered")(
+    done = read_results(path)
+    missing = [run for run in plan(options) if key_of(run) not in done]
+    machine = score.describe_machine()  # of the code that was loaded, as it was then
+    jobs = Parallel(n_jobs=options.n_jobs, return_as="generator")(
         delayed(do_run)(run, folder, options.device) for run in missing
     )
     for rows in tqdm(jobs, total=len(missing), unit="run"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(rows).to_csv(
-            path,
-            index=False,
-            float_format="%.6g",
-            mode="a",
-            header=not path.exists(),
-        )
+        append([{**row, **machine} for row in rows], path)
+
+
+def append(rows, path):
+    """Append the rows of a run, unless another process has done so meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    results, key = read_results(path), key_of(rows[0])
+    if key in results:
+        return
+    if any(list(old[0]) != list(rows[0]) for old in results.values()):
+        rewrite({**results, key: rows}, path)  # the code measures more than before
+        return
+    text = pd.DataFrame(rows).to_csv(**FORMAT, header=not results)
+    with path.open("a", newline="") as file:  # in one write: all of it or nothing
+        file.write(text)
 
 
 def read_options(arguments=None):
@@ -144,10 +169,13 @@ def read_options(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--paper", choices=PAPERS, help="default: all")
     parser.add_argument("--size", default="small", choices=["small", "paper"])
-    parser.add_argument("--data", nargs="+", help="default: all of the size")
-    parser.add_argument("--losses", nargs="+", help="default: all of the papers")
+    several = {"nargs": "+", "metavar": "NAME"}
+    parser.add_argument("--data", choices=data.READERS, **several)
+    parser.add_argument("--losses", choices=read_toml("losses"), **several)
     parser.add_argument("--network", help="one of networks.py for images")
-    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0")
+    parser.add_argument(
+        "--seeds", type=int, help="how many; default: 3, or the paper's"
+    )
     parser.add_argument("--n-jobs", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rescore", action="store_true", help="train nothing")
@@ -156,6 +184,12 @@ def read_options(arguments=None):
         parser.error("--size paper needs --paper: their schedules differ")
     if options.network and options.size == "small":
         parser.error("--network is for --size paper")
+    if options.network and not hasattr(train.networks, options.network):
+        parser.error(f"--network must be in networks.py, got {options.network!r}")
+    if options.device.startswith("cuda") and not torch.cuda.is_available():
+        parser.error(f"--device must be one that torch sees, got {options.device!r}")
+    if not plan(options):
+        parser.error("no runs are left: --seeds must be 1 or more, --data of the size")
     return options
 
 
@@ -164,6 +198,11 @@ def main():
     options = read_options()
     parts = [options.paper, options.network] if options.size == "paper" else ["small"]
     folder = RESULTS / "-".join(filter(None, parts))
+    if not options.rescore and not data.DATA.exists():
+        raise SystemExit(
+            f"SKLEARN_CALIB_DATA must name the folder of the data, got {data.DATA}, "
+            "which is not there. Set it, or put the data there."
+        )
     (rescore if options.rescore else do_missing)(options, folder)
 
 

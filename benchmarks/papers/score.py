@@ -1,5 +1,6 @@
 """What is measured of a run: its logits, as they are and mapped, on the test part."""
 
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -33,7 +34,9 @@ def write_logits(path, arrays):
         else (array - array.max(1, keepdims=True)).astype(np.float16)
         for name, array in arrays.items()
     }
-    np.savez_compressed(path, **short)
+    part = path.with_name(f"part-{os.getpid()}-{path.name}")
+    np.savez_compressed(part, **short)
+    part.replace(path)  # an interruption leaves no half of a file
 
 
 def read_logits(path):
@@ -122,8 +125,14 @@ def describe_machine():
 
 
 def read_revision():
-    """Return the commit of the checkout, if this is one."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    folder = Path(__file__).parent
+    """Return the commit of the checkout, with a plus if there are changes to it."""
+    changes = ask_git("status", "--porcelain", "-uno", "--", ":/", ":!results")
+    revision = ask_git("rev-parse", "--short", "HEAD") + ("+" if changes else "")
+    return revision or "no checkout"
+
+
+def ask_git(*command):
+    """Return what git answers in this folder, nothing if it has no answer."""
+    command, folder = ["git", *command], Path(__file__).parent
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    return answer.stdout.strip() or "no checkout"
+    return answer.stdout.strip()

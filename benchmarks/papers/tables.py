@@ -46,7 +46,7 @@ BESIDE = {
 
 def read_results():
     """Return the results of the small size, shares in percent, of whole seeds only."""
-    results = pd.read_csv(HERE / "results" / "small.csv")
+    results = pd.read_csv(HERE / "results" / "small.csv", dtype={"revision": str})
     results[IN_PERCENT] *= 100
     order = {"data": list(DATA), "loss": list(read_toml("losses"))}
     results = results.sort_values(

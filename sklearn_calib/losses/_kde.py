@@ -1,5 +1,6 @@
 """A loss plus the calibration error of the batch, estimated with kernels (KDE-XE)."""
 
+import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
@@ -115,9 +116,11 @@ def kde_ece_loss(
     values = base(logits, target)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values)
-    error = calibration_errors(
-        logits, target, mode, NORMS.index(norm) + 1, bandwidth, sample_weight
-    )
+    power = NORMS.index(norm) + 1
+    with torch.autocast(logits.device.type, enabled=False):  # it rounds products
+        error = calibration_errors(
+            logits, target, mode, power, bandwidth, sample_weight
+        )
     return reduce_loss(values + lambd * error, reduction, sample_weight)
 
 

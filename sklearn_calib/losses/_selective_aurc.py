@@ -178,7 +178,8 @@ def _share_below(score, histogram, bandwidth):
     centres = (bins + 0.5) / len(histogram)
     steps = torch.sigmoid((score.unsqueeze(1) - centres) / bandwidth)
     total = histogram.sum().clamp_min(torch.finfo(histogram.dtype).tiny)
-    return steps @ (histogram / total)
+    # Not a matrix product, which autocast rounds.
+    return (steps * (histogram / total)).sum(1)
 
 
 def _quantile(score, weight, quantile):

@@ -104,6 +104,20 @@ def test_each_loss_exists():
         get_loss(params["loss"])(**own)
 
 
+def test_metrics_are_those_published_that_are_measured():
+    published = pd.read_csv(PAPERS / "published.csv")
+    measured = pd.read_csv(PAPERS / "results" / "small.csv", nrows=1)
+    for paper, rows in published.groupby("paper"):
+        described = tomllib.loads((PAPERS / f"{paper}.toml").read_text())["metrics"]
+        assert set(described) == set(rows["metric"]) & set(measured)
+
+
+def test_seeds_are_the_papers(run):
+    options = run.read_options(["--paper", "zhou2025", "--size", "paper"])
+    assert {job["seed"] for job in run.plan(options)} == set(range(5))
+    assert {job["seed"] for job in run.plan(run.read_options([]))} == set(range(3))
+
+
 def test_published_numbers_are_ours_to_compare():
     table = pd.read_csv(PAPERS / "published.csv")
     assert not table.isna().any(axis=None)
@@ -130,13 +144,18 @@ SMALL = {
 }
 
 
-def test_a_finished_run_is_not_trained_again(run, monkeypatch):
-    options = run.read_options(
-        ["--seeds", "1", "--losses", "cross-entropy", "adafocal"]
-    )
+@pytest.fixture
+def small(run, monkeypatch):
     read_toml = run.read_toml
     monkeypatch.setattr(
         run, "read_toml", lambda n: {"cifar10": SMALL} if n == "small" else read_toml(n)
+    )
+
+
+@pytest.mark.usefixtures("small")
+def test_a_finished_run_is_not_trained_again(run, monkeypatch):
+    options = run.read_options(
+        ["--seeds", "1", "--losses", "cross-entropy", "adafocal"]
     )
     folder = run.RESULTS / "small"
     run.do_missing(options, folder)
@@ -151,6 +170,117 @@ def test_a_finished_run_is_not_trained_again(run, monkeypatch):
     numbers = ["error", "ece", "aurc", "nll"]
     np.testing.assert_allclose(again[numbers], results[numbers], atol=0.02)
     assert again["seconds"].equals(results["seconds"])
+
+
+@pytest.mark.usefixtures("small")
+def test_rescoring_leaves_other_rows_alone(run):
+    options = run.read_options(["--seeds", "1", "--losses", "brier"])
+    folder = run.RESULTS / "small"
+    path = folder.with_suffix(".csv")
+    run.append(ROWS, path)
+    before = path.read_text()
+    with pytest.raises(SystemExit, match="no logits"):
+        run.rescore(options, folder)
+    assert path.read_text() == before
+    run.do_missing(options, folder)
+    run.rescore(options, folder)
+    table = pd.read_csv(path, dtype={"revision": str})
+    pd.testing.assert_frame_equal(table.loc[:1, list(ROWS[0])], pd.DataFrame(ROWS))
+    assert list(table["data"].unique()) == ["d", "cifar10"]
+
+
+ROWS = [
+    {"data": "d", "loss": "brier", "seed": 0, "map": m, "ece": 0.1, "revision": "0123"}
+    for m in ("none", "temperature")
+]
+
+
+def test_rows_are_appended_once(run):
+    path = run.RESULTS / "small.csv"
+    path.touch()  # an interruption before the first row
+    for _ in range(2):
+        run.append(ROWS, path)
+    run.append([{**row, "seed": 1} for row in ROWS], path)
+    run.append([{**row, "seed": 2, "new": 1.0} for row in ROWS], path)
+    table = pd.read_csv(path, dtype={"revision": str})
+    assert list(table["seed"]) == [0, 0, 1, 1, 2, 2]
+    assert list(table["new"].notna()) == [False] * 4 + [True] * 2
+    assert set(table["revision"]) == {"0123"}
+
+
+def test_an_interruption_leaves_no_half_of_a_file(run, tmp_path, monkeypatch):
+    path = tmp_path / "logits.npz"
+    logits = {"test": np.zeros((2, 3)), "y_test": np.arange(2)}
+    run.score.write_logits(path, logits)
+    before = path.read_bytes()
+
+    def fail(file, **_):
+        file.write_bytes(b"PK")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(KeyboardInterrupt):
+        run.score.write_logits(path, logits)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "0"], "no runs"),
+        (["--data", "cifar-10"], "cifar-10"),
+        (["--losses", "focal"], "invalid choice: 'focal'"),
+        (["--paper", "zhou2025", "--size", "paper", "--data", "newsgroups"], "no runs"),
+        (
+            ["--paper", "zhou2025", "--size", "paper", "--network", "Net"],
+            "networks.py",
+        ),
+        (["--network", "ResNet50"], "--size paper"),
+        (["--size", "paper"], "--paper"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(run, capsys, arguments, message):
+    with pytest.raises(SystemExit):
+        run.read_options(arguments)
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a CUDA device")
+def test_a_missing_device_is_refused(run, capsys):
+    with pytest.raises(SystemExit):
+        run.read_options(["--device", "cuda"])
+    assert "torch sees" in capsys.readouterr().err
+
+
+def test_missing_data_are_named(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["run.py"])
+    monkeypatch.setattr(run.data, "DATA", tmp_path / "nowhere")
+    with pytest.raises(SystemExit, match="SKLEARN_CALIB_DATA"):
+        run.main()
+
+
+def test_many_images_are_standardised(run):
+    """A sum in single precision stops growing at 2 ** 24."""
+    images = np.full((20_000, 1, 32, 32), 250, dtype=np.uint8)
+    images[::2] = 240
+    ((X, _),) = run.data.standardise([(images, None)])
+    assert X.dtype == np.float32
+    assert X.mean(dtype=np.float64) == pytest.approx(0, abs=1e-4)
+    assert X.std(dtype=np.float64) == pytest.approx(1, abs=1e-4)
+
+
+def test_half_precision_is_for_training(networks):
+    torch.manual_seed(0)
+    images = torch.randn(8, 3, 32, 32)
+    half = networks.Prepared(3, "SmallNet", n_channels=3, half=True)
+    single = networks.Prepared(3, "SmallNet", n_channels=3)
+    single.load_state_dict(half.state_dict())
+    trained = half(images), single(images)
+    assert trained[0].dtype == torch.float32
+    assert not torch.equal(*trained)
+    torch.testing.assert_close(*trained, atol=0.1, rtol=0)
+    half.load_state_dict(single.state_dict())
+    assert torch.equal(half.eval()(images), single.eval()(images))
 
 
 @pytest.mark.parametrize("paper", ["ghosh2022", "zhou2025"])
