@@ -115,6 +115,14 @@ def torch_uncertainty_measure(name, **options):
     return measure
 
 
+def torch_uncertainty_smece(labels, proba):
+    """In single precision, as it fails in double."""
+    measure = torch_uncertainty_measure(
+        "SmoothCalibrationError", kernel_type="reflected"
+    )
+    return measure(labels, proba.astype(np.float32))
+
+
 def netcal_ece(labels, proba):
     return import_module("netcal.metrics").ECE(N_BINS).measure(proba, labels)
 
@@ -222,9 +230,7 @@ CLASSWISE = {
 SMOOTH = {
     "sklearn_calib": smooth_expected_calibration_error,
     "relplot": relplot_smece,
-    "torch-uncertainty": torch_uncertainty_measure(
-        "SmoothCalibrationError", kernel_type="reflected"
-    ),
+    "torch-uncertainty": torch_uncertainty_smece,
 }
 RANKED = {
     "sklearn_calib": aurc_loss,

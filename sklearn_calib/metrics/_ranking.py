@@ -30,6 +30,9 @@ def score_samples(y_true, y_proba, confidence, loss, labels, sample_weight):
     """Return the confidence, the loss and the weight of each sample, all checked."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba = check_proba(as_columns(proba))
+    if isinstance(confidence, str) and (confidence, loss) == ("msp", "zero_one"):
+        scores, predicted = top_label(proba)  # of the largest probabilities, once
+        return scores, (predicted != codes).astype(np.float64), weight
     scores = check_confidence(_confidence_of(confidence, proba), len(proba))
     return scores, _losses_of(loss, codes, proba), weight
 
@@ -69,9 +72,15 @@ def group_by_confidence(scores, losses, weight):
     if weight is not None:
         scores, losses = scores[weight > 0], (losses * weight)[weight > 0]
         weight = weight[weight > 0]
-    negated, group = np.unique(-scores, return_inverse=True)
-    mass = np.bincount(group, weight).astype(np.float64)
-    return mass, np.bincount(group, losses), -negated
+    order = np.argsort(-scores)
+    scores = scores[order]
+    first = np.flatnonzero(np.append(True, scores[1:] != scores[:-1]))
+    mass = np.ones(len(scores)) if weight is None else weight[order]
+    return (
+        np.add.reduceat(mass, first),
+        np.add.reduceat(losses[order], first),
+        scores[first],
+    )
 
 
 def rank(y_true, y_proba, confidence, loss, labels, sample_weight):
