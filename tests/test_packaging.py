@@ -6,7 +6,9 @@ import tomllib
 from importlib import metadata, resources
 from pathlib import Path
 
+import jinja2
 import pytest
+import yaml
 
 import sklearn_calib
 
@@ -42,6 +44,18 @@ def test_tested_version_is_pinned_and_above_the_lower_bound(requirement):
     if not name.startswith("sklearn-calib"):
         assert name in PINS, f"add {name} to constraints.txt"
         assert as_numbers(PINS[name]) >= as_numbers(bound)
+
+
+def test_the_conda_recipe_and_the_citation_agree_with_the_project():
+    template = jinja2.Template((CHECKOUT / "recipe" / "meta.yaml").read_text())
+    read = {"load_file_data": lambda *_, **__: {"project": PROJECT}, "PYTHON": "python"}
+    recipe = yaml.safe_load(template.render(read))
+    python, *requirements = recipe["requirements"]["run"]
+    plain = [r.replace("pytorch", "torch").replace(" ", "") for r in requirements]
+    assert (python, plain) == ("python >=3.11", PROJECT["dependencies"])
+    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text())
+    versions = recipe["package"]["version"], citation["version"]
+    assert versions == (sklearn_calib.__version__,) * 2
 
 
 def test_python_versions_agree():
