@@ -19,7 +19,11 @@ from sklearn_calib._core.validation import (
     is_elsewhere,
     one_column,
 )
-from sklearn_calib.metrics._targets import resolve_mode
+from sklearn_calib.metrics._targets import (
+    check_lengths,
+    check_two_classes,
+    resolve_mode,
+)
 
 # Elements that are in work at a time: 32 MiB of doubles for each intermediate.
 BLOCK_SIZE = 2**22
@@ -91,11 +95,7 @@ def _check_labels(xp, y_true, labels, proba):
     """Return the true labels and those of the columns, where the probabilities are."""
     n_samples, n_classes = proba.shape
     n_labels = y_true.shape[0] if hasattr(y_true, "shape") else len(y_true)
-    if n_labels != n_samples:
-        raise ValueError(
-            f"y_true must hold one label for each row of y_proba, got {n_labels} "
-            f"labels and {n_samples} rows. Pass both of the same samples."
-        )
+    check_lengths(n_labels, n_samples)
     if labels is not None and is_elsewhere(labels):
         labels = convert_to_numpy(labels, get_namespace(labels)[0])
     if not is_elsewhere(y_true):
@@ -128,11 +128,7 @@ def _judged(xp, proba, y_true, labels, mode):
         column = xp.argmax(proba, axis=1)
         hit = xp.take(labels, column) == y_true
         return xp.max(proba, axis=1)[:, None], hit[:, None]
-    if proba.shape[1] != 2:
-        raise ValueError(
-            'mode="positive" must be used with two classes, got '
-            f'{proba.shape[1]} columns. Pass mode="classwise" to measure every class.'
-        )
+    check_two_classes(proba.shape[1])
     return proba[:, 1:], (y_true == labels[1])[:, None]
 
 

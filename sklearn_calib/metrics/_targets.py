@@ -45,14 +45,28 @@ MODES = {"top_label", "positive", "classwise"}
 def check_targets(y_true, y_proba, labels, sample_weight):
     """Return probabilities, whose values are not yet checked, columns and weights."""
     proba = as_proba_array(y_proba, allow_1d=True)
-    if len(y_true) != len(proba):
-        raise ValueError(
-            f"y_true must hold one label for each row of y_proba, got {len(y_true)} "
-            f"labels and {len(proba)} rows. Pass both of the same samples."
-        )
+    check_lengths(len(y_true), len(proba))
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
     codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
     return proba, codes, check_sample_weight(sample_weight, proba)
+
+
+def check_lengths(n_labels, n_rows):
+    """Refuse labels and probabilities of different samples."""
+    if n_labels != n_rows:
+        raise ValueError(
+            f"y_true must hold one label for each row of y_proba, got {n_labels} "
+            f"labels and {n_rows} rows. Pass both of the same samples."
+        )
+
+
+def check_two_classes(n_columns):
+    """Refuse the mode "positive" where there is no one positive class."""
+    if n_columns != 2:
+        raise ValueError(
+            'mode="positive" must be used with two classes, got '
+            f'{n_columns} columns. Pass mode="classwise" to measure every class.'
+        )
 
 
 def as_columns(proba):
@@ -83,11 +97,8 @@ def confidence_and_hit(proba, codes, mode):
     """
     if mode == "top_label":
         return top_label_hits(as_columns(proba), codes)
-    if proba.ndim == 2 and proba.shape[1] != 2:
-        raise ValueError(
-            'mode="positive" must be used with two classes, got '
-            f'{proba.shape[1]} columns. Pass mode="classwise" to measure every class.'
-        )
+    if proba.ndim == 2:
+        check_two_classes(proba.shape[1])
     positive = check_proba(proba, allow_1d=True)
     return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1
 
