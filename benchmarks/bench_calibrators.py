@@ -25,7 +25,7 @@ import warnings
 import numpy as np
 import sklearn
 from bench_public_logits import contestants, timed_run
-from peers import SaysItsInput
+from peers import SaysItsLogits
 from sklearn.calibration import CalibratedClassifierCV, _TemperatureScaling
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
@@ -60,7 +60,7 @@ def make_faulty_logits(n_samples, n_classes, seed=0):
 
 def make_contestants(n_classes):
     """Return for each name a function that fits, and one that predicts."""
-    frozen = FrozenEstimator(SaysItsInput(n_classes))
+    frozen = FrozenEstimator(SaysItsLogits(n_classes))
     whole = CalibratedClassifierCV(frozen, method="temperature")
     bare = _TemperatureScaling()
     ours = CalibratedClassifier(frozen, TemperatureScaling())

@@ -11,10 +11,10 @@ logistic regression of the label on its logit.
 """
 
 import argparse
-import os
 from pathlib import Path
 
 import numpy as np
+from bench_public_logits import DATA
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -26,8 +26,6 @@ from sklearn_calib.calibrators import (
 )
 from sklearn_calib.metrics import expected_calibration_error, per_label
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DATA)) / "logits"
 FILE = "nih_chestxray_densenet121_multilabel_a.npz"
 
 
@@ -47,7 +45,7 @@ def predict_by_regression(x, y, x_test):
 def main():
     """Parse the command line, fit, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=DATA / "logits")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     data = np.load(args.data / FILE)

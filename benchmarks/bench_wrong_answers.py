@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from peers import SaysItsInput
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
@@ -191,25 +191,8 @@ def overconfident(n_samples=4000, n_classes=5, slope=50.0):
     return proba, y
 
 
-class Says(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose features are its probabilities."""
-
-    def __init__(self, n_classes):
-        self.n_classes = n_classes
-        self.classes_ = np.arange(n_classes)
-
-    def fit(self, X, y):  # noqa: ARG002 - scikit-learn asks for the method
-        return self
-
-    def predict_proba(self, X):
-        return X
-
-    def predict(self, X):
-        return X.argmax(axis=1)
-
-
 def by_sklearn(proba, y, method):
-    frozen = FrozenEstimator(Says(proba.shape[1]))
+    frozen = FrozenEstimator(SaysItsInput(proba.shape[1]))
     return CalibratedClassifierCV(frozen, method=method).fit(proba, y)
 
 

@@ -1,6 +1,8 @@
 """The calibrators of other packages, each as a function to run."""
 
+from functools import partial
 from importlib import import_module
+from inspect import signature
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -9,9 +11,7 @@ from sklearn.frozen import FrozenEstimator
 
 
 class SaysItsInput(ClassifierMixin, BaseEstimator):
-    """A fitted classifier that costs nothing: its features are its logits."""
-
-    decision_function_is_logits = True
+    """A fitted classifier that costs nothing: its features are its probabilities."""
 
     def __init__(self, n_classes):
         self.n_classes = n_classes
@@ -20,24 +20,33 @@ class SaysItsInput(ClassifierMixin, BaseEstimator):
     def fit(self, X, y):  # noqa: ARG002 - scikit-learn asks for the method
         return self
 
-    def decision_function(self, X):
-        return X[:, 1] - X[:, 0] if self.n_classes == 2 else X
+    def predict_proba(self, X):
+        return X
 
     def predict(self, X):
         return X.argmax(axis=1)
 
 
+class SaysItsLogits(SaysItsInput):
+    """The same of logits, which scikit-learn asks for first."""
+
+    decision_function_is_logits = True
+
+    def decision_function(self, X):
+        return X[:, 1] - X[:, 0] if self.n_classes == 2 else X
+
+
 def run_sklearn(method):
     def run(X, y, X_test):
-        frozen = FrozenEstimator(SaysItsInput(X.shape[1]))
+        frozen = FrozenEstimator(SaysItsLogits(X.shape[1]))
         model = CalibratedClassifierCV(frozen, method=method).fit(np.log(X), y)
         return model.predict_proba(np.log(X_test))
 
     return run
 
 
-def run_netcal(module, name, **params):
-    model = getattr(import_module(f"netcal.{module}"), name)(**params)
+def run_netcal(module, name, *params):
+    model = getattr(import_module(f"netcal.{module}"), name)(*params)
 
     def run(X, y, X_test):
         if X.shape[1] > 2:
@@ -48,10 +57,9 @@ def run_netcal(module, name, **params):
     return run
 
 
-def run_probmetrics(name, **params):
+def run_probmetrics(name):
     module = import_module("probmetrics.calibrators")
-    if name in ("svs", "sms"):
-        params[f"{name}_print_init_info"] = False
+    params = {f"{name}_print_init_info": False} if name in ("svs", "sms") else {}
     model = (
         getattr(module, name)(**params)
         if hasattr(module, name)
@@ -77,106 +85,94 @@ def run_uncertainty_calibration(name, n_bins):
     return run
 
 
-def run_torch_uncertainty(name, *, with_size=True):
+def run_torch_uncertainty(name):
     """Of logarithms of the probabilities, which are logits."""
     kind = getattr(import_module("torch_uncertainty.post_processing"), name)
     as_tensor = import_module("torch").as_tensor
 
     def run(X, y, X_test):
-        model = kind(X.shape[1]) if with_size else kind()
+        has_size = "num_classes" in signature(kind).parameters
+        model = kind(X.shape[1]) if has_size else kind()
         model.fit([(as_tensor(np.log(X)).float(), as_tensor(y))], progress=False)
         return model(as_tensor(np.log(X_test)).float()).softmax(dim=1).detach()
 
     return run
 
 
-def run_betacal(X, y, X_test):
+def run_betacal(parameters):
     """Two classes only."""
-    model = import_module("betacal").BetaCalibration("abm")
-    positive = model.fit(X[:, 1:2], y).predict(X_test[:, 1:2])
-    return np.column_stack([1 - positive, positive])
+    model = import_module("betacal").BetaCalibration(parameters)
+
+    def run(X, y, X_test):
+        positive = model.fit(X[:, 1:2], y).predict(X_test[:, 1:2])
+        return np.column_stack([1 - positive, positive])
+
+    return run
 
 
-# By our name of the method, the package, and how to make a run.
+# By package: how to make a run, and its arguments by our name of the method.
+PACKAGES = {
+    "scikit-learn": (
+        run_sklearn,
+        {
+            "temperature": ["temperature"],
+            # Of the logits, where ours is of the log-odds: another map above two
+            # classes.
+            "platt": ["sigmoid"],
+            "isotonic": ["isotonic"],
+        },
+    ),
+    "netcal": (
+        run_netcal,
+        {
+            "temperature": ["scaling", "TemperatureScaling"],
+            "dirichlet, diagonal": ["scaling", "LogisticCalibration"],
+            "joint_beta": ["scaling", "BetaCalibration"],
+            "histogram, uniform": ["binning", "HistogramBinning", 15],
+            "isotonic": ["binning", "IsotonicRegression"],
+            "bbq": ["binning", "BBQ"],
+            "enir": ["binning", "ENIR"],
+        },
+    ),
+    "probmetrics": (
+        run_probmetrics,
+        {
+            "temperature": ["temp-scaling"],
+            "isotonic": ["isotonic"],
+            "beta": ["beta"],
+            "venn_abers": ["ivap-ovr"],
+            "structured_vector": ["svs"],
+            "structured_matrix": ["sms"],
+            "quadratic_logistic": ["quadratic-scaling"],
+            "dirichlet, diagonal": ["VectorScalingCalibrator"],
+            "dirichlet": ["MatrixScalingCalibrator"],
+            "ensemble_temperature, Brier": ["ETSCalibrator"],
+            "spline": ["CDFSplineCalibrator"],
+        },
+    ),
+    "betacal": (run_betacal, {"beta": ["abm"]}),
+    "torch-uncertainty": (
+        run_torch_uncertainty,
+        {
+            "temperature": ["TemperatureScaler"],
+            "vector": ["VectorScaler"],
+            "matrix": ["MatrixScaler"],
+            "dirichlet": ["DirichletScaler"],
+            "histogram, uniform": ["HistogramBinningScaler"],
+            "isotonic": ["IsotonicRegressionScaler"],
+            "bbq": ["BBQScaler"],
+        },
+    ),
+    "uncertainty-calibration": (
+        run_uncertainty_calibration,
+        {
+            "histogram": ["HistogramMarginalCalibrator", 15],
+            "scaling_binning": ["PlattBinnerMarginalCalibrator", 10],
+        },
+    ),
+}
 PEERS = [
-    ("temperature", "scikit-learn", lambda: run_sklearn("temperature")),
-    # Of the logits, where ours is of the log-odds: another map above two classes.
-    ("platt", "scikit-learn", lambda: run_sklearn("sigmoid")),
-    ("isotonic", "scikit-learn", lambda: run_sklearn("isotonic")),
-    ("temperature", "netcal", lambda: run_netcal("scaling", "TemperatureScaling")),
-    (
-        "dirichlet, diagonal",
-        "netcal",
-        lambda: run_netcal("scaling", "LogisticCalibration"),
-    ),
-    ("joint_beta", "netcal", lambda: run_netcal("scaling", "BetaCalibration")),
-    (
-        "histogram, uniform",
-        "netcal",
-        lambda: run_netcal("binning", "HistogramBinning", bins=15),
-    ),
-    ("isotonic", "netcal", lambda: run_netcal("binning", "IsotonicRegression")),
-    ("bbq", "netcal", lambda: run_netcal("binning", "BBQ")),
-    ("enir", "netcal", lambda: run_netcal("binning", "ENIR")),
-    ("temperature", "probmetrics", lambda: run_probmetrics("temp-scaling")),
-    ("isotonic", "probmetrics", lambda: run_probmetrics("isotonic")),
-    ("beta", "probmetrics", lambda: run_probmetrics("beta")),
-    ("venn_abers", "probmetrics", lambda: run_probmetrics("ivap-ovr")),
-    ("structured_vector", "probmetrics", lambda: run_probmetrics("svs")),
-    ("structured_matrix", "probmetrics", lambda: run_probmetrics("sms")),
-    (
-        "quadratic_logistic",
-        "probmetrics",
-        lambda: run_probmetrics("quadratic-scaling"),
-    ),
-    (
-        "dirichlet, diagonal",
-        "probmetrics",
-        lambda: run_probmetrics("VectorScalingCalibrator"),
-    ),
-    ("dirichlet", "probmetrics", lambda: run_probmetrics("MatrixScalingCalibrator")),
-    (
-        "ensemble_temperature, Brier",
-        "probmetrics",
-        lambda: run_probmetrics("ETSCalibrator"),
-    ),
-    ("spline", "probmetrics", lambda: run_probmetrics("CDFSplineCalibrator")),
-    ("beta", "betacal", lambda: run_betacal),
-    (
-        "temperature",
-        "torch-uncertainty",
-        lambda: run_torch_uncertainty("TemperatureScaler", with_size=False),
-    ),
-    ("vector", "torch-uncertainty", lambda: run_torch_uncertainty("VectorScaler")),
-    ("matrix", "torch-uncertainty", lambda: run_torch_uncertainty("MatrixScaler")),
-    (
-        "dirichlet",
-        "torch-uncertainty",
-        lambda: run_torch_uncertainty("DirichletScaler"),
-    ),
-    (
-        "histogram, uniform",
-        "torch-uncertainty",
-        lambda: run_torch_uncertainty("HistogramBinningScaler", with_size=False),
-    ),
-    (
-        "isotonic",
-        "torch-uncertainty",
-        lambda: run_torch_uncertainty("IsotonicRegressionScaler", with_size=False),
-    ),
-    (
-        "bbq",
-        "torch-uncertainty",
-        lambda: run_torch_uncertainty("BBQScaler", with_size=False),
-    ),
-    (
-        "histogram",
-        "uncertainty-calibration",
-        lambda: run_uncertainty_calibration("HistogramMarginalCalibrator", 15),
-    ),
-    (
-        "scaling_binning",
-        "uncertainty-calibration",
-        lambda: run_uncertainty_calibration("PlattBinnerMarginalCalibrator", 10),
-    ),
+    (method, package, partial(make, *arguments))
+    for package, (make, methods) in PACKAGES.items()
+    for method, arguments in methods.items()
 ]

@@ -11,6 +11,7 @@ import torch
 from sklearn.metrics import log_loss
 
 import sklearn_calib
+from sklearn_calib._core.confidence import negative_entropy
 from sklearn_calib._core.links import softmax
 from sklearn_calib.calibrators import get_calibrator
 from sklearn_calib.metrics import (
@@ -92,7 +93,7 @@ def row(name, y, proba, proba_out, temperature):
     """Return the numbers of one map."""
     auroc = np.nan
     if proba_out is not None:
-        auroc = ood_auroc_score(-entropy(proba), -entropy(proba_out))
+        auroc = ood_auroc_score(negative_entropy(proba), negative_entropy(proba_out))
     return {
         "map": name,
         "error": (proba.argmax(1) != y).mean(),
@@ -105,11 +106,6 @@ def row(name, y, proba, proba_out, temperature):
         "temperature": temperature,
         "ood_auroc": auroc,
     }
-
-
-def entropy(proba):
-    """Return the entropy of each row."""
-    return -np.sum(proba * np.log(np.maximum(proba, 1e-300)), axis=1)
 
 
 def describe_machine():
