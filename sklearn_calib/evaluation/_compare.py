@@ -1,5 +1,6 @@
 """A table of classifiers and metrics, with intervals."""
 
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -7,35 +8,12 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.scorers import LabelledScorer, metric_of
 from sklearn_calib._core.validation import Interval, validate_params
-from sklearn_calib.metrics import bootstrap_interval, ece_interval, get_scorer
+from sklearn_calib.metrics import bootstrap_interval, get_scorer
+from sklearn_calib.metrics._debiasing import interval_kind
 
 METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
-
-# What a bootstrap does not suit, and how ece_interval measures it. There is no interval
-# for the gap of the worst bin, nor for what has no bins, or no bias, to begin with.
-ECE_OPTIONS = {
-    "neg_adaptive_ece": {"mode": "top_label", "strategy": "quantile"},
-    "neg_classwise_adaptive_ece": {"mode": "classwise", "strategy": "quantile"},
-    "neg_classwise_ece": {"mode": "classwise"},
-    "neg_debiased_ece": None,
-    "neg_debiased_l2_calibration_error": None,
-    "neg_ece": {"mode": "top_label"},
-    "neg_isotonic_ece": None,
-    "neg_l1_calibration_error": {"n_bins": "cube_root", "strategy": "quantile"},
-    "neg_l2_calibration_error": {
-        "n_bins": "cube_root",
-        "strategy": "quantile",
-        "norm": "l2",
-    },
-    "neg_max_calibration_error": None,
-    "neg_mce": None,
-    "neg_sweep_ece": {
-        "mode": "top_label",
-        "n_bins": "sweep",
-        "strategy": "quantile",
-    },
-}
 
 
 class _Answered(ClassifierMixin, BaseEstimator):
@@ -89,9 +67,10 @@ def compare(
 
     metrics : list of str or dict, default=("accuracy", "neg_log_loss", "neg_ece", \
             "neg_aurc", "refinement_auc")
-        Names of scorers, ours or scikit-learn's. A `neg_` is left out of the name of
-        the column, and the sign of the value with it. A dict maps names of columns to
-        names of scorers or to scorers.
+        Names of scorers, of this package or of scikit-learn; the name of the column is
+        that of the scorer without `neg_`. A dict maps names of columns to names of
+        scorers or to scorers. The value is that of the metric: a scorer that negates
+        its metric, by `greater_is_better=False`, has its sign reversed.
 
     confidence_level : float, default=0.95
         Share of the samples in which an interval holds the value of the population.
@@ -130,15 +109,18 @@ def compare(
 
     See Also
     --------
-    sklearn_calib.metrics.bootstrap_interval : The intervals of most metrics.
-    sklearn_calib.metrics.ece_interval : Those of the binned calibration errors.
+    sklearn_calib.metrics.bootstrap_interval : The intervals.
     evaluate_ood : Measures that need samples of another distribution.
 
     Notes
     -----
-    The intervals are for the classifiers as they are, on new samples; they say nothing
-    of what another training would give. The errors of a worst bin, those with less bias
-    and "neg_isotonic_ece" have none, which is shown as NaN.
+    The intervals are those of :func:`~sklearn_calib.metrics.bootstrap_interval` for
+    the metric of the scorer: debiased for the calibration errors of this package,
+    whether a scorer comes by its name, from
+    :func:`~sklearn_calib.metrics.get_scorer`, or from
+    :func:`sklearn.metrics.make_scorer`, and by "bca" for every other metric and for
+    scorers that are functions. They are for the classifiers as they are, on new
+    samples, and do not cover the variation between training runs.
 
     The area under the ROC curve in tables of papers is mostly that of classes,
     "roc_auc_ovr" or "roc_auc_ovo". It is large with many classes even where accuracy is
@@ -202,19 +184,21 @@ def _ask(name, estimator, X):
 def _measure(scoring, y, proba, classes, sample_weight, options):
     """Return a value and the ends of its interval."""
     scorer = get_scorer(scoring)
-    is_negative = isinstance(scoring, str) and scoring.startswith("neg_")
-
-    def metric(y_true, y_proba, *, labels, sample_weight):
-        score = scorer(_Answered(labels), y_proba, y_true, sample_weight=sample_weight)
-        return -score if is_negative else score
-
+    metric, sign = metric_of(scorer)
+    is_error = metric is not None and interval_kind(metric)[0].is_error
+    if not isinstance(scorer, LabelledScorer):
+        metric = partial(_ask_scorer, scorer, sign)
+    elif len(classes) == 2:
+        proba = proba[:, 1]  # which is what a scorer passes to its metric
     data = {"labels": classes, "sample_weight": sample_weight}
     value = metric(y, proba, **data)
-    how = ECE_OPTIONS.get(scoring, {}) if isinstance(scoring, str) else {}
-    if not options["n_resamples"] or how is None:
+    if not options["n_resamples"]:
         return value, np.nan, np.nan
-    if how:
-        # As the scorers that leave the mode open measure it.
-        how = {"mode": "positive" if len(classes) == 2 else "top_label"} | how
-        return value, *ece_interval(y, proba, **data, **options, **how)
+    options = {**options, "method": "debiased" if is_error else "auto"}
     return value, *bootstrap_interval(metric, y, proba, **data, **options)
+
+
+def _ask_scorer(scorer, sign, y_true, y_proba, *, labels, sample_weight):
+    """Return the metric of a scorer that may need predicted labels."""
+    classifier = _Answered(labels)
+    return sign * scorer(classifier, y_proba, y_true, sample_weight=sample_weight)

@@ -7,12 +7,10 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._consistency import (
+from sklearn_calib.metrics._debiasing import (
     binned_interval,
     debiased_ends,
-    is_binned,
-    is_calibration_error,
-    label_sampler,
+    interval_kind,
 )
 from sklearn_calib.metrics._resampling import (
     check_number,
@@ -20,6 +18,7 @@ from sklearn_calib.metrics._resampling import (
     draw_calibrated,
     draw_half,
     jackknife_parts,
+    label_sampler,
     leave_out,
     measure_draws,
     name_the_classes,
@@ -191,10 +190,11 @@ def bootstrap_interval(
     sample = take_sample(
         metric, y_true, y_proba, labels, sample_weight, stratify=stratify
     )
-    method = _resolve_method(method, metric)
+    kind, _ = interval_kind(metric)
+    method = _resolve_method(method, kind)
     value = check_number(sample.measure())
     rng = check_random_state(random_state)
-    if method == "debiased" and is_binned(metric) and not stratify:
+    if method == "debiased" and kind.bins is not None and not stratify:
         options = {
             **sample.options,
             "sample_weight": sample.weight,
@@ -228,12 +228,11 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-def _resolve_method(method, metric):
+def _resolve_method(method, kind):
     """Return the method, of a calibration error the only one that suits it."""
-    is_error = is_calibration_error(metric)
     if method == "auto":
-        return "debiased" if is_error else "bca"
-    if is_error and method != "debiased":
+        return "debiased" if kind.is_error else "bca"
+    if kind.is_error and method != "debiased":
         raise ValueError(
             'method must be "debiased" or "auto" for a calibration error, whose bias '
             f"the others double, got {method!r}. Leave it out."

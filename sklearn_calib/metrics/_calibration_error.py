@@ -12,6 +12,7 @@ from sklearn_calib.metrics._classwise_error import (
     check_reduce_bias,
     over_classes,
 )
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere
 from sklearn_calib.metrics._targets import (
     BINS_OF_ERRORS,
@@ -24,6 +25,7 @@ from sklearn_calib.metrics._targets import (
 )
 
 
+@declare_interval(is_error=True, bins={})
 @validate_params(
     {
         **TARGETS,
@@ -196,6 +198,7 @@ def expected_calibration_error(
     return binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
 
 
+@declare_interval(is_error=True, bins={"norm": "max"})
 @validate_params(
     {**TARGETS, **BINS_OF_ERRORS, "mode": [StrOptions(MODES), None]},
     prefer_skip_nested_validation=True,

@@ -14,6 +14,7 @@ from sklearn_calib._core.validation import (
     is_elsewhere,
     validate_params,
 )
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere
 from sklearn_calib.metrics._targets import (
     BINS_OF_ERRORS,
@@ -26,6 +27,7 @@ from sklearn_calib.metrics._targets import (
 NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 
 
+@declare_interval(is_error=True, bins={"mode": "classwise"})
 @validate_params(
     {
         **TARGETS,

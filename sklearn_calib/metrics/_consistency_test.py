@@ -7,12 +7,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.validation import validate_params
-from sklearn_calib.metrics._consistency import label_sampler
+from sklearn_calib.metrics._debiasing import interval_kind
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
-    TWO_SAMPLES,
     check_number,
     draw_calibrated,
+    label_sampler,
     measure_draws,
     name_the_classes,
     take_sample,
@@ -159,13 +159,13 @@ def consistency_test(
 
 def refuse_two_samples(metric):
     """Refuse metrics that are given no labels."""
-    function = getattr(metric, "func", metric)
-    if function in TWO_SAMPLES:
-        raise TypeError(
-            "metric must be one of labels and probabilities, got "
-            f"{function.__name__!r}, which is one of two samples of scores. Ask "
-            "bootstrap_interval about it."
-        )
+    if not interval_kind(metric)[0].takes_two_samples:
+        return
+    name = getattr(metric, "func", metric).__name__
+    raise TypeError(
+        f"metric must be one of labels and probabilities, got {name!r}, which is one "
+        "of two samples of scores. Ask bootstrap_interval about it."
+    )
 
 
 def tail_share(statistic, null, alternative="greater"):

@@ -10,6 +10,7 @@ from sklearn_calib._core.binning import bin_index, interior_edges
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._ranking import LOSSES
 from sklearn_calib.metrics._targets import (
     BINS,
@@ -93,6 +94,7 @@ DECOMPOSITION = {
 }
 
 
+@declare_interval(is_error=True)
 @validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
 def proper_calibration_error(
     y_true,

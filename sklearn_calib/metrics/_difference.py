@@ -8,8 +8,8 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
-from sklearn_calib.metrics._consistency import is_calibration_error
 from sklearn_calib.metrics._consistency_test import refuse_two_samples, tail_share
+from sklearn_calib.metrics._debiasing import interval_kind
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
     Sample,
@@ -208,7 +208,7 @@ def difference_test(
     null = measure_draws(
         pair, partial(_draw_swapped, len(a.weight)), seeds[0], **progress
     )
-    if is_calibration_error(metric):
+    if interval_kind(metric)[0].is_error:
         options = {
             "confidence_level": confidence_level,
             "labels": labels,

@@ -15,6 +15,7 @@ from sklearn_calib._core.validation import (
     check_proba,
     validate_params,
 )
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._targets import (
     MODES,
     TARGETS,
@@ -25,6 +26,7 @@ from sklearn_calib.metrics._targets import (
 )
 
 
+@declare_interval(is_error=True, squared={"norm": "l2"})
 @validate_params(
     {
         **TARGETS,

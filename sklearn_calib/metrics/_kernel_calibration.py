@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._hypothesis_tests import (
     JUDGED,
     in_double,
@@ -25,6 +26,7 @@ TILE = 1024
 MEDIAN_ROWS = 1000
 
 
+@declare_interval(is_error=True, squared={"squared": True})
 @validate_params(
     {
         **TARGETS,

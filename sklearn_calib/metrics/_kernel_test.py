@@ -5,7 +5,6 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._consistency import class_sampler
 from sklearn_calib.metrics._consistency_test import ResamplingResult, tail_share
 from sklearn_calib.metrics._hypothesis_tests import (
     SignificanceResult,
@@ -24,6 +23,7 @@ from sklearn_calib.metrics._kernel_calibration import (
     residuals,
     tiles,
 )
+from sklearn_calib.metrics._resampling import class_sampler
 from sklearn_calib.metrics._targets import DRAWS, TARGETS, check_targets
 
 # Elements of the residuals that are drawn at a time: doubles of 64 MiB.

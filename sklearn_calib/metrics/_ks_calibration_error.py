@@ -3,6 +3,7 @@
 import numpy as np
 
 from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._targets import (
     TARGETS,
     check_targets,
@@ -12,6 +13,7 @@ from sklearn_calib.metrics._targets import (
 )
 
 
+@declare_interval(is_error=True)
 @validate_params(
     {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
     prefer_skip_nested_validation=True,

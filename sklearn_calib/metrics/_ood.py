@@ -12,11 +12,13 @@ from sklearn.metrics import (
 )
 
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
+from sklearn_calib.metrics._debiasing import declare_interval
 
 SCORES = {"scores_in": ["array-like"], "scores_out": ["array-like"]}
 POSITIVE = {"pos": [StrOptions({"in", "out"})]}
 
 
+@declare_interval(takes_two_samples=True)
 @validate_params(SCORES, prefer_skip_nested_validation=True)
 def ood_auroc_score(scores_in, scores_out):
     """Area under the ROC curve of telling in- from out-of-distribution samples.
@@ -66,6 +68,7 @@ def ood_auroc_score(scores_in, scores_out):
     return float(roc_auc_score(*_merge(scores_in, scores_out, "in")))
 
 
+@declare_interval(takes_two_samples=True)
 @validate_params(
     {
         **SCORES,
@@ -144,6 +147,7 @@ def ood_aupr_score(
     return float(auc(recall, precision))
 
 
+@declare_interval(takes_two_samples=True)
 @validate_params(
     {**SCORES, **POSITIVE, "tpr": [Interval(Real, 0, 1, closed="right")]},
     prefer_skip_nested_validation=True,
@@ -207,6 +211,7 @@ def fpr_at_tpr(scores_in, scores_out, *, tpr=0.95, pos="in"):
     return float(fprs[np.searchsorted(tprs, tpr)])
 
 
+@declare_interval(takes_two_samples=True)
 @validate_params(SCORES, prefer_skip_nested_validation=True)
 def ood_detection_error(scores_in, scores_out):
     r"""Error rate of telling apart in- and out-of-distribution samples, at best.

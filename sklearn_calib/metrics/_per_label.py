@@ -6,8 +6,10 @@ import numpy as np
 
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.metrics._debiasing import declare_interval
 
 
+@declare_interval(takes_metric=True)
 @validate_params(
     {
         "metric": [callable],

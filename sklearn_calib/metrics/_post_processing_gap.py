@@ -5,6 +5,7 @@ from scipy.special import expit, logit
 
 from sklearn_calib._core.lipschitz import minimize_lipschitz
 from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._targets import (
     TARGETS,
     check_targets,
@@ -14,6 +15,7 @@ from sklearn_calib.metrics._targets import (
 )
 
 
+@declare_interval(is_error=True, power=1)
 @validate_params(
     {
         **TARGETS,

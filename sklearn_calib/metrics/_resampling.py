@@ -10,15 +10,12 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import UndefinedMetricWarning
 
-from sklearn_calib._core.validation import as_proba_array, check_sample_weight
-from sklearn_calib.metrics._ood import (
-    fpr_at_tpr,
-    ood_aupr_score,
-    ood_auroc_score,
-    ood_detection_error,
+from sklearn_calib._core.validation import (
+    as_proba_array,
+    check_sample_weight,
+    encode_labels,
 )
-
-TWO_SAMPLES = {fpr_at_tpr, ood_aupr_score, ood_auroc_score, ood_detection_error}
+from sklearn_calib.metrics._debiasing import interval_kind
 
 # Draws are measured in so many blocks at most, and the progress is told by these.
 N_BLOCKS = 100
@@ -48,7 +45,7 @@ class Sample(NamedTuple):
 
 def take_sample(metric, y_true, y_proba, labels, sample_weight, *, stratify):
     """Return the `Sample` of a metric, whose own checks are left to it."""
-    if getattr(metric, "func", metric) in TWO_SAMPLES:
+    if interval_kind(metric)[0].takes_two_samples:
         return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
     _check_takes_weights(metric)
     labels = fixed_by_partial(metric, "labels", labels)
@@ -203,3 +200,33 @@ def _measure_or_nan(sample, drawn):
         return float(sample.measure(**drawn))
     except (ValueError, ZeroDivisionError):
         return np.nan
+
+
+def label_sampler(sample):
+    """Return a function of a generator, which draws labels from the probabilities."""
+    y_true, proba, labels = sample.y_true, sample.y_proba, sample.options.get("labels")
+    if y_true.ndim == 2:
+        return partial(_draw_indicators, proba)
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    encode_labels(y_true, labels=labels, n_classes=n_classes)
+    return class_sampler(np.unique(y_true) if labels is None else labels, proba)
+
+
+def class_sampler(classes, proba):
+    """Return a function of a generator, which draws one of the classes for each row."""
+    classes = np.asarray(classes)
+    cumulated = (1 - proba)[:, None] if proba.ndim == 1 else proba.cumsum(axis=1)
+    if proba.ndim == 2:
+        cumulated = cumulated[:, :-1] / cumulated[:, -1:]
+    return partial(_draw_labels, classes, cumulated)
+
+
+def _draw_indicators(proba, rng):
+    """Draw each of several labels by itself."""
+    return (rng.random(proba.shape) < proba).astype(int)
+
+
+def _draw_labels(classes, cumulated, rng):
+    """Draw one of the classes for each row of cumulated probabilities."""
+    uniform = rng.random((len(cumulated), 1))
+    return classes[(uniform >= cumulated).sum(axis=1)]

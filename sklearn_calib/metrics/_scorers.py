@@ -2,10 +2,10 @@
 
 from copy import deepcopy
 
-from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.metrics import get_scorer as get_sklearn_scorer
 from sklearn.metrics import get_scorer_names as get_sklearn_scorer_names
 
+from sklearn_calib._core.scorers import LabelledScorer
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._calibration_error import (
@@ -25,17 +25,6 @@ from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_cover
 from sklearn_calib.metrics._root_brier import root_brier_score_loss
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
-
-
-# What make_scorer returns is what searches know how to route weights to and how to
-# share predictions between. Its class has no public name for type checkers.
-class _LabelledScorer(type(make_scorer(accuracy_score))):  # type: ignore[misc]
-    """A scorer that tells its metric which class each column stands for."""
-
-    def _score(self, method_caller, estimator, X, y_true, **kwargs):
-        return super()._score(
-            method_caller, estimator, X, y_true, labels=estimator.classes_, **kwargs
-        )
 
 
 def get_scorer(scoring):
@@ -112,12 +101,12 @@ def get_scorer_names():
 
 def _positive(metric, **options):
     """Return the scorer of what is better high."""
-    return _LabelledScorer(metric, 1, options, response_method="predict_proba")
+    return LabelledScorer(metric, 1, options, response_method="predict_proba")
 
 
 def _negative(metric, **options):
     """Return the scorer of an error or a loss."""
-    return _LabelledScorer(metric, -1, options, response_method="predict_proba")
+    return LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
 # As in scikit-learn's coming calibration_error: of two classes the positive one.

@@ -16,6 +16,7 @@ from sklearn_calib._core.validation import (
     check_proba,
     validate_params,
 )
+from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._targets import (
     MODES,
     TARGETS,
@@ -26,6 +27,7 @@ from sklearn_calib.metrics._targets import (
 )
 
 
+@declare_interval(is_error=True)
 @validate_params(
     {
         **TARGETS,

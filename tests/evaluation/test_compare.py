@@ -1,21 +1,28 @@
 """Tables of classifiers and metrics."""
 
+from functools import partial
+
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, make_scorer, matthews_corrcoef
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
+from sklearn_calib._core.scorers import metric_of
 from sklearn_calib.evaluation import compare
 from sklearn_calib.metrics import (
     aurc_loss,
     bootstrap_interval,
     ece_interval,
+    expected_calibration_error,
     get_scorer,
     get_scorer_names,
 )
+from sklearn_calib.metrics._debiasing import interval_kind
 
 X, CODES = make_classification(
     n_samples=400, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
@@ -53,8 +60,10 @@ def test_intervals():
         for column, mode in [("ece", "top_label"), ("classwise_ece", "classwise")]:
             expected = ece_interval(DATA[1], proba, mode=mode, labels=labels, **options)
             np.testing.assert_allclose(row[column][["low", "high"]], expected)
-        assert row["mce"][["low", "high"]].isna().all()
-        assert row["mce"]["value"] > 0
+        expected = ece_interval(
+            DATA[1], proba, mode="top_label", norm="max", labels=labels, **options
+        )
+        np.testing.assert_allclose(row["mce"][["low", "high"]], expected)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -63,7 +72,7 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
     kept = n_classes > CODES
     model = GaussianNB().fit(X[kept][::2], Y[kept][::2])
     X_test, y_test = X[kept][1::2], Y[kept][1::2]
-    metrics = ["neg_l2_calibration_error", "neg_isotonic_ece"]
+    metrics = ["neg_l2_calibration_error"]
     table = compare(
         {"bayes": model}, X_test, y_test, metrics=metrics, random_state=3
     ).loc["bayes"]
@@ -77,7 +86,6 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
         random_state=np.random.RandomState(3).randint(2**31 - 1),
     )
     np.testing.assert_allclose(table["l2_calibration_error"][["low", "high"]], expected)
-    assert table["isotonic_ece"][["low", "high"]].isna().all()
 
 
 def test_the_same_draws_for_all():
@@ -117,6 +125,62 @@ def test_names_of_columns_and_scorers_of_ones_own():
     for name in metrics:
         low, high = table.loc["bayes", name][["low", "high"]]
         assert low < table.loc["bayes", name]["value"] < high
+
+
+RNG = np.random.default_rng(0)
+CALIBRATED = RNG.dirichlet(np.ones(3), 500)
+DRAWN = (RNG.uniform(size=(500, 1)) > CALIBRATED.cumsum(axis=1)).sum(axis=1)
+FAST = {"n_resamples": 100, "random_state": 0}
+
+
+class Calibrated(ClassifierMixin, BaseEstimator):
+    """A classifier whose samples are its predictions."""
+
+    classes_ = np.arange(3)
+
+    def predict_proba(self, X):
+        return X
+
+    def predict(self, X):
+        return X.argmax(axis=1)
+
+
+def compare_calibrated(scorers):
+    table = compare({"": Calibrated()}, CALIBRATED, DRAWN, metrics=scorers, **FAST)
+    return table.iloc[0].unstack(level=1)
+
+
+def test_a_scorer_has_the_row_of_its_name():
+    names = ["accuracy", "neg_log_loss", *get_scorer_names()]
+    by_name = compare_calibrated({name: name for name in names})
+    by_object = compare_calibrated({name: get_scorer(name) for name in names})
+    pd.testing.assert_frame_equal(by_name, by_object)
+
+
+def test_intervals_of_calibration_errors_hold_zero_on_calibrated_data():
+    errors = [
+        name
+        for name in get_scorer_names()
+        if interval_kind(metric_of(get_scorer(name))[0])[0].is_error
+    ]
+    assert len(errors) == 18
+    rows = compare_calibrated({name: name for name in errors})
+    assert rows.index[rows["low"] != 0].tolist() == []
+    assert (rows["value"] <= rows["high"]).all()
+
+
+def test_scorers_made_by_scikit_learn_and_functions():
+    """Those of make_scorer are asked for their metric, functions are resampled."""
+    error = partial(expected_calibration_error, labels=[0, 1, 2])
+
+    def own(estimator, X, y, sample_weight=None):
+        proba = estimator.predict_proba(X)
+        return error(y, proba, sample_weight=sample_weight)
+
+    made = make_scorer(error, response_method="predict_proba", greater_is_better=False)
+    rows = compare_calibrated({"ours": "neg_ece", "made": made, "own": own})
+    assert rows["value"].nunique() == 1
+    assert (rows["low"] == 0).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize(
