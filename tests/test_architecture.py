@@ -128,11 +128,11 @@ def test_top_level_names_load():
         assert getattr(sklearn_calib, name) is not None
 
 
-def row(name):
-    """Return the row of a registry: `"focal": FocalLoss,`."""
-    return (
-        f'    "{snake_case(re.sub("(Loss|Scaling|Calibration)$", "", name))}": {name},'
-    )
+def row(member):
+    """Return the row of a registry: `"focal": "_focal:FocalLoss",`."""
+    name = snake_case(re.sub("(Loss|Scaling|Calibration)$", "", member.__name__))
+    module = member.__module__.rpartition(".")[2]
+    return f'        "{name}": "{module}:{member.__name__}",'
 
 
 def snake_case(name):
@@ -169,7 +169,7 @@ def public_subclasses(base):
 def test_every_member_has_a_row_and_an_export(base, get, names):
     members, registered = public_subclasses(base), {get(name) for name in names}
     room = base.__module__.rpartition(".")[0]
-    rows = [row(name) for name, c in members.items() if c not in registered]
+    rows = [row(member) for member in members.values() if member not in registered]
     assert not rows, "\n".join([f"Add to {room}._registry:", *rows])
     listed = import_module(room).__all__
     exports = [
@@ -214,5 +214,20 @@ def test_rows_are_what_the_registries_hold():
     """The rows that messages suggest are those that are there."""
     registries = [PACKAGE / room / "_registry.py" for room in ("losses", "calibrators")]
     text = "".join(path.read_text() for path in registries)
-    assert row("DualFocalLoss") in text
-    assert row("TemperatureScaling") in text
+    assert row(losses.DualFocalLoss) in text
+    assert row(calibrators.TemperatureScaling) in text
+
+
+@all_rooms
+def test_type_checkers_see_what_loads_lazily(room):
+    """What stands under `if TYPE_CHECKING` is what the package gives at run time."""
+    package = import_module(f"sklearn_calib.{room}")
+    body = ast.parse((PACKAGE / room / "__init__.py").read_text()).body
+    seen = {
+        alias.asname or alias.name: node.module
+        for block in body
+        if isinstance(block, ast.If)
+        for node in block.body
+        for alias in node.names
+    }
+    assert seen == getattr(package, "_HOMES", {})

@@ -1,61 +1,71 @@
 """Post-hoc calibrators: from what a classifier said to calibrated probabilities."""
 
-from sklearn_calib.calibrators._base import Calibrator
-from sklearn_calib.calibrators._bbq import BBQ
-from sklearn_calib.calibrators._beta import BetaCalibration
-from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
-from sklearn_calib.calibrators._enir import ENIR
-from sklearn_calib.calibrators._ensemble_temperature import EnsembleTemperatureScaling
-from sklearn_calib.calibrators._focal_temperature import (
-    FocalPosterior,
-    FocalTemperatureScaling,
-)
-from sklearn_calib.calibrators._histogram import HistogramBinning, ScalingBinning
-from sklearn_calib.calibrators._isotonic import (
-    IsotonicCalibration,
-    JointIsotonicCalibration,
-)
-from sklearn_calib.calibrators._joint_beta import JointBetaCalibration
-from sklearn_calib.calibrators._matrix import MatrixScaling
-from sklearn_calib.calibrators._metacal import MetaCal
-from sklearn_calib.calibrators._per_label import PerLabelCalibrator
-from sklearn_calib.calibrators._platt import PlattScaling
-from sklearn_calib.calibrators._quadratic_logistic import QuadraticLogisticCalibration
-from sklearn_calib.calibrators._registry import get_calibrator, get_calibrator_names
-from sklearn_calib.calibrators._spline import SplineCalibration
-from sklearn_calib.calibrators._structured import (
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-)
-from sklearn_calib.calibrators._temperature import TemperatureScaling
-from sklearn_calib.calibrators._vector import VectorScaling
-from sklearn_calib.calibrators._venn_abers import VennAbers
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BBQ",
-    "ENIR",
-    "BetaCalibration",
-    "Calibrator",
-    "DirichletCalibrator",
-    "EnsembleTemperatureScaling",
-    "FocalPosterior",
-    "FocalTemperatureScaling",
-    "HistogramBinning",
-    "IsotonicCalibration",
-    "JointBetaCalibration",
-    "JointIsotonicCalibration",
-    "MatrixScaling",
-    "MetaCal",
-    "PerLabelCalibrator",
-    "PlattScaling",
-    "QuadraticLogisticCalibration",
-    "ScalingBinning",
-    "SplineCalibration",
-    "StructuredMatrixScaling",
-    "StructuredVectorScaling",
-    "TemperatureScaling",
-    "VectorScaling",
-    "VennAbers",
-    "get_calibrator",
-    "get_calibrator_names",
-]
+from sklearn_calib._core.lazy import lazy_names
+from sklearn_calib.calibrators._registry import CALIBRATORS
+
+if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
+    from sklearn_calib.calibrators._base import Calibrator as Calibrator
+    from sklearn_calib.calibrators._bbq import BBQ as BBQ
+    from sklearn_calib.calibrators._beta import BetaCalibration as BetaCalibration
+    from sklearn_calib.calibrators._dirichlet import (
+        DirichletCalibrator as DirichletCalibrator,
+    )
+    from sklearn_calib.calibrators._enir import ENIR as ENIR
+    from sklearn_calib.calibrators._ensemble_temperature import (
+        EnsembleTemperatureScaling as EnsembleTemperatureScaling,
+    )
+    from sklearn_calib.calibrators._focal_temperature import (
+        FocalPosterior as FocalPosterior,
+        FocalTemperatureScaling as FocalTemperatureScaling,
+    )
+    from sklearn_calib.calibrators._histogram import (
+        HistogramBinning as HistogramBinning,
+        ScalingBinning as ScalingBinning,
+    )
+    from sklearn_calib.calibrators._isotonic import (
+        IsotonicCalibration as IsotonicCalibration,
+        JointIsotonicCalibration as JointIsotonicCalibration,
+    )
+    from sklearn_calib.calibrators._joint_beta import (
+        JointBetaCalibration as JointBetaCalibration,
+    )
+    from sklearn_calib.calibrators._matrix import MatrixScaling as MatrixScaling
+    from sklearn_calib.calibrators._metacal import MetaCal as MetaCal
+    from sklearn_calib.calibrators._per_label import (
+        PerLabelCalibrator as PerLabelCalibrator,
+    )
+    from sklearn_calib.calibrators._platt import PlattScaling as PlattScaling
+    from sklearn_calib.calibrators._quadratic_logistic import (
+        QuadraticLogisticCalibration as QuadraticLogisticCalibration,
+    )
+    from sklearn_calib.calibrators._registry import (
+        get_calibrator as get_calibrator,
+        get_calibrator_names as get_calibrator_names,
+    )
+    from sklearn_calib.calibrators._spline import SplineCalibration as SplineCalibration
+    from sklearn_calib.calibrators._structured import (
+        StructuredMatrixScaling as StructuredMatrixScaling,
+        StructuredVectorScaling as StructuredVectorScaling,
+    )
+    from sklearn_calib.calibrators._temperature import (
+        TemperatureScaling as TemperatureScaling,
+    )
+    from sklearn_calib.calibrators._vector import VectorScaling as VectorScaling
+    from sklearn_calib.calibrators._venn_abers import VennAbers as VennAbers
+
+_HOMES = {
+    **{
+        CALIBRATORS.class_name(name): CALIBRATORS.home(name)
+        for name in CALIBRATORS.names()
+    },
+    "Calibrator": "sklearn_calib.calibrators._base",
+    "PerLabelCalibrator": "sklearn_calib.calibrators._per_label",
+    "get_calibrator": "sklearn_calib.calibrators._registry",
+    "get_calibrator_names": "sklearn_calib.calibrators._registry",
+}
+
+__all__ = sorted(_HOMES)
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,58 +1,35 @@
 """The calibrators by name: adding one is a row here."""
 
-from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.calibrators._bbq import BBQ
-from sklearn_calib.calibrators._beta import BetaCalibration
-from sklearn_calib.calibrators._dirichlet import DirichletCalibrator
-from sklearn_calib.calibrators._enir import ENIR
-from sklearn_calib.calibrators._ensemble_temperature import EnsembleTemperatureScaling
-from sklearn_calib.calibrators._focal_temperature import (
-    FocalPosterior,
-    FocalTemperatureScaling,
-)
-from sklearn_calib.calibrators._histogram import HistogramBinning, ScalingBinning
-from sklearn_calib.calibrators._isotonic import (
-    IsotonicCalibration,
-    JointIsotonicCalibration,
-)
-from sklearn_calib.calibrators._joint_beta import JointBetaCalibration
-from sklearn_calib.calibrators._matrix import MatrixScaling
-from sklearn_calib.calibrators._metacal import MetaCal
-from sklearn_calib.calibrators._platt import PlattScaling
-from sklearn_calib.calibrators._quadratic_logistic import QuadraticLogisticCalibration
-from sklearn_calib.calibrators._spline import SplineCalibration
-from sklearn_calib.calibrators._structured import (
-    StructuredMatrixScaling,
-    StructuredVectorScaling,
-)
-from sklearn_calib.calibrators._temperature import TemperatureScaling
-from sklearn_calib.calibrators._vector import VectorScaling
-from sklearn_calib.calibrators._venn_abers import VennAbers
+from sklearn_calib._core.registry import Registry
 
-_CALIBRATORS = {
-    "bbq": BBQ,
-    "beta": BetaCalibration,
-    "dirichlet": DirichletCalibrator,
-    "enir": ENIR,
-    "ensemble_temperature": EnsembleTemperatureScaling,
-    "focal_posterior": FocalPosterior,
-    "focal_temperature": FocalTemperatureScaling,
-    "histogram": HistogramBinning,
-    "isotonic": IsotonicCalibration,
-    "joint_beta": JointBetaCalibration,
-    "joint_isotonic": JointIsotonicCalibration,
-    "matrix": MatrixScaling,
-    "meta_cal": MetaCal,
-    "platt": PlattScaling,
-    "quadratic_logistic": QuadraticLogisticCalibration,
-    "scaling_binning": ScalingBinning,
-    "spline": SplineCalibration,
-    "structured_matrix": StructuredMatrixScaling,
-    "structured_vector": StructuredVectorScaling,
-    "temperature": TemperatureScaling,
-    "vector": VectorScaling,
-    "venn_abers": VennAbers,
-}
+CALIBRATORS = Registry(
+    "calibrator",
+    "sklearn_calib.calibrators",
+    {
+        "bbq": "_bbq:BBQ",
+        "beta": "_beta:BetaCalibration",
+        "dirichlet": "_dirichlet:DirichletCalibrator",
+        "enir": "_enir:ENIR",
+        "ensemble_temperature": "_ensemble_temperature:EnsembleTemperatureScaling",
+        "focal_posterior": "_focal_temperature:FocalPosterior",
+        "focal_temperature": "_focal_temperature:FocalTemperatureScaling",
+        "histogram": "_histogram:HistogramBinning",
+        "isotonic": "_isotonic:IsotonicCalibration",
+        "joint_beta": "_joint_beta:JointBetaCalibration",
+        "joint_isotonic": "_isotonic:JointIsotonicCalibration",
+        "matrix": "_matrix:MatrixScaling",
+        "meta_cal": "_metacal:MetaCal",
+        "platt": "_platt:PlattScaling",
+        "quadratic_logistic": "_quadratic_logistic:QuadraticLogisticCalibration",
+        "scaling_binning": "_histogram:ScalingBinning",
+        "spline": "_spline:SplineCalibration",
+        "structured_matrix": "_structured:StructuredMatrixScaling",
+        "structured_vector": "_structured:StructuredVectorScaling",
+        "temperature": "_temperature:TemperatureScaling",
+        "vector": "_vector:VectorScaling",
+        "venn_abers": "_venn_abers:VennAbers",
+    },
+)
 
 
 def get_calibrator(name):
@@ -79,12 +56,7 @@ def get_calibrator(name):
     >>> get_calibrator("temperature")()
     TemperatureScaling()
     """
-    if isinstance(name, str) and name in _CALIBRATORS:
-        return _CALIBRATORS[name]
-    raise ValueError(
-        f"the name of a calibrator must be one of {get_calibrator_names()}, got "
-        f"{name!r}.{did_you_mean(name, _CALIBRATORS)}"
-    )
+    return CALIBRATORS.get(name)
 
 
 def get_calibrator_names():
@@ -101,4 +73,4 @@ def get_calibrator_names():
     >>> "temperature" in get_calibrator_names()
     True
     """
-    return sorted(_CALIBRATORS)
+    return CALIBRATORS.names()

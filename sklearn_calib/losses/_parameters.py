@@ -7,6 +7,7 @@ from torch import nn
 
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._base import CalibrationLoss
+from sklearn_calib.losses._registry import LOSSES, get_loss_names
 
 PREFIX = "base__"
 
@@ -14,7 +15,7 @@ PREFIX = "base__"
 def is_known(loss):
     """Tell whether something is the name, the class or an instance of a loss."""
     if isinstance(loss, str):
-        return loss in _registry()._LOSSES
+        return loss in LOSSES
     return isinstance(loss, nn.Module) or (
         isinstance(loss, type) and issubclass(loss, nn.Module)
     )
@@ -22,14 +23,7 @@ def is_known(loss):
 
 def find_loss(loss):
     """Return the class of a name, and a class or an instance as it is."""
-    return _registry().get_loss(loss) if isinstance(loss, str) else loss
-
-
-def _registry():
-    """Return the registry, which imports the losses, which import this file."""
-    from sklearn_calib.losses import _registry
-
-    return _registry
+    return LOSSES.get(loss) if isinstance(loss, str) else loss
 
 
 def build_loss(loss, params, *, prefix, hint=""):
@@ -37,7 +31,7 @@ def build_loss(loss, params, *, prefix, hint=""):
     if not is_known(found := find_loss(loss)):
         raise TypeError(
             "loss must be a name, a class or an instance of torch.nn.Module, got "
-            f"{loss!r}. The names: {_registry().get_loss_names()}."
+            f"{loss!r}. The names: {get_loss_names()}."
         )
     check_params(loss, params, prefix=prefix, hint=hint)
     if isinstance(found, CalibrationLoss):

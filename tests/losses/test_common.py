@@ -300,7 +300,9 @@ def test_copies(loss, copier):
 
 @all_losses
 def test_repr_makes_the_loss(loss):
-    twin = quiet(lambda: eval(repr(loss), dict(vars(losses))))
+    twin = quiet(
+        lambda: eval(repr(loss), {n: getattr(losses, n) for n in losses.__all__})
+    )
     assert twin is not loss
     assert repr(twin) == repr(loss)
     assert torch.equal(twin.eval()(*random_batch()), loss(*random_batch()))

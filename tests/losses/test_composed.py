@@ -26,7 +26,9 @@ COPIERS = {
     "clone": clone,
     "deepcopy": copy.deepcopy,
     "pickle": lambda loss: pickle.loads(pickle.dumps(loss)),
-    "repr": lambda loss: eval(repr(loss), dict(vars(losses))),
+    "repr": lambda loss: eval(
+        repr(loss), {n: getattr(losses, n) for n in losses.__all__}
+    ),
 }
 LOGITS = torch.tensor([[2.0, 0.0, 1.0], [0.0, 1.0, 0.5]])
 TARGET = torch.tensor([0, 2])

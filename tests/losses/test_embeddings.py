@@ -216,7 +216,10 @@ def test_half_precision_is_widened(loss, dtype):
 def test_copies(loss):
     batch = random_batch()
     twins = [clone(loss), copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))]
-    for twin in [*twins, eval(repr(loss), dict(vars(losses)))]:
+    for twin in [
+        *twins,
+        eval(repr(loss), {n: getattr(losses, n) for n in losses.__all__}),
+    ]:
         assert twin is not loss
         assert repr(twin) == repr(loss)
         assert torch.equal(twin(*batch), loss(*batch))

@@ -33,7 +33,9 @@ COPIERS = {
     "clone": clone,
     "deepcopy": copy.deepcopy,
     "pickle": lambda loss: pickle.loads(pickle.dumps(loss)),
-    "repr": lambda loss: eval(repr(loss), dict(vars(losses))),
+    "repr": lambda loss: eval(
+        repr(loss), {n: getattr(losses, n) for n in losses.__all__}
+    ),
 }
 
 
