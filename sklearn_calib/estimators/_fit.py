@@ -155,9 +155,8 @@ class FitMixin:
 
     def _predicts_numbers(self, fit_params):
         """Tell whether the probabilities are finite, of the last batch if need be."""
-        sizes = [p.detach().abs().max() for p in self.module_.parameters() if p.numel()]
-        is_moderate = not sizes or torch.stack(sizes).max() < _MODERATE
-        if is_moderate or self._batch is None:
+        sizes = (p.detach().abs().max() for p in self.module_.parameters() if p.numel())
+        if all(size < _MODERATE for size in sizes) or self._batch is None:
             return True
         X = to_tensor(unpack_data(self._batch)[0], device=self.device)
         forwarded = {k: v for k, v in fit_params.items() if k not in _OF_THE_LOOP}
