@@ -126,6 +126,8 @@ class NetParamsMixin:
         for name, (groups, option) in live.items():
             for group in groups:
                 group[option] = params[name]
+                if option == "lr":
+                    group["initial_lr"] = params[name]  # from which schedules go on
         kinds = {
             "compile": {"compile"},
             "loss": {"loss", *self._criteria},
@@ -149,6 +151,9 @@ class NetParamsMixin:
         learns = next(self.criterion_.parameters(), None) is not None
         if stale & {"module", "optimizer"} or (learns and "loss" in stale):
             self._initialize_optimizer()
+        for group in self.optimizer_.param_groups:
+            if "lr" in group:  # a schedule that begins now asks for it
+                group.setdefault("initial_lr", group["lr"])
 
     def _compile_again(self):
         """Compile the parts as they are, or stop doing so."""

@@ -229,7 +229,8 @@ def make_calibrated(**params):
 
 
 def make_selective(**params):
-    return SelectiveClassifier(make_calibrated(**params), cv=2, abstain_label=-1)
+    calibrated = make_calibrated(**params)
+    return SelectiveClassifier(calibrated, coverage=0.5, abstain_label=-1, cv=2)
 
 
 @pytest.mark.parametrize("training", [1, 2])
