@@ -143,6 +143,7 @@ def all_or_nothing(estimator):
         yield
     except BaseException:
         if not estimator.interrupted_:
-            vars(estimator).clear()
             vars(estimator).update(before)
+            for name in vars(estimator).keys() - before.keys():
+                del vars(estimator)[name]
         raise
