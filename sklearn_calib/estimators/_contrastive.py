@@ -36,6 +36,8 @@ class ContrastiveNet(NeuralClassifier):
     `module` is the encoder and `batch_transform` what makes the views of a batch.
     """
 
+    _module_prefix = "encoder__"
+
     def __init__(self, module=None, *, temperature=0.1, n_projection=128, **kwargs):
         super().__init__(module, **kwargs)
         self.temperature = temperature

@@ -1,6 +1,9 @@
 """The loss as a parameter of an estimator: a name, a class or an instance."""
 
 import inspect
+from collections import defaultdict
+
+from skorch.callbacks import Callback
 
 from sklearn_calib.losses._parameters import (
     add_prefix,
@@ -66,24 +69,23 @@ class LossParamsMixin:
         ValueError
             If a `loss__...` is no parameter of the loss.
         """
-        new = {k: params.pop(k) for k in list(params) if k.partition("__")[0] == "loss"}
-        if new:
-            self._set_loss_params(new)
+        new = {k: params.pop(k) for k in list(params) if prefix_of(k) == "loss"}
+        new = leave_out_known(new, self._get_loss_params())
+        dropped = self._check_loss_params(new) if new else ()
         super().set_params(**params)
-        if self.initialized_ and new:
-            self._initialize_criterion(reason="Re-initializing criterion.")
+        for name in dropped:
+            del vars(self)[name]
+        vars(self).update(new)
         return self
 
-    def _set_loss_params(self, new):
-        """Set the loss and its parameters, all or none of them."""
+    def _check_loss_params(self, new):
+        """Check new values of the loss and its parameters; return what they end."""
         after = replace_params(self._get_loss_params(), new)
         stored = add_prefix(PREFIX, self.get_params_for("loss"))
         given = {k: v for k, v in after.items() if k in stored or k in new}
         given = remove_prefix(PREFIX, given)
         check_params(after["loss"], given, prefix=PREFIX, hint=HINT)
-        for name in stored.keys() - after.keys():
-            del vars(self)[name]
-        vars(self).update(new)
+        return stored.keys() - after.keys()
 
     def initialize_criterion(self):
         """Build the loss, anew for each fit."""
@@ -100,3 +102,39 @@ def check_takes_weights(criterion):
             "which has no weighted form. Choose a loss whose forward takes "
             "sample_weight, or repeat the samples."
         )
+
+
+def prefix_of(name):
+    """Return the part of a name before the first double underscore."""
+    return name.partition("__")[0]
+
+
+def leave_out_known(params, current):
+    """Return parameters without the prefixes all of whose values are set already.
+
+    `get_params` lists the defaults of losses and callbacks too. Setting them would pin
+    them, such as the patience of early stopping to an earlier `n_iter_no_change`.
+    """
+    groups = defaultdict(dict)
+    for name, value in params.items():
+        groups[prefix_of(name)][name] = value
+    return {
+        name: value
+        for group in groups.values()
+        if not all(n in current and _is_same(v, current[n]) for n, v in group.items())
+        for name, value in group.items()
+    }
+
+
+def _is_same(value, other):
+    """Tell whether a value is the other, or a default callback made like it."""
+    if (
+        value is other
+        or not isinstance(value, Callback)
+        or type(value) is not type(other)
+    ):
+        return value is other
+    params, others = value.get_params(), other.get_params()
+    return params.keys() == others.keys() and all(
+        _is_same(params[name], others[name]) for name in params
+    )

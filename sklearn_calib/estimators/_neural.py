@@ -1,6 +1,5 @@
 """`NeuralClassifier`: skorch's classifier with a loss to choose and to search."""
 
-import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
@@ -88,7 +87,13 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         Controls the initial weights, the order of the samples, dropout and the
         validation share. With an int every epoch is seeded by the int and its number:
         a resumed run equals one that was never interrupted, except that early stopping
-        counts anew. Torch's global state is left as it was found.
+        counts anew. Torch's global state is left as it was found. Initialisation,
+        dropout and the order of the samples draw from torch's global generator, which
+        is seeded while `fit` runs. Seeded fits in several threads therefore wait for
+        each other, and so give the same results as one after the other. Other threads
+        that draw from the global generator meanwhile, such as a fit without a seed,
+        draw from the seeded one and change its results: give them a seed, or a
+        `torch.Generator` of their own.
 
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data and of the network. A module for integers casts them
@@ -152,6 +157,12 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         For each epoch `train_loss` and, with validation data, `valid_loss`,
         `valid_acc`, `valid_log_loss` and `valid_ece`; and what a loss that learns has
         learned, such as the `gamma` of each bin.
+
+    interrupted_ : bool
+        Whether training ended by `KeyboardInterrupt`, such as Ctrl-C, which `fit`
+        raises again after the callbacks' `on_train_end`. The network keeps the weights
+        of that moment, or with early stopping the best until then, and can predict.
+        Before the first epoch an interrupt leaves everything as it was before `fit`.
 
     validation_history_ : skorch.history.History
         The history of the run with a held-out share, where `refit` made another.
@@ -314,27 +325,6 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         return self._train(
             X, y, sample_weight, classes, anew, "partial_fit", fit_params
         )
-
-    def _check_partial_fit(self, classes):
-        """Return the classes of a call of partial_fit."""
-        if self.early_stopping:
-            raise ValueError(
-                "early_stopping must be False for partial_fit, which holds out no "
-                "validation data, got True. Call fit instead."
-            )
-        known = self._known_classes
-        if known is None and classes is None:
-            raise ValueError(
-                "classes must be given in the first call of partial_fit, got None. "
-                "Pass all the labels, such as numpy.unique(y) of the whole data."
-            )
-        classes = known if classes is None else np.unique(classes)
-        if known is not None and not np.array_equal(classes, known):
-            raise ValueError(
-                f"classes must stay {known} after the first call of "
-                f"partial_fit, got {classes}. Leave classes out, or call fit."
-            )
-        return classes
 
     def predict_proba(self, X):
         """Predict probabilities: the softmax of the logits, in float64.

@@ -3,7 +3,12 @@
 import inspect
 from numbers import Integral, Real
 
+import torch
+from skorch.callbacks import Callback
+from torch.utils.data import DataLoader
+
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
+from sklearn_calib.estimators._batches import iterate_batches
 
 CONSTRAINTS = {
     "module": [callable, None],
@@ -48,9 +53,108 @@ def check_known(estimator, names):
     classes = [each for each in type(estimator).mro() if "__init__" in vars(each)]
     known = {name for each in classes for name in inspect.signature(each).parameters}
     known -= {*REFUSED, "args", "kwargs"}
+    prefixes = {f"{prefix}__" for prefix in estimator.prefixes_}
     for name in names:
-        if "__" not in name and name not in known:
+        prefix, is_nested, _ = name.partition("__")
+        alike = prefixes if is_nested else known
+        if f"{prefix}{is_nested}" not in alike:
             raise TypeError(
                 f"{name!r} is no parameter of {type(estimator).__name__}."
+                f"{did_you_mean(f'{prefix}{is_nested}', alike)} Its parameters: "
+                f"{sorted(known)}, and those that begin with one of {sorted(prefixes)}."
+            )
+
+
+def check_takes(target, names, prefix):
+    """Raise ValueError for the first name that is no parameter of a part."""
+    known = accepted_names(target)
+    for name in names:
+        if known is not None and name.partition("__")[0] not in known:
+            raise ValueError(
+                f"{_name(target)} has no parameter {name!r}, got {prefix}{name}."
                 f"{did_you_mean(name, known)} Its parameters: {sorted(known)}."
             )
+
+
+def accepted_names(target):
+    """Return the names of what a callable or a callback takes, None for any."""
+    if isinstance(target, Callback):
+        return {*target.get_params(deep=False)}
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return None
+    names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    if target is iterate_batches:
+        return names | accepted_names(DataLoader)
+    if len(names) < len(parameters):
+        return None
+    is_optimizer = isinstance(target, type) and issubclass(
+        target, torch.optim.Optimizer
+    )
+    return names - {"params"} | {"param_groups"} if is_optimizer else names
+
+
+def _name(target):
+    return getattr(target, "__name__", type(target).__name__)
+
+
+def check_parts(net):
+    """Raise ValueError for a parameter that the part it is for does not take."""
+    for part in ("optimizer", "iterator_train", "iterator_valid", "dataset"):
+        check_takes(getattr(net, part), net.get_params_for(part), f"{part}__")
+    check_takes(torch.compile, net.get_params_for("compile"), "compile__")
+
+
+def check_device(device):
+    """Raise ValueError unless torch can put numbers on a device, and get them back."""
+    if not isinstance(device, str | torch.device | None):
+        raise TypeError(
+            f"`device` must be a str, a torch.device or None, got {device!r}. Write "
+            "'cpu', 'cuda' or 'cuda:0'."
+        )
+    try:
+        torch.zeros(1, device=device).item()
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"`device` must name a device of this machine, got {device!r}: {reason}. "
+            "Write 'cpu', 'cuda' or 'cuda:0'."
+        ) from error
+
+
+def check_callbacks(net):
+    """Raise an error for what is no callback, and for parameters of none."""
+    for item in net.callbacks or []:
+        _check_callback(item)
+    callbacks = dict(net._uniquely_named_callbacks())
+    # These two come and go with verbose and early_stopping.
+    names = {"early_stopping", "print_log", *callbacks}
+    for param, value in net.get_params_for("callbacks").items():
+        name, is_nested, _ = param.partition("__")
+        if name not in names:
+            raise ValueError(
+                f"callbacks__{param} must name a callback that there is, got "
+                f"{name!r}.{did_you_mean(name, names)} The callbacks: "
+                f"{sorted(names)}."
+            )
+        if not is_nested:
+            _check_callback((name, value))
+            callbacks[name] = value
+    for name, callback in callbacks.items():
+        given = net.get_params_for(f"callbacks__{name}")
+        if callback is not None:
+            check_takes(callback, given, f"callbacks__{name}__")
+
+
+def _check_callback(item):
+    """Raise TypeError unless an item of `callbacks` is one, or a name and one."""
+    is_pair = isinstance(item, tuple | list) and len(item) == 2
+    callback = item[1] if is_pair and isinstance(item[0], str) else item
+    kind = callback if isinstance(callback, type) else type(callback)
+    if not (callback is None or issubclass(kind, Callback)):
+        raise TypeError(
+            "`callbacks` must hold callbacks of skorch, classes or instances, or pairs "
+            f"of a name and one, got {item!r}. Write "
+            "callbacks=[('stop', skorch.callbacks.EarlyStopping())]."
+        )

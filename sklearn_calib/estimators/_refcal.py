@@ -16,6 +16,7 @@ from sklearn_calib.estimators._loss_params import LossParamsMixin
 from sklearn_calib.estimators._parameters import CONSTRAINTS
 from sklearn_calib.estimators._stage_params import StageParamsMixin
 from sklearn_calib.estimators._stages import StagesMixin
+from sklearn_calib.estimators._training import all_or_nothing
 
 
 class RefCalClassifier(
@@ -108,6 +109,11 @@ class RefCalClassifier(
     history_ : skorch.history.History
         What stage 2 recorded in each epoch, as in :class:`NeuralClassifier`.
 
+    interrupted_ : bool
+        Whether stage 2 ended by `KeyboardInterrupt`, which `fit` raises again: the
+        head has the weights of that moment. An interrupt in stage 1 leaves everything
+        as it was before `fit`.
+
     refine_history_ : skorch.history.History
         What stage 1 recorded in each epoch: `train_loss`, the supervised contrast.
 
@@ -161,8 +167,7 @@ class RefCalClassifier(
         "n_projection": [Interval(Integral, 1, None, closed="left")],
         **{name: CONSTRAINTS[name] for name in ("random_state", "dtype", "verbose")},
     }
-    # A change of parameters waits for the next fit.
-    initialized_ = False
+    interrupted_ = False
 
     def __init__(
         self,
@@ -219,8 +224,9 @@ class RefCalClassifier(
         ValueError
             If X, y or a parameter is not as described; the message names it.
         """
-        refiner, head, *data = self._refine(X, y, sample_weight)
-        self.head_, self.refiner_ = head.fit(*data), refiner
+        with all_or_nothing(self):
+            refiner, head, *data = self._refine(X, y, sample_weight)
+            self._train_head(refiner, head, head.fit, *data)
         return self
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -254,17 +260,27 @@ class RefCalClassifier(
             If the first call lacks `classes`, a later one changes them, or
             `head__early_stopping` is on.
         """
-        if hasattr(self, "head_"):
-            X, y = self._check_data(X, y, reset=False)
-            refiner, head = self.refiner_, self.head_
-            data = refiner.embed(X), y, sample_weight
-        else:
-            self._build_head(None)._check_partial_fit(classes)
-            refiner, head, *data = self._refine(X, y, sample_weight)
-        embeddings, y, sample_weight = data
-        head.partial_fit(embeddings, y, classes, sample_weight)
-        self.head_, self.refiner_ = head, refiner
+        with all_or_nothing(self):
+            if hasattr(self, "head_"):
+                X, y = self._check_data(X, y, reset=False)
+                refiner, head = self.refiner_, self.head_
+                data = refiner.embed(X), y, sample_weight
+            else:
+                self._build_head(None)._check_partial_fit(classes)
+                refiner, head, *data = self._refine(X, y, sample_weight)
+            embeddings, y, sample_weight = data
+            self._train_head(
+                refiner, head, head.partial_fit, embeddings, y, classes, sample_weight
+            )
         return self
+
+    def _train_head(self, refiner, head, train, *data):
+        """Train the head, and keep one whose training is interrupted."""
+        try:
+            train(*data)
+        finally:
+            self.head_, self.refiner_ = head, refiner
+            self.interrupted_ = head.interrupted_
 
     def transform(self, X):
         """Return the embeddings of the frozen encoder.

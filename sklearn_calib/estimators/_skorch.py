@@ -9,15 +9,18 @@ from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
 from skorch.callbacks import EarlyStopping, EpochScoring, PrintLog
 from skorch.dataset import Dataset, unpack_data
+from skorch.history import History
 from skorch.utils import noop, to_tensor
 from torch.nn.functional import one_hot
 
-from sklearn_calib._core.validation import did_you_mean, encode_labels
+from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
 from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._data import CheckDataMixin
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._net_params import NetParamsMixin
+from sklearn_calib.estimators._parameters import check_takes
 from sklearn_calib.estimators._training import epoch_seed, validation_split
 
 
@@ -29,7 +32,9 @@ class _PrintNumbers(PrintLog):
         return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
 
-class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
+class SkorchClassifier(
+    NetParamsMixin, LossParamsMixin, CheckDataMixin, NeuralNetClassifier
+):
     """skorch's classifier with encoded labels, weights, seeds and a validation share.
 
     `_training` holds what one call of fit needs and is None outside of it.
@@ -48,19 +53,14 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
     initialized_ = False
     virtual_params_: dict = {}
 
+    # What the parameters of the module begin with, for whoever passes them on.
+    _module_prefix = "module__"
     _training = None
     _batch = None
     _input_shape = None
 
     def _get_param_names(self):
         return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
-
-    def set_params(self, **params):
-        if "callbacks" in params and not self.initialized_:
-            self.callbacks = params.pop("callbacks")  # skorch would build them now
-        return super().set_params(**params)
-
-    set_params.__doc__ = LossParamsMixin.set_params.__doc__
 
     __repr__ = BaseEstimator.__repr__
 
@@ -89,8 +89,11 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
     def initialize_module(self):
         """Build the network in the shape of the data, or copy the given one."""
         module = self._default_module() if self.module is None else self.module
-        params = {**self._data_params(module), **self.get_params_for("module")}
-        if isinstance(module, torch.nn.Module) and not params:
+        is_instance = isinstance(module, torch.nn.Module)
+        given = self.get_params_for("module")
+        check_takes(type(module) if is_instance else module, given, self._module_prefix)
+        params = {**self._data_params(module), **given}
+        if is_instance and not params:
             module = deepcopy(module)
         else:
             module = self.initialized_instance(module, params)
@@ -126,6 +129,8 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
     def get_params_for_optimizer(self, prefix, named_parameters):
         """Return the optimizer's arguments, with torch's fused kernel where it can."""
         args, kwargs = super().get_params_for_optimizer(prefix, named_parameters)
+        # Those of one group are set once there are groups.
+        kwargs = {k: v for k, v in kwargs.items() if "__" not in k}
         # One kernel instead of ten for each parameter saves a tenth of the time of an
         # epoch of a small network.
         can_fuse = "fused" in inspect.signature(self.optimizer).parameters
@@ -161,19 +166,9 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
             )
             yield "early_stopping", stopping, True
 
-    def initialize_callbacks(self):
-        """Build the callbacks, and refuse parameters of one that is not there."""
-        super().initialize_callbacks()
-        # These two come and go with verbose and early_stopping.
-        names = {"early_stopping", "print_log", *dict(self._uniquely_named_callbacks())}
-        for param in self.get_params_for("callbacks"):
-            name = param.split("__")[0]
-            if name not in names:
-                raise ValueError(
-                    f"callbacks__{param} must name a callback that there is, got "
-                    f"{name!r}.{did_you_mean(name, names)} The callbacks: "
-                    f"{sorted(names)}."
-                )
+    def initialize_history(self):
+        """Begin a history, and leave the one before to a fit that fails."""
+        self.history_ = History()
         return self
 
     def get_split_datasets(self, X, y=None, **split_params):
@@ -185,6 +180,8 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
         split = self._get_split(y) if self._training.hold_out else None
         if split is None:
             train, valid = dataset, None
+        elif self.train_split is None:
+            train, valid = split(dataset, y)
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)

@@ -10,6 +10,7 @@ from sklearn_calib.estimators._folds import open_memory
 from sklearn_calib.estimators._loss_params import check_takes_weights
 from sklearn_calib.estimators._modules import MLP
 from sklearn_calib.estimators._neural import NeuralClassifier
+from sklearn_calib.estimators._parameters import check_device
 from sklearn_calib.estimators._stage_params import check_names
 from sklearn_calib.estimators._training import draw_seed, drop_zeros
 from sklearn_calib.losses._parameters import add_prefix
@@ -26,6 +27,7 @@ class StagesMixin:
         """Train stage 1; return it, the untrained head and what that is to learn."""
         check_names(self._get_param_names(), type(self))
         self._validate_params()
+        check_device(self.device)
         X, y = self._check_data(X, y, reset=True)
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X)
@@ -104,5 +106,6 @@ def _check_params(net, stage):
     """Raise an error that names the stage for a parameter of one of its nets."""
     try:
         net._check_params()
-    except ValueError as error:
-        raise ValueError(f"{stage}__...: {error}") from error
+    except (TypeError, ValueError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{stage}__...: {error}") from error

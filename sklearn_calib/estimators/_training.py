@@ -1,5 +1,6 @@
 """What holds during one call of fit: seeds, weights and the validation share."""
 
+import os
 import threading
 import warnings
 from contextlib import contextmanager
@@ -14,6 +15,16 @@ from skorch.dataset import ValidSplit
 # Dropout draws from torch's global generator, so two seeded fits in two threads would
 # draw from each other's seeds.
 _SEED_LOCK = threading.RLock()
+
+
+def _unlock_in_child():
+    """Forget a lock that a thread of the parent holds, which the child has not."""
+    global _SEED_LOCK
+    _SEED_LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 @dataclass(frozen=True)
@@ -95,12 +106,44 @@ def check_two_classes(classes):
         )
 
 
-def warn_if_diverged(history):
-    """Warn if the loss of the last epoch is no number any more."""
+def warn_if_diverged(history, predicts_numbers):
+    """Warn if the last epoch, or its last step, left something that is no number."""
     loss = history[-1].get("train_loss", 0.0) if len(history) else 0.0
-    if not np.isfinite(loss):
-        warnings.warn(
-            f"The training loss is {loss} after epoch {len(history)}, and so will be "
-            "the probabilities. Lower lr, or scale the features.",
-            ConvergenceWarning,
-        )
+    if np.isfinite(loss) and predicts_numbers:
+        return
+    found = f"The training loss is {loss} after epoch {len(history)}"
+    if np.isfinite(loss):
+        found = f"The network has diverged in the last step of epoch {len(history)}"
+    if not predicts_numbers:
+        found += ", and the probabilities are not finite"
+    warnings.warn(
+        f"{found}. Lower lr, or scale the features.", ConvergenceWarning, stacklevel=2
+    )
+
+
+def warn_of_no_best_epoch(history):
+    """Warn that early stopping chose no epoch, so that there is none to repeat."""
+    warnings.warn(
+        "refit was left out, as valid_log_loss was not finite in any of the "
+        f"{len(history)} epochs. The network is that of the last epoch. Lower lr, or "
+        "scale the features.",
+        ConvergenceWarning,
+    )
+
+
+@contextmanager
+def all_or_nothing(estimator):
+    """Put the attributes of an estimator back if fit fails.
+
+    A training that was interrupted has set `interrupted_`, and is kept as it is.
+    """
+    before = dict(vars(estimator))
+    estimator.interrupted_ = False
+    try:
+        yield
+    except BaseException:
+        if not estimator.interrupted_:
+            vars(estimator).update(before)
+            for name in vars(estimator).keys() - before.keys():
+                del vars(estimator)[name]
+        raise

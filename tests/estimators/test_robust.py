@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
+from skorch.callbacks import LRScheduler
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import MLP
@@ -59,3 +61,63 @@ def test_divergence_is_said(table):
     X, y = table
     with pytest.warns(ConvergenceWarning, match="Lower lr, or scale the features"):
         NeuralClassifier(lr=1e30, **SEEDED).fit(X, y)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.SGD])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["new", "goes on"])
+def test_divergence_in_the_last_step_is_said(table, optimizer, method, goes_on):
+    """The loss of the only batch was computed before the step."""
+    X, y = table
+    net = NeuralClassifier(
+        optimizer=optimizer, max_epochs=1, batch_size=-1, warm_start=True
+    )
+    if goes_on:
+        net.fit(X, y)
+    labels = {"classes": np.unique(y)} if method == "partial_fit" else {}
+    net.set_params(lr=1e30)
+    with pytest.warns(
+        ConvergenceWarning, match=r"in the last step of epoch \d, and the"
+    ):
+        getattr(net, method)(X, y, **labels)
+    assert np.isfinite(net.history_[-1, "train_loss"])
+    assert np.isnan(net.predict_proba(X)).any()
+
+
+def test_large_weights_are_no_divergence(table):
+    X, y = table
+    module = torch.nn.Linear(8, 3)
+    torch.nn.init.constant_(module.weight, 1e9)
+    net = NeuralClassifier(module, lr=1e-9, **SEEDED).fit(X, y)
+    assert np.isfinite(net.predict_proba(X)).all()
+
+
+def test_without_a_best_epoch_refit_is_left_out(table):
+    X, y = table
+    net = NeuralClassifier(
+        lr=1e30, early_stopping=True, n_iter_no_change=2, refit=True, **SEEDED
+    )
+    with pytest.warns(ConvergenceWarning) as warned:
+        net.fit(X, y)
+    first, second = [str(each.message) for each in warned]
+    assert first.startswith("The training loss is nan after epoch 2, and the prob")
+    assert second.startswith("refit was left out, as valid_log_loss was not finite in")
+    assert len(net.history_) == 2
+    assert not hasattr(net, "validation_history_")
+
+
+def test_divergence_after_the_best_epoch(table):
+    """The weights that are kept are those from before."""
+    X, y = table
+    net = NeuralClassifier(
+        early_stopping=True,
+        n_iter_no_change=2,
+        max_epochs=9,
+        random_state=0,
+        callbacks=[
+            LRScheduler("LambdaLR", lr_lambda=lambda epoch: [1, 1e35][epoch == 2])
+        ],
+    )
+    with pytest.warns(ConvergenceWarning, match=r"loss is nan after epoch \d\. Lower"):
+        net.fit(X, y)
+    assert np.isfinite(net.predict_proba(X)).all()
