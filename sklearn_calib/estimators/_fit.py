@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from skorch.callbacks import Checkpoint, EarlyStopping, LoadInitState, LRScheduler
 
+from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import check_sample_weight, encode_labels
 from sklearn_calib.estimators._parameters import check_known
 from sklearn_calib.estimators._training import (
@@ -23,6 +24,8 @@ from sklearn_calib.estimators._training import (
 class FitMixin:
     """Training for a skorch classifier, between the data of a user and skorch's."""
 
+    # An interruption leaves the network as far as it was trained.
+    @restores(Exception)
     def _train(self, X, y, sample_weight, classes, anew, method, fit_params):
         """Check and encode the data, then let skorch train on them."""
         self._check_params()

@@ -10,6 +10,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._data import CheckDataMixin
 from sklearn_calib.estimators._loss_params import LossParamsMixin
@@ -191,6 +192,7 @@ class RefCalClassifier(
         self.verbose = verbose
         vars(self).update(kwargs)
 
+    @restores()
     def fit(self, X, y, sample_weight=None):
         """Train both stages anew.
 
@@ -223,6 +225,7 @@ class RefCalClassifier(
         self.head_, self.refiner_ = head.fit(*data), refiner
         return self
 
+    @restores()
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train the head for one epoch; in the first call the encoder before it.
 

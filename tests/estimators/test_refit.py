@@ -106,10 +106,11 @@ def test_warm_start_has_no_start_to_go_back_to():
 )
 def test_a_callback_that_cannot_go_through_both_runs(callback):
     """Before the first run, not after it."""
-    net = make_net(validation_fraction=0.2, callbacks=[("mine", callback), Watch()])
+    watch = Watch()
+    net = make_net(validation_fraction=0.2, callbacks=[("mine", callback), watch])
     with pytest.raises(ValueError, match=r"refit must be False .* True and 'mine'"):
         net.fit(X, y)
-    assert not hasattr(dict(net.callbacks_)["Watch"], "epochs")
+    assert not hasattr(watch, "epochs")
 
 
 def test_a_loss_with_a_history_and_a_base_that_learns():
