@@ -151,7 +151,12 @@ def as_labels(y, name):
     if isinstance(y, list | tuple):
         # numpy would make text of numbers, and numbers of True and False.
         _check_one_kind(set(map(type, y)), name)
-    y = as_array(y, name)
+    kind, y = type(y).__name__, as_array(y, name)
+    if y.ndim == 0:
+        raise ValueError(
+            f"{name} should be a 1d array of labels, got {kind}. Pass a list or an "
+            "array with one label for each sample."
+        )
     if y.dtype.kind != "O":
         return y
     kind = _check_one_kind(_types(y), name)

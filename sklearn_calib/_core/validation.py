@@ -350,7 +350,7 @@ def _check_label_count(present, n_classes, name):
 
 def _columns_by_label(labels, n_classes):
     """Return the column of each label as a dict."""
-    as_labels(labels, "labels")
+    _label_array(labels, "labels")
     labels = np.asarray(labels).tolist() if hasattr(labels, "dtype") else list(labels)
     column = {label: code for code, label in enumerate(labels)}
     if len(labels) != n_classes or len(column) != n_classes:
