@@ -1,6 +1,7 @@
 """What is not numbers is refused by every metric, calibrator, display and estimator.
 
-numpy would convert it: text that spells numbers, dates, what lies under a mask.
+numpy would convert it: text that spells numbers, dates, what lies under a mask. And
+numbers are taken however they come: objects, tensors, half precision.
 """
 
 import inspect
@@ -94,11 +95,8 @@ NOT_LABELS = {
     "dict": lambda y: dict(enumerate(y.tolist())),
     "ragged": lambda y: [[0, 1], *y.tolist()[1:]],
 }
-# There is nothing to sort a missing weight by, and those of a table have one column.
-NOT_WEIGHTS = {
-    name: spoil for name, spoil in NOT_NUMBERS.items() if "table" not in name
-}
-NOT_SCORES = NOT_WEIGHTS
+# Not a table: of one column it is refused for its shape, or taken.
+NOT_WEIGHTS = {k: spoil for k, spoil in NOT_NUMBERS.items() if "table" not in k}
 
 N = 24
 RNG = np.random.default_rng(0)
@@ -119,8 +117,9 @@ DATA = {
 }
 SPOILERS = {
     **dict.fromkeys(["y_true", "labels"], NOT_LABELS),
-    **dict.fromkeys(["sample_weight"], NOT_WEIGHTS),
-    **dict.fromkeys(["scores_in", "scores_out", "confidence"], NOT_SCORES),
+    **dict.fromkeys(
+        ["sample_weight", "scores_in", "scores_out", "confidence"], NOT_WEIGHTS
+    ),
 }
 # What metrics must be told besides.
 ECE = metrics.expected_calibration_error
@@ -210,6 +209,108 @@ def test_functions_name_what_is_not_numbers(name, parameter):
     assert not not_refused(call, spoilers, sound, parameter)
 
 
+def _with_gradient(array):
+    """Return a tensor that is a part of a graph."""
+    return torch.tensor(array, dtype=torch.float64, requires_grad=True)
+
+
+NUMBERS = {
+    "half precision": lambda array: array.astype(np.float16),
+    "long double": lambda array: array.astype(np.longdouble),
+    "objects": lambda array: array.astype(object),
+    "lists": lambda array: array.tolist(),
+    "no mask": np.ma.array,
+    "tensor with a gradient": _with_gradient,
+    "tensor of a graph": lambda array: 1 * _with_gradient(array),
+    "table": pd.DataFrame,
+    "table of nullable numbers": lambda array: pd.DataFrame(array, dtype="Float64"),
+    "table of categories": lambda array: pd.DataFrame(array, dtype="category"),
+}
+LABELS = {
+    "objects": lambda y: y.astype(object),
+    "half precision": lambda y: y.astype(np.float16),
+    "beyond int64": lambda y: y.astype(np.uint64) + np.uint64(2**63),
+    "booleans": lambda y: y.astype(bool),
+    "booleans as objects": lambda y: y.astype(bool).astype(object),
+    "no mask": np.ma.array,
+    "tensor": torch.tensor,
+    "tensor with a gradient": _with_gradient,
+    "nullable integers": lambda y: pd.Series(y, dtype="Int64"),
+}
+
+
+def as_vector(result):
+    """Return all numbers of a result."""
+    parts = result if isinstance(result, tuple) else [result]
+    return np.hstack([np.ravel(part).astype(float) for part in parts])
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [
+        (name, parameter)
+        for name, parameter in CASES
+        if name in set(metrics.__all__) - NO_METRICS
+        and parameter not in ("labels", "confidence")
+    ],
+)
+def test_metrics_take_numbers_however_they_come(name, parameter):
+    arguments = _arguments(name, FUNCTIONS[name])[0]
+    for key in ("y_proba", "y_proba_a", "y_proba_b", "posterior"):
+        if key in arguments:
+            arguments[key] = arguments[key].astype(np.float16).astype(np.float64)
+    seed = {"random_state": 0}
+    if "random_state" not in inspect.signature(FUNCTIONS[name]).parameters:
+        seed = {}
+    call = partial(FUNCTIONS[name], **arguments | seed)
+    sound, forms = arguments[parameter], NUMBERS
+    if parameter == "y_true" and sound.ndim == 1:
+        forms = LABELS
+    elif sound.ndim == 1:
+        sound = sound.astype(np.float16).astype(np.float64)
+        forms = {kind: form for kind, form in NUMBERS.items() if "table" not in kind}
+    expected = as_vector(call(**{parameter: sound}))
+    for kind, form in forms.items():
+        found = as_vector(call(**{parameter: form(sound)}))
+        # A frame keeps its columns together, which sums of products round otherwise.
+        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=kind)
+
+
+@pytest.mark.parametrize("name", get_calibrator_names())
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_calibrators_take_numbers_however_they_come(name):
+    calibrator = get_calibrator(name)()
+    half = PROBA.astype(np.float16).astype(np.float64)
+    expected = calibrator.fit(half, Y).predict_proba(half)
+    for kind, form in NUMBERS.items():
+        X = form(half)
+        proba = calibrator.fit(X, Y).predict_proba(X)
+        np.testing.assert_allclose(proba, expected, rtol=1e-9, err_msg=kind)
+    for kind, form in LABELS.items():
+        calibrator.fit(half, form(Y), _with_gradient(np.ones(N)))
+        np.testing.assert_array_equal(
+            calibrator.classes_, np.unique(np.asarray(form(Y).tolist())), err_msg=kind
+        )
+
+
+@pytest.mark.parametrize("name", ["CalibratedClassifier", "NeuralClassifier"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_estimators_take_numbers_however_they_come(name):
+    model = ESTIMATORS[name].set_params(**SEEDED[name])
+    expected = model.fit(HALF_FEATURES, Y).predict_proba(HALF_FEATURES)
+    for kind, form in NUMBERS.items():
+        X = form(HALF_FEATURES)
+        if isinstance(X, list | torch.Tensor) and name == "CalibratedClassifier":
+            continue  # which leaves X to the classifier, and cuts it before
+        found = model.fit(X, Y).predict_proba(X)
+        np.testing.assert_array_equal(found, expected, err_msg=kind)
+    for kind, form in LABELS.items():
+        labels = form(Y)
+        model.fit(HALF_FEATURES, labels)
+        assert model.classes_.tolist() == sorted(set(labels.tolist())), kind
+        assert model.classes_.dtype.kind in "biuf"
+
+
 @pytest.mark.parametrize("function", [ECE, metrics.CalibrationAccumulator.update])
 def test_booleans_are_not_the_labels_of_three_classes(function):
     """True is equal to 1, and would be taken for it."""
@@ -260,7 +361,12 @@ ESTIMATORS = {
         NeuralClassifier(max_epochs=1), coverage=1.0, abstain_label=-1, cv=2
     ),
 }
+SEEDED = {
+    "NeuralClassifier": {"random_state": 0},
+    "CalibratedClassifier": {"estimator__random_state": 0},
+}
 FEATURES = RNG.normal(size=(N, 3))
+HALF_FEATURES = FEATURES.astype(np.float16).astype(np.float64)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -115,11 +115,11 @@ def remembered(function, memory, **options):
         memory = os.fspath(memory)
     with _naming_folder(memory):
         opened = check_memory(memory)
-    kept = opened.cache(function, **options)
+    folder = getattr(opened, "location", None)
 
     def call(*arguments):
-        with _naming_folder(getattr(opened, "location", None)):
-            return kept(*arguments)
+        with _naming_folder(folder):
+            return opened.cache(function, **options)(*arguments)
 
     return call
 
