@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import xlogy
 
+from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.validation import (
     FEW_COLUMNS,
     did_you_mean,
@@ -120,7 +121,7 @@ def get_confidence(confidence):
 
 def check_confidence(values, n_samples):
     """Return what a confidence function said as floats, one per sample, without NaN."""
-    values = np.asarray(values)
+    values = as_numbers(values, "confidence")
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
     if values.shape != (n_samples,):

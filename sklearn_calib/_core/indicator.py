@@ -3,12 +3,15 @@
 import numpy as np
 from sklearn.utils import check_array
 
+from sklearn_calib._core.arrays import check_numbers
+
 
 def check_indicator(y, shape, *, name="y_true"):
     """Return a table of 0 and 1 as int64: for each sample, which labels it has.
 
     `shape` is that of the probabilities, (n_samples, n_labels).
     """
+    y = check_numbers(y, name)
     y = check_array(y, ensure_2d=False, allow_nd=True, input_name=name)
     if y.shape != shape:
         raise ValueError(

@@ -14,11 +14,14 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_sample_weight
 
+from sklearn_calib._core.arrays import as_labels, check_numbers
+
 __all__ = [
     "Interval",
     "Options",
     "StrOptions",
     "as_proba_array",
+    "check_dispatch",
     "check_proba",
     "check_range",
     "check_row_sums",
@@ -33,6 +36,7 @@ __all__ = [
     "one_column",
     "proba_blocks",
     "row_blocks",
+    "row_sum_tolerance",
     "validate_params",
 ]
 
@@ -41,6 +45,10 @@ convert_to_numpy = _convert_to_numpy
 # Rows that float32 softmax wrote sum to one only to about 1e-6; printed and rounded
 # probabilities to about 1e-4. The bound is the square root of float32's resolution.
 ROW_SUM_TOLERANCE = 3.5e-4
+
+# Rows that a softmax in half precision wrote sum to one to about two of its eps, those
+# of a sum in half precision to n_classes * eps; a row that is 1 % off is no rounding.
+HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
 
 # Elements of a block that stays in a second-level cache: 65536 doubles are 512 KiB.
 BLOCK_SIZE = 65536
@@ -69,6 +77,15 @@ def is_elsewhere(array):
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
+def check_dispatch(array, name, way_out="Convert it to numpy."):
+    """Refuse an array that scikit-learn would dispatch on where numpy is needed."""
+    if is_elsewhere(array):
+        raise TypeError(
+            f"{name} must be a numpy array here, under array_api_dispatch, got "
+            f"{type(array).__name__}. {way_out}"
+        )
+
+
 def check_proba(proba, *, name="y_proba", allow_1d=False):
     """Return probabilities as a float array, without a copy, all values checked.
 
@@ -91,8 +108,9 @@ def check_proba(proba, *, name="y_proba", allow_1d=False):
     Raises
     ------
     ValueError
-        If the shape is wrong, or a value is not finite or not in [0, 1], or a row
-        does not sum to one within `ROW_SUM_TOLERANCE`.
+        If the shape is wrong, or a value is not a number in [0, 1], or a row does not
+        sum to one within `ROW_SUM_TOLERANCE`; in half precision, and in what was
+        converted from it, within `n_classes` times its eps, and 0.01 at most.
     """
     proba = as_proba_array(proba, name=name, allow_1d=allow_1d)
     for _ in proba_blocks(proba, name=name):
@@ -101,13 +119,11 @@ def check_proba(proba, *, name="y_proba", allow_1d=False):
 
 
 def as_proba_array(proba, *, name="y_proba", allow_1d=False):
-    """Check the shape of probabilities only; `proba_blocks` checks the values."""
-    if is_elsewhere(proba):
-        raise TypeError(
-            f"{name} must be a numpy array here, under array_api_dispatch, got "
-            f"{type(proba).__name__}. Convert it to numpy; errors with uniform or "
-            "quantile bins take it as it is."
-        )
+    """Check the type and shape of probabilities; `proba_blocks` checks the values."""
+    uses = "Convert it to numpy; errors with uniform or quantile bins take it as it is."
+    check_dispatch(proba, name, uses)
+    way_out = "Pass the output of predict_proba, not of predict."
+    proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:
         proba = check_array(
             proba,
@@ -119,8 +135,7 @@ def as_proba_array(proba, *, name="y_proba", allow_1d=False):
         )
     except ValueError as error:
         raise ValueError(
-            f"{name} must hold probabilities: {str(error).rstrip('.')}. Pass the "
-            "output of predict_proba, not of predict."
+            f"{name} must hold probabilities: {str(error).rstrip('.')}. {way_out}"
         ) from None
     if allow_1d and proba.ndim == 2 and proba.shape[1] == 1:
         return proba[:, 0]
@@ -148,7 +163,12 @@ def proba_blocks(proba, *, name="y_proba"):
         check_range(block.min(), block.max(), name)
         if block.ndim == 2:
             totals = np.einsum("ij->i", block)
-            check_row_sums(totals.min(), totals.max(), name)
+            low, high = totals.min(), totals.max()
+            if max(1 - low, high - 1) > ROW_SUM_TOLERANCE:
+                off = block[np.abs(totals - 1) > ROW_SUM_TOLERANCE]
+                is_half = np.array_equal(off, off.astype(np.float16))
+                eps = HALF_EPS if is_half else np.finfo(block.dtype).eps
+                check_row_sums(low, high, name, row_sum_tolerance(off.shape[1], eps))
         yield rows, block
 
 
@@ -167,12 +187,17 @@ def check_range(low, high, name):
     )
 
 
-def check_row_sums(low, high, name):
+def row_sum_tolerance(n_classes, eps):
+    """Return how far rows of a precision may be from summing to one."""
+    return max(ROW_SUM_TOLERANCE, min(n_classes * float(eps), LARGEST_TOLERANCE))
+
+
+def check_row_sums(low, high, name, tolerance=ROW_SUM_TOLERANCE):
     """Refuse rows that do not sum to one, given the least and the largest sum."""
-    if low < 1 - ROW_SUM_TOLERANCE or high > 1 + ROW_SUM_TOLERANCE:
+    if low < 1 - tolerance or high > 1 + tolerance:
         worst = low if 1 - low > high - 1 else high
         raise ValueError(
-            f"{name} must have rows that sum to one within {ROW_SUM_TOLERANCE:g}, got "
+            f"{name} must have rows that sum to one within {tolerance:.2g}, got "
             f"a row that sums to {worst:.6g}. Divide each row by its sum, or pass one "
             "binary problem at a time if several labels may be true at once."
         )
@@ -182,6 +207,7 @@ def check_sample_weight(sample_weight, X):
     """Return non-negative weights as a float array, one for each row of X, or None."""
     if sample_weight is None:
         return None
+    sample_weight = check_numbers(sample_weight, "sample_weight")
     weight = _check_sample_weight(sample_weight, X)
     check_weight_range(weight.min(), weight.max())
     return weight.astype(np.float64, copy=False)
@@ -224,12 +250,21 @@ def encode_labels(y, *, labels=None, n_classes, name="y_true"):
     ValueError
         If `y` holds labels that are not in `labels`, or the number of labels is not
         `n_classes`, or `labels` repeats itself.
+
+    TypeError
+        If labels of several kinds are mixed.
     """
-    present, codes = _distinct(_label_array(y, name), name)
+    y = _label_array(y, name)
+    present, codes = _distinct(y, name)
     if labels is None:
         _check_label_count(present, n_classes, name)
         return codes
     column = _columns_by_label(labels, n_classes)
+    if n_classes > 2 and y.dtype.kind == "b":
+        raise TypeError(
+            f"{name} must hold only the labels {list(column)}, got booleans, which are "
+            "those of two classes. Pass the class label of each sample."
+        )
     unknown = [label for label in present if label not in column]
     if unknown:
         way_out = (
@@ -249,7 +284,7 @@ def encode_labels(y, *, labels=None, n_classes, name="y_true"):
 
 def _label_array(y, name):
     """Return labels as a 1-d array without missing values."""
-    y = one_column(np.asarray(y), name)
+    y = one_column(as_labels(y, name), name)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(
             f"{name} must hold no missing values, got NaN or infinity. Remove those "
@@ -274,7 +309,8 @@ def _distinct(y, name):
     """Return the sorted distinct labels as a list, and each sample's place in it."""
     if y.dtype.kind in "iub" and y.size:
         low, high = int(y.min()), int(y.max())
-        if high - low < len(y) + 1000:
+        fits = high <= np.iinfo(np.int64).max
+        if fits and high - low < len(y) + 1000:
             return _distinct_integers(y, low)
     values = y.tolist()
     try:
@@ -314,6 +350,7 @@ def _check_label_count(present, n_classes, name):
 
 def _columns_by_label(labels, n_classes):
     """Return the column of each label as a dict."""
+    _label_array(labels, "labels")
     labels = np.asarray(labels).tolist() if hasattr(labels, "dtype") else list(labels)
     column = {label: code for code, label in enumerate(labels)}
     if len(labels) != n_classes or len(column) != n_classes:

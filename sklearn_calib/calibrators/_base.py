@@ -10,7 +10,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import (
+    check_dispatch,
     check_proba,
     check_sample_weight,
     encode_labels,
@@ -81,6 +84,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     _parameter_constraints = {"from_logits": ["boolean"]}
 
+    @restores()
     def fit(self, X, y, sample_weight=None, *, labels=None):
         """Learn the map from predictions to the frequencies of the classes.
 
@@ -110,10 +114,11 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         ------
         ValueError
             If X holds no probabilities though `from_logits` is False, or y has not one
-            label for each column.
+            label for each column. A fitted calibrator then stays as it was.
         """
         self._validate_params()
         X = self._check_input(X, reset=True)
+        y = as_labels(y, "y")
         check_consistent_length(X, y)
         codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
         sample_weight = check_sample_weight(sample_weight, X)
@@ -158,6 +163,8 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _check_input(self, X, *, reset):
         """Return X as checked logits or probabilities (n_samples, n_classes)."""
+        check_dispatch(X, "X")
+        X = check_numbers(X, "X")
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
         X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         if not self.from_logits:

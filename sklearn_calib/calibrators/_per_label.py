@@ -4,7 +4,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_calib._core.arrays import check_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
+from sklearn_calib._core.restore import restores
+from sklearn_calib._core.validation import check_dispatch
 from sklearn_calib.calibrators._base import Calibrator
 
 
@@ -68,6 +71,7 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __init__(self, calibrator):
         self.calibrator = calibrator
 
+    @restores()
     def fit(self, X, y, sample_weight=None):
         """Learn the map of each label.
 
@@ -140,5 +144,7 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _check_input(self, X, *, reset):
         """Return X as an array with a column for each label."""
+        check_dispatch(X, "X")
+        X = check_numbers(X, "X")
         check_label_columns(X, name="X")
         return validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])

@@ -5,18 +5,19 @@ import pickle
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
 from sklearn_calib.estimators._folds import (
-    check_labels,
+    check_training_data,
+    copy_features,
     fit_and_predict,
     make_splits,
-    open_memory,
+    remembered,
 )
 from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
@@ -140,6 +141,7 @@ class CalibratedClassifier(
         self.response_method = response_method
         self.memory = memory
 
+    @restores()
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Train the classifier and calibrate it.
 
@@ -175,8 +177,7 @@ class CalibratedClassifier(
         """
         self._validate_params()
         _check_calibrator(self.calibrator)
-        y, self.classes_ = check_labels(y, self.estimator)
-        X, y = indexable(X, y)
+        X, y, self.classes_ = check_training_data(X, y, self.estimator)
         sample_weight = check_sample_weight(sample_weight, X)
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit = self._plan(X, y, split_params)
@@ -198,9 +199,7 @@ class CalibratedClassifier(
             _CalibratedPair(classifier, calibrator, from_logits)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)
         ]
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(classifiers[0], name):
-                setattr(self, name, getattr(classifiers[0], name))
+        copy_features(classifiers[0], self)
         return self
 
     def _plan(self, X, y, split_params):
@@ -221,8 +220,7 @@ class CalibratedClassifier(
         """Return the classifiers and what they say, remembered if there is a memory."""
         if self.memory is None:
             return fit_and_predict(*arguments)
-        remembered = open_memory(self.memory).cache(_fit_and_pickle)
-        return pickle.loads(remembered(*arguments))
+        return pickle.loads(remembered(_fit_and_pickle, self.memory)(*arguments))
 
     def _fit_calibrator(self, scores, y, sample_weight, rows, from_logits):
         """Fit a clone of the calibrator to the scores of some rows."""

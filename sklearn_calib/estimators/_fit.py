@@ -10,6 +10,7 @@ from skorch.callbacks import Checkpoint, EarlyStopping, LoadInitState, LRSchedul
 from skorch.dataset import unpack_data
 from skorch.utils import to_tensor
 
+from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import (
     check_sample_weight,
     did_you_mean,
@@ -24,7 +25,6 @@ from sklearn_calib.estimators._parameters import (
 )
 from sklearn_calib.estimators._training import (
     Training,
-    all_or_nothing,
     check_representable,
     check_two_classes,
     draw_seed,
@@ -47,29 +47,30 @@ class FitMixin:
     # Whether training ended by KeyboardInterrupt.
     interrupted_ = False
 
+    @restores(unless="interrupted_")
     def _train(self, X, y, sample_weight, classes, anew, method, fit_params):
         """Check and encode the data, then let skorch train on them."""
-        with all_or_nothing(self):
-            self._check_params()
-            X, y = self._check_data(X, y, reset=anew or self._known_classes is None)
-            classes = np.unique(y) if classes is None else classes
-            check_two_classes(classes)
-            codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
-            if sample_weight is not None:
-                sample_weight = check_sample_weight(sample_weight, X)
-                check_representable(sample_weight, self.dtype)
-                X, codes, sample_weight = drop_zeros(X, codes, sample_weight)
-            if method == "fit":
-                check_two_classes(classes[np.unique(codes)])
-            self.classes_inferred_ = classes
-            self._input_shape = X.shape[1:]
-            vars(self).pop("validation_history_", None)
-            seed = draw_seed(self.random_state)
-            training = Training(seed, method == "fit", sample_weight, loss_states=[])
-            fit_params = {"_routing_method": method, **fit_params}
-            self._run(training, X, codes, anew, fit_params)
-            if self.refit and "valid_loss" in self.history[-1]:
-                self._run_again(training, X, codes, fit_params)
+        self.interrupted_ = False
+        self._check_params()
+        X, y = self._check_data(X, y, reset=anew or self._known_classes is None)
+        classes = np.unique(y) if classes is None else classes
+        check_two_classes(classes)
+        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, X)
+            check_representable(sample_weight, self.dtype)
+            X, codes, sample_weight = drop_zeros(X, codes, sample_weight)
+        if method == "fit":
+            check_two_classes(classes[np.unique(codes)])
+        self.classes_inferred_ = classes
+        self._input_shape = X.shape[1:]
+        vars(self).pop("validation_history_", None)
+        seed = draw_seed(self.random_state)
+        training = Training(seed, method == "fit", sample_weight, loss_states=[])
+        fit_params = {"_routing_method": method, **fit_params}
+        self._run(training, X, codes, anew, fit_params)
+        if self.refit and "valid_loss" in self.history[-1]:
+            self._run_again(training, X, codes, fit_params)
         return self
 
     def _check_partial_fit(self, classes):

@@ -1,32 +1,35 @@
 """Labels and folds: what a classifier says about data it has not seen."""
 
 import os
+from contextlib import contextmanager
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_memory
 
+from sklearn_calib._core.arrays import as_labels, check_unmasked
 from sklearn_calib.estimators._responses import predict_scores, uses_logits
 
 
-def check_labels(y, estimator):
-    """Return y as a 1-d array and its labels, of a frozen classifier those it knows."""
-    y = column_or_1d(y, warn=True)
+def check_training_data(X, y, estimator):
+    """Return X, y as a 1-d array and its labels, or those a frozen classifier knows."""
+    check_unmasked(X, "X")
+    y = column_or_1d(as_labels(y, "y"), warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     if isinstance(estimator, FrozenEstimator):
-        return y, np.asarray(estimator.classes_)
+        return *indexable(X, y), np.asarray(estimator.classes_)
     labels = np.unique(y)
     if len(labels) < 2:
         raise ValueError(
             f"y must hold at least two classes, got one class: {labels.tolist()}. "
             "Add samples of another class."
         )
-    return y, labels
+    return *indexable(X, y), labels
 
 
 def make_splits(cv, X, y, classes, **params):
@@ -82,6 +85,14 @@ def fit_and_predict(estimator, X, y, splits, refit, fit_params, response_method)
     return classifiers[-1:] if refit else classifiers, scores, from_logits
 
 
+def copy_features(classifier, owner):
+    """Give the owner of a classifier the number and the names of its features."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        vars(owner).pop(name, None)
+        if hasattr(classifier, name):
+            setattr(owner, name, getattr(classifier, name))
+
+
 def take(X, rows):
     """Return rows of an array, a sparse matrix, a DataFrame or a list."""
     if hasattr(X, "iloc"):
@@ -98,8 +109,31 @@ def _take(value, rows, n_samples):
     return take(value, rows) if shape[:1] == (n_samples,) else value
 
 
-def open_memory(memory):
-    """Return a joblib.Memory; a path of any kind says where it is."""
-    return check_memory(
-        os.fspath(memory) if isinstance(memory, os.PathLike) else memory
-    )
+def remembered(function, memory, **options):
+    """Return a function whose results are kept in a memory; a path says where it is."""
+    if isinstance(memory, os.PathLike):
+        memory = os.fspath(memory)
+    with _naming_folder(memory):
+        opened = check_memory(memory)
+    folder = getattr(opened, "location", None)
+
+    def call(*arguments):
+        with _naming_folder(folder):
+            return opened.cache(function, **options)(*arguments)
+
+    return call
+
+
+@contextmanager
+def _naming_folder(folder):
+    """Say of which parameter a folder is that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        # The function that is remembered may have files of its own.
+        if folder is None or str(folder) not in str(error.filename):
+            raise
+        raise ValueError(
+            f"memory must be a folder that can be written, got {str(folder)!r}: "
+            f"{error}. Pass another folder, or None."
+        ) from error

@@ -10,13 +10,13 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._data import CheckDataMixin
 from sklearn_calib.estimators._loss_params import LossParamsMixin
 from sklearn_calib.estimators._parameters import CONSTRAINTS
 from sklearn_calib.estimators._stage_params import StageParamsMixin
 from sklearn_calib.estimators._stages import StagesMixin
-from sklearn_calib.estimators._training import all_or_nothing
 
 
 class RefCalClassifier(
@@ -196,6 +196,7 @@ class RefCalClassifier(
         self.verbose = verbose
         vars(self).update(kwargs)
 
+    @restores(unless="interrupted_")
     def fit(self, X, y, sample_weight=None):
         """Train both stages anew.
 
@@ -224,11 +225,12 @@ class RefCalClassifier(
         ValueError
             If X, y or a parameter is not as described; the message names it.
         """
-        with all_or_nothing(self):
-            refiner, head, *data = self._refine(X, y, sample_weight)
-            self._train_head(refiner, head, head.fit, *data)
+        self.interrupted_ = False
+        refiner, head, *data = self._refine(X, y, sample_weight)
+        self._train_head(refiner, head, head.fit, *data)
         return self
 
+    @restores(unless="interrupted_")
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Train the head for one epoch; in the first call the encoder before it.
 
@@ -260,18 +262,18 @@ class RefCalClassifier(
             If the first call lacks `classes`, a later one changes them, or
             `head__early_stopping` is on.
         """
-        with all_or_nothing(self):
-            if hasattr(self, "head_"):
-                X, y = self._check_data(X, y, reset=False)
-                refiner, head = self.refiner_, self.head_
-                data = refiner.embed(X), y, sample_weight
-            else:
-                self._build_head(None)._check_partial_fit(classes)
-                refiner, head, *data = self._refine(X, y, sample_weight)
-            embeddings, y, sample_weight = data
-            self._train_head(
-                refiner, head, head.partial_fit, embeddings, y, classes, sample_weight
-            )
+        self.interrupted_ = False
+        if hasattr(self, "head_"):
+            X, y = self._check_data(X, y, reset=False)
+            refiner, head = self.refiner_, self.head_
+            data = refiner.embed(X), y, sample_weight
+        else:
+            self._build_head(None)._check_partial_fit(classes)
+            refiner, head, *data = self._refine(X, y, sample_weight)
+        embeddings, y, sample_weight = data
+        self._train_head(
+            refiner, head, head.partial_fit, embeddings, y, classes, sample_weight
+        )
         return self
 
     def _train_head(self, refiner, head, train, *data):

@@ -11,6 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 
+from sklearn_calib._core.arrays import check_unmasked
+
 # Classifiers of scikit-learn whose predict_proba is the softmax of decision_function,
 # and their subclasses, such as LogisticRegressionCV.
 _SOFTMAX_CLASSIFIERS = (
@@ -70,6 +72,7 @@ def uses_logits(classifier, response_method):
 
 def predict_scores(classifier, X, from_logits):
     """Return logits or probabilities of shape (n_samples, n_classes)."""
+    check_unmasked(X, "X")
     if not from_logits:
         return classifier.predict_proba(X)
     logits = classifier.decision_function(X)

@@ -7,17 +7,24 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_consistent_length, column_or_1d, indexable
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.confidence import check_confidence, get_confidence
+from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import Interval, check_sample_weight, encode_labels
 from sklearn_calib.estimators._abstention import (
     resolve_abstain_label,
     threshold_for_coverage,
     threshold_for_risk,
 )
-from sklearn_calib.estimators._folds import check_labels, fit_and_predict, make_splits
+from sklearn_calib.estimators._folds import (
+    check_training_data,
+    copy_features,
+    fit_and_predict,
+    make_splits,
+)
 from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
@@ -166,6 +173,7 @@ class SelectiveClassifier(
         self.abstain_label = abstain_label
         self.cv = cv
 
+    @restores()
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Train the classifier and set the threshold.
 
@@ -199,24 +207,20 @@ class SelectiveClassifier(
         """
         self._validate_params()
         self._check_parameters()
-        y, self.classes_ = check_labels(y, self.estimator)
-        X, y = indexable(X, y)
+        X, y, self.classes_ = check_training_data(X, y, self.estimator)
         sample_weight = check_sample_weight(sample_weight, X)
         self.abstain_label_ = resolve_abstain_label(self.abstain_label, self.classes_)
         fit_params, split_params = self._route(sample_weight, fit_params)
         scores, rows = self._held_out(X, y, fit_params, split_params)
-        codes = encode_labels(
-            y, labels=self.classes_, n_classes=len(self.classes_), name="y"
-        )
+        classes = self.classes_
+        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         self._set_threshold(
             self._confidence_of(scores),
             scores.argmax(axis=1) != codes[rows],
             weight[rows],
         )
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+        copy_features(self.estimator_, self)
         return self
 
     def _check_parameters(self):
@@ -337,7 +341,7 @@ class SelectiveClassifier(
             Columns are in the order of `classes_`.
         """
         check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
+        return predict_scores(self.estimator_, X, from_logits=False)
 
     def score(self, X, y, sample_weight=None):
         """Return the accuracy among the samples that are answered.
@@ -362,11 +366,10 @@ class SelectiveClassifier(
             In [0, 1]; NaN, with an `UndefinedMetricWarning`, if no sample is answered.
         """
         codes, accepted = self._decide(X)
-        y = column_or_1d(y)
+        y = column_or_1d(as_labels(y, "y"))
         check_consistent_length(codes, y)
         weight = check_sample_weight(sample_weight, codes)
-        weight = np.ones(len(y)) if weight is None else weight
-        weight = weight * accepted
+        weight = accepted * (1.0 if weight is None else weight)
         if not weight.any():
             warnings.warn(
                 f"The accuracy is undefined: none of {len(y)} samples reaches the "

@@ -6,7 +6,7 @@ from skorch.utils import noop
 from sklearn_calib._core.validation import check_sample_weight
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
 from sklearn_calib.estimators._contrastive import ContrastiveNet, fingerprint, refine
-from sklearn_calib.estimators._folds import open_memory
+from sklearn_calib.estimators._folds import remembered
 from sklearn_calib.estimators._loss_params import check_takes_weights
 from sklearn_calib.estimators._modules import MLP
 from sklearn_calib.estimators._neural import NeuralClassifier
@@ -89,7 +89,7 @@ class StagesMixin:
 
     def _cached(self, function):
         """Return the function, remembering its results if there is a memory."""
-        return open_memory(self.memory).cache(function, ignore=["net"])
+        return remembered(function, self.memory, ignore=["net"])
 
 
 def _check_shape(X, name, hint):

@@ -129,21 +129,3 @@ def warn_of_no_best_epoch(history):
         "scale the features.",
         ConvergenceWarning,
     )
-
-
-@contextmanager
-def all_or_nothing(estimator):
-    """Put the attributes of an estimator back if fit fails.
-
-    A training that was interrupted has set `interrupted_`, and is kept as it is.
-    """
-    before = dict(vars(estimator))
-    estimator.interrupted_ = False
-    try:
-        yield
-    except BaseException:
-        if not estimator.interrupted_:
-            vars(estimator).update(before)
-            for name in vars(estimator).keys() - before.keys():
-                del vars(estimator)[name]
-        raise

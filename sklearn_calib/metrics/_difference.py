@@ -191,8 +191,10 @@ def difference_test(
     """
     refuse_two_samples(metric)
     a, b = (
-        take_sample(metric, y_true, proba, labels, sample_weight, stratify=False)
-        for proba in (y_proba_a, y_proba_b)
+        take_sample(
+            metric, y_true, proba, labels, sample_weight, stratify=False, name=name
+        )
+        for name, proba in {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}.items()
     )
     if a.y_proba.shape != b.y_proba.shape:
         raise ValueError(

@@ -6,6 +6,7 @@ sums over bins. scikit-learn's switch `array_api_dispatch` turns it on.
 
 import numpy as np
 
+from sklearn_calib._core.arrays import without_gradient
 from sklearn_calib._core.binning import cube_root_n_bins
 from sklearn_calib._core.validation import (
     check_range,
@@ -18,6 +19,7 @@ from sklearn_calib._core.validation import (
     get_namespace,
     is_elsewhere,
     one_column,
+    row_sum_tolerance,
 )
 from sklearn_calib.metrics._targets import (
     check_lengths,
@@ -55,7 +57,9 @@ def gap_sums_elsewhere(
 
 def _check_proba(xp, proba):
     """Return probabilities in two columns or more, values checked."""
-    proba = _without_gradient(proba)
+    proba = without_gradient(proba)
+    _check_real(xp, proba, "y_proba")
+    eps = xp.finfo(proba.dtype).eps if xp.isdtype(proba.dtype, "real floating") else 0
     if proba.dtype not in (xp.float32, xp.float64):
         proba = xp.astype(proba, xp.float64)
     if proba.ndim not in (1, 2) or 0 in proba.shape:
@@ -68,8 +72,19 @@ def _check_proba(xp, proba):
     if proba.ndim == 1:
         return xp.stack([1 - proba, proba], axis=1)
     totals = xp.sum(proba, axis=1)
-    check_row_sums(float(xp.min(totals)), float(xp.max(totals)), "y_proba")
+    tolerance = row_sum_tolerance(proba.shape[1], eps)
+    low, high = float(xp.min(totals)), float(xp.max(totals))
+    check_row_sums(low, high, "y_proba", tolerance)
     return proba
+
+
+def _check_real(xp, array, name):
+    """Refuse what does not hold real numbers."""
+    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
+        raise ValueError(
+            f"{name} must hold numbers: Complex data not supported, got {array.dtype}. "
+            "Convert your data to numeric values explicitly."
+        )
 
 
 def _check_weight(xp, sample_weight, proba):
@@ -79,7 +94,8 @@ def _check_weight(xp, sample_weight, proba):
     if not is_elsewhere(sample_weight):
         rows = np.empty(proba.shape[0])
         sample_weight = _writable(check_sample_weight(sample_weight, rows))
-    sample_weight = _without_gradient(sample_weight)
+    sample_weight = without_gradient(sample_weight)
+    _check_real(get_namespace(sample_weight)[0], sample_weight, "sample_weight")
     weight = xp.asarray(sample_weight, dtype=xp.float64, device=device(proba))
     if weight.shape != proba.shape[:1]:
         raise ValueError(
@@ -108,11 +124,6 @@ def _check_labels(xp, y_true, labels, proba):
         labels = present if labels is None else np.asarray(labels)
     where = {"device": device(proba)}
     return xp.asarray(y_true, **where), xp.asarray(labels, **where)
-
-
-def _without_gradient(array):
-    """Return a tensor apart from its history, which sums need not go back to."""
-    return array.detach() if hasattr(array, "detach") else array
 
 
 def _writable(array):

@@ -11,6 +11,7 @@ from sklearn.metrics import (
     roc_curve,
 )
 
+from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 from sklearn_calib.metrics._debiasing import declare_interval
 
@@ -271,7 +272,7 @@ def _merge(scores_in, scores_out, pos):
 
 def _check_scores(name, scores):
     """Return scores as a one-dimensional array without NaN."""
-    scores = np.asarray(scores)
+    scores = as_numbers(scores, name)
     if scores.ndim != 1 or not len(scores):
         raise ValueError(
             f"{name} must hold one score per sample, of shape (n_samples,) with at "

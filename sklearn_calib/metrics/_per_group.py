@@ -1,10 +1,17 @@
 """Any metric for groups of samples, such as those of a sensitive feature."""
 
+from collections.abc import Mapping, Set
 from functools import partial
 from inspect import signature
 
 import numpy as np
 
+from sklearn_calib._core.arrays import (
+    as_labels,
+    as_numbers,
+    check_unmasked,
+    without_gradient,
+)
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._resampling import fixed_by_partial
 from sklearn_calib.metrics._targets import TARGETS
@@ -88,11 +95,13 @@ def per_group(
     """
     import pandas as pd
 
-    y_true, y_proba = np.asarray(y_true), np.asarray(y_proba)
+    y_true, y_proba = as_labels(y_true, "y_true"), as_numbers(y_proba, "y_proba")
     if "labels" in signature(metric).parameters:
         labels = fixed_by_partial(metric, "labels", labels)
         options["labels"] = np.unique(y_true) if labels is None else labels
-    weight = None if sample_weight is None else np.asarray(sample_weight)
+    weight = sample_weight
+    if weight is not None:
+        weight = as_numbers(weight, "sample_weight")
 
     def measure(rows):
         measured = partial(metric, y_true[rows], y_proba[rows], **options)
@@ -111,14 +120,20 @@ def group_members(groups, n_samples):
     """Return the samples of each group, by its name or its tuple of names."""
     import pandas as pd
 
-    frame = pd.DataFrame(groups)
+    frame = _as_frame(groups)
     if len(frame) != n_samples:
         raise ValueError(
             "groups must hold one group for each sample, got "
             f"{len(frame)} groups and {n_samples} samples. Pass those of the same "
             "samples."
         )
-    codes, names = pd.MultiIndex.from_frame(frame).factorize(sort=True)
+    try:
+        codes, names = pd.MultiIndex.from_frame(frame).factorize(sort=True)
+    except TypeError as error:
+        raise TypeError(
+            "groups must hold names that can be told apart and sorted, such as "
+            f"str or int, got {error}. Convert them to str."
+        ) from None
     if frame.shape[1] == 1:
         names = names.get_level_values(0)
     if "overall" in names.tolist():
@@ -127,3 +142,26 @@ def group_members(groups, n_samples):
             f"table, got {names.tolist()}. Rename that group."
         )
     return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
+
+
+def _as_frame(groups):
+    """Return groups as a DataFrame, of which each row is a group."""
+    import pandas as pd
+
+    check_unmasked(groups, "groups")
+    members = groups if isinstance(groups, list | tuple) else ()
+    # pandas would take their items for columns.
+    odd = [each for each in (groups, *members) if isinstance(each, Mapping | Set)]
+    if odd:
+        raise TypeError(
+            "groups must be array-like of shape (n_samples,) or (n_samples, "
+            f"n_features), got a {type(odd[0]).__name__}. Pass a list, an array or a "
+            "DataFrame with a row for each sample."
+        )
+    try:
+        return pd.DataFrame(without_gradient(groups))
+    except ValueError as error:
+        raise ValueError(
+            "groups must be of shape (n_samples,) or (n_samples, n_features), got an "
+            f"array of another: {error}. Pass one row for each sample."
+        ) from None

@@ -4,6 +4,7 @@ from inspect import signature
 
 import numpy as np
 
+from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._debiasing import declare_interval
@@ -81,7 +82,7 @@ def per_label(metric, y_true, y_proba, *, average="macro", **options):
     >>> round(per_label(expected_calibration_error, y_true, y_proba), 3)
     0.1
     """
-    y_proba = np.asarray(y_proba)
+    y_proba = as_numbers(y_proba, "y_proba")
     check_label_columns(y_proba, name="y_proba")
     y_true = check_indicator(y_true, y_proba.shape)
     if "labels" in signature(metric).parameters:

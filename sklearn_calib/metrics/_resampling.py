@@ -10,6 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import UndefinedMetricWarning
 
+from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.validation import (
     as_proba_array,
     check_sample_weight,
@@ -43,14 +44,17 @@ class Sample(NamedTuple):
         )
 
 
-def take_sample(metric, y_true, y_proba, labels, sample_weight, *, stratify):
+def take_sample(
+    metric, y_true, y_proba, labels, sample_weight, *, stratify, name="y_proba"
+):
     """Return the `Sample` of a metric, whose own checks are left to it."""
     if interval_kind(metric)[0].takes_two_samples:
         return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
     _check_takes_weights(metric)
     labels = fixed_by_partial(metric, "labels", labels)
     sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
-    y_true, proba = np.asarray(y_true), as_proba_array(y_proba, allow_1d=True)
+    y_true = as_labels(y_true, "y_true")
+    proba = as_proba_array(y_proba, name=name, allow_1d=True)
     if y_true.shape[1:] == (1,):
         y_true = y_true[:, 0]
     weight = check_sample_weight(sample_weight, proba)
@@ -97,6 +101,8 @@ def _take_two_samples(metric, scores_in, scores_out, labels, sample_weight):
             f"scores, got {'labels' if sample_weight is None else 'sample_weight'}. "
             "Leave them out."
         )
+    scores_in = as_numbers(scores_in, "scores_in")
+    scores_out = as_numbers(scores_out, "scores_out")
     scores = np.concatenate([np.ravel(scores_in), np.ravel(scores_out)])
     is_in = np.arange(len(scores)) < np.size(scores_in)
     strata = [np.flatnonzero(is_in), np.flatnonzero(~is_in)]

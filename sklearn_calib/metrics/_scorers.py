@@ -2,8 +2,10 @@
 
 from copy import deepcopy
 
-from sklearn.metrics import get_scorer as get_sklearn_scorer
-from sklearn.metrics import get_scorer_names as get_sklearn_scorer_names
+from sklearn.metrics import (
+    get_scorer as get_sklearn_scorer,
+    get_scorer_names as get_sklearn_scorer_names,
+)
 
 from sklearn_calib._core.scorers import LabelledScorer
 from sklearn_calib._core.validation import did_you_mean

@@ -4,6 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from sklearn_calib._core.arrays import as_array
 from sklearn_calib._core.binning import cube_root_n_bins, sums_by_value
 from sklearn_calib._core.confidence import top_label_hits
 from sklearn_calib._core.validation import (
@@ -13,6 +14,7 @@ from sklearn_calib._core.validation import (
     check_proba,
     check_sample_weight,
     encode_labels,
+    one_column,
 )
 
 # What `validate_params` checks, for the parameters that metrics share.
@@ -45,6 +47,8 @@ MODES = {"top_label", "positive", "classwise"}
 def check_targets(y_true, y_proba, labels, sample_weight):
     """Return probabilities, whose values are not yet checked, columns and weights."""
     proba = as_proba_array(y_proba, allow_1d=True)
+    if not isinstance(y_true, list | tuple):
+        y_true = one_column(as_array(y_true, "y_true"))
     check_lengths(len(y_true), len(proba))
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
     codes = encode_labels(y_true, labels=labels, n_classes=n_classes)

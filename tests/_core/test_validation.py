@@ -70,6 +70,40 @@ def test_check_proba_accepts_rounding():
     assert check_proba(proba) is proba
 
 
+def half_rows(n_classes=3):
+    """Return rows that were rounded to half precision, and do not quite sum to one."""
+    if n_classes > 3:
+        return np.full((2, n_classes), 1 / n_classes, dtype=np.float16)
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(n_classes), 1000).astype(np.float16)
+    off = np.abs(proba.sum(axis=1, dtype=np.float64) - 1)
+    return proba[[off.argmax(), 0, 1]]
+
+
+@pytest.mark.parametrize("n_classes", [3, 1000])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_check_proba_knows_the_rounding_of_half_precision(n_classes, dtype):
+    """Also of what was converted since, as networks' outputs are."""
+    proba = half_rows(n_classes)
+    total = proba.sum(axis=1, dtype=np.float64)
+    assert np.abs(total - 1).max() > ROW_SUM_TOLERANCE
+    np.testing.assert_array_equal(check_proba(proba.astype(dtype)), proba)
+
+
+@pytest.mark.parametrize(
+    "proba",
+    [
+        half_rows() + np.array([[1e-6, 0, 0]]),  # not rounded to half precision
+        np.array([[0.5, 0.25, 0.2421875]]),  # 0.8 % off, beyond three times eps
+        np.full((2, 1024), 2.0**-10) * np.array([[1.0], [1.015625]]),
+        np.zeros((1, 2000)),  # though 2000 * eps is above one
+    ],
+)
+def test_check_proba_refuses_what_half_precision_does_not_explain(proba):
+    with pytest.raises(ValueError, match="rows that sum to one within"):
+        check_proba(proba)
+
+
 def test_check_proba_takes_the_positive_class_where_allowed():
     np.testing.assert_array_equal(check_proba([0.1, 0.9], allow_1d=True), [0.1, 0.9])
     np.testing.assert_array_equal(check_proba([[0.1], [1]], allow_1d=True), [0.1, 1])
@@ -91,6 +125,13 @@ def test_check_proba_takes_the_positive_class_where_allowed():
         pd.Categorical(["b", "a", "c"]),
         np.array(["b", "a", "c"], dtype=object),
         np.array([200, 100, 200], dtype=np.uint8),
+        np.array([-128, 127, 0], dtype=np.int8),
+        np.array([2**63 + 5, 2**63, 2**64 - 1], dtype=np.uint64),
+        np.array([5, 2**63, 7], dtype=np.uint64),
+        np.array([7, 5, 7], dtype=object),
+        np.array([2**70, 5, 7], dtype=object),
+        np.array([0.5, 0.25, 0.5], dtype=object),
+        np.array([True, False], dtype=object),
         [["b"], ["a"], ["c"]],
     ],
 )
@@ -134,6 +175,30 @@ def test_encode_labels_refuses_labels_of_two_kinds():
         encode_labels(np.array(["a", 1], dtype=object), n_classes=2)
 
 
+@pytest.mark.parametrize(
+    ("y", "kinds"),
+    [
+        ([1, "0", 2], "int and str"),
+        ([True, 0, 2], "bool and int"),
+        (["a", np.nan, "b"], "float and str"),
+        (["a", None, "b"], "NoneType and str"),
+        ([0, pd.NA, 1], "NAType and int"),
+        (pd.Series([0, pd.NA, 1], dtype=object), "NAType and int"),
+    ],
+)
+def test_encode_labels_refuses_mixed_labels(y, kinds):
+    """Also where numpy would make labels of one kind of them."""
+    with pytest.raises(TypeError, match=rf"one kind.* got {kinds}\. Convert"):
+        encode_labels(y, n_classes=3)
+
+
+def test_encode_labels_refuses_booleans_of_three_classes():
+    y = np.array([True, False])
+    assert encode_labels(y, labels=[0, 1], n_classes=2).tolist() == [1, 0]
+    with pytest.raises(TypeError, match=r"y_true must .*\[0, 1, 2\], got booleans"):
+        encode_labels(y, labels=[0, 1, 2], n_classes=3)
+
+
 def test_check_sample_weight():
     assert check_sample_weight(None, [[1], [2]]) is None
     weight = check_sample_weight([1, 2], [[1], [2]])
@@ -146,6 +211,7 @@ def test_check_sample_weight():
         check_sample_weight([np.nan, 1], [[1], [2]])
     with pytest.raises(ValueError, match="expected"):
         check_sample_weight([1, 1, 1], [[1], [2]])
+    assert (check_sample_weight([1e-300, 2e-300], [[1], [2]]) > 0).all()
 
 
 def test_did_you_mean():

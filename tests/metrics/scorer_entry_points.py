@@ -33,10 +33,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_calib.metrics import (
     expected_calibration_error,
-    lowest_error_within_one_se,
-)
-from sklearn_calib.metrics import (
     get_scorer_names as get_names,
+    lowest_error_within_one_se,
 )
 
 # What scikit-learn says instead of raising where a score cannot be computed.

@@ -5,8 +5,7 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from sklearn_calib import losses
 from sklearn_calib._core.links import softmax

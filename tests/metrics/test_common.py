@@ -6,8 +6,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import UndefinedMetricWarning
 

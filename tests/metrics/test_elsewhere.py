@@ -7,6 +7,7 @@ import torch
 from sklearn import config_context
 from torch.overrides import TorchFunctionMode
 
+from sklearn_calib.calibrators import PerLabelCalibrator, TemperatureScaling
 from sklearn_calib.metrics import (
     classwise_calibration_error,
     expected_calibration_error,
@@ -208,6 +209,39 @@ def test_bad_input_has_the_messages_of_numpy(change, message):
     data = change(torch_array(y_true), torch_array(y_proba))
     with pytest.raises(ValueError, match=message):
         expected_calibration_error(*data)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_what_is_not_numbers():
+    y_true, y_proba, weight = map(torch_array, problem())
+    with pytest.raises(ValueError, match=r"y_proba must .* Complex data not"):
+        expected_calibration_error(y_true, y_proba + 0j)
+    with pytest.raises(ValueError, match=r"sample_weight .* Complex data not supp"):
+        expected_calibration_error(y_true, y_proba, sample_weight=weight + 0j)
+    with pytest.raises(TypeError, match=r"y_true must hold only .* got booleans"):
+        expected_calibration_error(y_true > 3, y_proba, labels=[0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.usefixtures("dispatch")
+def test_rows_of_low_precision_sum_to_one_as_far_as_they_can(name):
+    y_true = torch.arange(60) % 3
+    logits = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    proba = torch.softmax(logits, dim=1).to(getattr(torch, name))
+    assert (proba.double().sum(dim=1) - 1).abs().max() > 2e-4
+    expected = expected_calibration_error(y_true, torch.softmax(logits, dim=1))
+    found = expected_calibration_error(y_true, proba)
+    assert abs(found - expected) < 0.05
+    with pytest.raises(ValueError, match="rows that sum to one"):
+        expected_calibration_error(y_true, 0.95 * proba)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_calibrators_want_numpy():
+    y_true, y_proba, _ = map(torch_array, problem())
+    for calibrator in (TemperatureScaling(), PerLabelCalibrator(TemperatureScaling())):
+        with pytest.raises(TypeError, match=r"X must be a numpy array .* got Tensor"):
+            calibrator.fit(y_proba, y_true)
 
 
 @pytest.mark.usefixtures("dispatch")

@@ -132,6 +132,37 @@ def test_bad_input(change, message):
         per_group(**{**arguments, **change})
 
 
+@pytest.mark.parametrize(
+    ("groups", "error", "message"),
+    [
+        ({0: "a", 1: "b"}, TypeError, "array-like .* got a dict. Pass a list"),
+        ({"place": ["a", "b"]}, TypeError, "array-like .* got a dict"),
+        ({"a", "b"}, TypeError, "array-like .* got a set"),
+        ([{"a"}, {"b"}], TypeError, "array-like .* got a set"),
+        ([{"a": 1}, {"a": 2}], TypeError, "array-like .* got a dict"),
+        (pd.Series([{"a"}, {"b"}]), TypeError, "sorted.* unhashable type: 'set'"),
+        (
+            np.zeros((2, 1, 1)),
+            ValueError,
+            r"of shape \(n_samples,\) or .*shape=\(2, 1, 1\)",
+        ),
+        (np.array("a"), ValueError, r"of shape \(n_samples,\) or .* shape=\(\)"),
+        (np.ma.array([0, 1], mask=[1, 0]), ValueError, "no masked values, got 1 of 2"),
+    ],
+)
+def test_bad_groups(groups, error, message):
+    with pytest.raises(error, match=f"groups must .*{message}"):
+        per_group(expected_calibration_error, [0, 1], [0.5, 0.5], groups=groups)
+
+
+@pytest.mark.parametrize(
+    "groups", [["a", 1], ["a", None], [None, None], [("a", 1)] * 2]
+)
+def test_groups_of_any_kind(groups):
+    table = per_group(expected_calibration_error, [0, 1], [0.5, 0.5], groups=groups)
+    assert table["n_samples"].sum() == 4
+
+
 def test_labels_in_a_partial(problem):
     """Those in the order of the columns are not replaced by the sorted ones."""
     y_true, proba, groups = problem

@@ -11,8 +11,7 @@ probabilities, which no sample tells; its n is the number of classes.
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sklearn_calib._core.confidence import CONFIDENCES

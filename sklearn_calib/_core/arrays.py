@@ -1,0 +1,181 @@
+"""Data of any library as arrays of numbers, or of labels of one kind."""
+
+import sys
+from decimal import Decimal
+from numbers import Complex, Real
+
+import numpy as np
+from scipy.sparse import issparse
+
+# Labels of two of these kinds have no order, or True would be the same as 1.
+LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
+
+
+def is_instance(value, module, name):
+    """Whether a value is of a class of a library, which need not be loaded."""
+    return isinstance(value, getattr(sys.modules.get(module), name, ()))
+
+
+def check_unmasked(values, name):
+    """Refuse a masked array in which something is masked: the mask would be lost."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} must hold no masked values, got {np.ma.count_masked(values)} of "
+            f"{values.size}. Fill them in, or leave those samples out."
+        )
+
+
+def without_gradient(values):
+    """Return a tensor detached from the graph that autograd follows."""
+    return values.detach() if is_instance(values, "torch", "Tensor") else values
+
+
+def as_array(values, name):
+    """Return data of any library as a numpy array."""
+    check_unmasked(values, name)
+    try:
+        return np.asarray(without_gradient(values))
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must have rows of equal length: {str(error).rstrip('.')}. Pad "
+            "the rows, or cut them."
+        ) from None
+    except (RuntimeError, TypeError) as error:
+        raise TypeError(
+            f"{name} must be convertible to numpy, got {type(values).__name__}: "
+            f"{str(error).rstrip('.')}. Convert it first."
+        ) from None
+
+
+def check_numbers(
+    values,
+    name,
+    *,
+    content="numbers",
+    way_out="Convert your data to numeric values explicitly.",
+):
+    """Refuse what does not hold real numbers, even where numpy would convert it.
+
+    Only types are looked at, except in arrays of objects.
+
+    Parameters
+    ----------
+    values : array-like or sparse matrix
+        Data of any library.
+
+    name : str
+        What messages call them.
+
+    content : str, default="numbers"
+        What messages say that they must hold.
+
+    way_out : str
+        How messages end.
+
+    Returns
+    -------
+    values : array-like or sparse matrix
+        A list as an array, a tensor without its gradient, anything else as it came,
+        with its names of columns.
+
+    Raises
+    ------
+    ValueError
+        If there are strings, or missing, masked or complex values, or rows of unequal
+        length.
+
+    TypeError
+        If there are dates, durations or other objects.
+    """
+    check_unmasked(values, name)
+    if issparse(values):
+        return values
+    values = without_gradient(values)
+    if isinstance(values, list | tuple):
+        values = as_array(values, name)
+    is_frame = is_instance(values, "pandas", "DataFrame")
+    dtypes = list(values.dtypes) if is_frame else [as_array(values, name).dtype]
+    error = next(filter(None, map(_error_of_dtype, dtypes)), None)
+    if error is None and any(dtype.kind == "O" for dtype in dtypes):
+        error = _error_of_objects(as_array(values, name))
+    if error is not None:
+        kind, problem = error
+        raise kind(f"{name} must hold {content}: {problem}. {way_out}")
+    return values
+
+
+def as_numbers(values, name):
+    """Return what `check_numbers` accepts as a numpy array, objects as float64."""
+    array = as_array(check_numbers(values, name), name)
+    return array.astype(np.float64) if array.dtype.kind == "O" else array
+
+
+def _error_of_dtype(dtype):
+    """Return the exception for values of a dtype and what it says, or None."""
+    if dtype.kind == "c":
+        return ValueError, f"Complex data not supported, got {dtype}"
+    if dtype.kind in "SUT":
+        return ValueError, f"could not convert string to float, got {dtype}"
+    if dtype.kind in "Mm" or getattr(dtype, "names", None):
+        return TypeError, f"{dtype} is not numeric"
+    return None
+
+
+def _error_of_objects(array):
+    """Return the same for an array that may hold objects, of which None is missing."""
+    if array.dtype.kind != "O":  # where a table had categories of numbers
+        return _error_of_dtype(array.dtype)
+    for kind in _types(array):
+        if issubclass(kind, str | bytes):
+            text = next(one for one in array.flat if isinstance(one, kind))
+            return ValueError, f"could not convert string to float: {text!r}"
+        if issubclass(kind, Complex) and not issubclass(kind, Real):
+            return ValueError, f"Complex data not supported, got {kind.__name__}"
+        if not issubclass(kind, Real | Decimal | np.bool_ | None):
+            must = "float() argument must be a string or a real number"
+            return TypeError, f"{must}, not {kind.__name__!r}"
+    return None
+
+
+def as_labels(y, name):
+    """Return labels of one kind as an array of any shape, numbers with their dtype.
+
+    Raises
+    ------
+    ValueError
+        If there are masked labels, or rows of unequal length.
+
+    TypeError
+        If labels of several kinds, such as text and numbers, are mixed.
+    """
+    if isinstance(y, list | tuple):
+        # numpy would make text of numbers, and numbers of True and False.
+        _check_one_kind(set(map(type, y)), name)
+    kind, y = type(y).__name__, as_array(y, name)
+    if y.ndim == 0:
+        raise ValueError(
+            f"{name} should be a 1d array of labels, got {kind}. Pass a list or an "
+            "array with one label for each sample."
+        )
+    if y.dtype.kind != "O":
+        return y
+    kind = _check_one_kind(_types(y), name)
+    numbers = np.array(y.tolist()) if kind in LABEL_KINDS[:2] else y
+    return numbers if numbers.dtype.kind in "biuf" else y
+
+
+def _types(array):
+    """Return the types of the objects in an array."""
+    return set(map(type, array.ravel().tolist()))
+
+
+def _check_one_kind(types, name):
+    """Return the kind of labels of some types, refusing more than one."""
+    kinds = {next(k for k in LABEL_KINDS if issubclass(one, k)) for one in types}
+    if len(kinds) > 1:
+        raise TypeError(
+            f"{name} must hold labels of one kind that can be sorted, got "
+            f"{' and '.join(sorted(one.__name__ for one in types))}. Convert them to "
+            "str, and remove missing values."
+        )
+    return next(iter(kinds), None)

@@ -1,0 +1,94 @@
+"""A calibrator whose fit fails stays as it was."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import PerLabelCalibrator, TemperatureScaling
+
+# A bound or the end of a grid is reached by data of a few samples, and says so.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+EXCUSED = {}
+
+WIDER = pd.DataFrame(softmax(np.eye(5)[np.arange(40) % 5]), columns=list("abcde"))
+LABELS = np.array(list("ABCDE"))[np.arange(40) % 5]
+FAILURES = {
+    "weights": ((WIDER, LABELS, -np.ones(40)), {}),
+    "number of weights": ((WIDER, LABELS, np.ones(3)), {}),
+    "labels": ((WIDER, LABELS), {"labels": [1, 2]}),
+    "number of labels": ((WIDER, LABELS[:7]), {}),
+    "kinds of labels": ((WIDER, ["a", 1] * 20), {}),
+    "no probabilities": ((WIDER + 7, LABELS), {}),
+}
+
+
+def state_of(estimator):
+    """Return the attributes, which must stay the same objects."""
+    return {name: id(value) for name, value in vars(estimator).items()}
+
+
+def fail(calibrator, monkeypatch, how):
+    """Let a fit fail."""
+    if how in FAILURES:
+        arguments, options = FAILURES[how]
+        with pytest.raises((TypeError, ValueError)):
+            calibrator.fit(*arguments, **options)
+        return
+    error = {"interruption": KeyboardInterrupt, "memory": MemoryError}[how]
+
+    def _fit(self, *_):
+        self.half_done_ = True
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(calibrator), "_fit", _fit)
+        with pytest.raises(error):
+            calibrator.fit(WIDER, LABELS)
+
+
+@pytest.mark.parametrize("how", [*FAILURES, "interruption", "memory"])
+def test_a_failed_fit_changes_nothing(calibrator, how, make_logits, fresh, monkeypatch):
+    logits, y = make_logits(n_samples=200)
+    X = softmax(logits)
+    calibrator = fresh(calibrator)
+    fail(calibrator, monkeypatch, how)
+    with pytest.raises(NotFittedError):
+        calibrator.predict(X)
+    calibrator.fit(X, np.array(list("abcd"))[y])
+    before = state_of(calibrator)
+    proba, labels = calibrator.predict_proba(X), calibrator.predict(X)
+    fail(calibrator, monkeypatch, how)
+    assert state_of(calibrator) == before
+    np.testing.assert_array_equal(calibrator.predict_proba(X), proba)
+    np.testing.assert_array_equal(calibrator.predict(X), labels)
+
+
+def test_bad_parameters_leave_what_was_learned(calibrator, make_logits, fresh):
+    logits, y = make_logits(n_samples=200)
+    X = softmax(logits)
+    calibrator = fresh(calibrator).fit(X, y)
+    proba = calibrator.predict_proba(X)
+    calibrator.set_params(from_logits="yes")
+    with pytest.raises(ValueError, match="from_logits"):
+        calibrator.fit(WIDER, LABELS)
+    calibrator.set_params(from_logits=False)
+    np.testing.assert_array_equal(calibrator.predict_proba(X), proba)
+
+
+def test_per_label(make_logits):
+    X = softmax(make_logits(n_samples=50)[0])
+    y = (X > 0.3).astype(int)
+    calibrator = PerLabelCalibrator(TemperatureScaling())
+    with pytest.raises(ValueError, match="y must"):
+        calibrator.fit(WIDER, y)
+    with pytest.raises(NotFittedError):
+        calibrator.predict(X)
+    before = state_of(calibrator.fit(X, y))
+    proba = calibrator.predict_proba(X)
+    for arguments in [(WIDER, y), (WIDER, np.eye(5)[np.arange(40) % 5], -np.ones(40))]:
+        with pytest.raises(ValueError, match=r"y must|sample_weight must"):
+            calibrator.fit(*arguments)
+        assert state_of(calibrator) == before
+        np.testing.assert_array_equal(calibrator.predict_proba(X), proba)
