@@ -18,6 +18,7 @@ from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._data import CheckDataMixin
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._state import StateMixin
 from sklearn_calib.estimators._training import epoch_seed, validation_split
 
 
@@ -29,7 +30,9 @@ class _PrintNumbers(PrintLog):
         return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
 
-class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
+class SkorchClassifier(
+    LossParamsMixin, CheckDataMixin, StateMixin, NeuralNetClassifier
+):
     """skorch's classifier with encoded labels, weights, seeds and a validation share.
 
     `_training` holds what one call of fit needs and is None outside of it.
@@ -63,10 +66,6 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
     set_params.__doc__ = LossParamsMixin.set_params.__doc__
 
     __repr__ = BaseEstimator.__repr__
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {k: state[k] for k in state if k not in ("_training", "_batch")}
 
     @property
     def classes_(self):
@@ -256,7 +255,9 @@ class SkorchClassifier(LossParamsMixin, CheckDataMixin, NeuralNetClassifier):
 
     def _set_training(self, training=True):
         # Walking through the modules for every batch costs 3 % of a small network.
-        if any(part.training != training for part in (self.module_, self.criterion_)):
+        parts = [self.module_, self.criterion_]
+        # Without a loss after trim_for_prediction.
+        if any(part is not None and part.training != training for part in parts):
             super()._set_training(training)
 
     def on_epoch_begin(self, net, **kwargs):
