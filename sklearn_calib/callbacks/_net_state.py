@@ -42,5 +42,9 @@ def from_bytes(content, device):
         file = io.BytesIO(content)
         return torch.load(file, map_location=location, weights_only=True)
     except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"{type(error).__name__}: {reason}") from error
+        raise ValueError(f"{type(error).__name__}: {first_line(error)}") from error
+
+
+def first_line(error):
+    """Return what an error says first; those of torch go on with advice on pickles."""
+    return str(error).strip().partition("\n")[0].rstrip(".:")

@@ -18,6 +18,7 @@ from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._data import CheckDataMixin
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._param_files import ParamFilesMixin
 from sklearn_calib.estimators._resume import ResumeMixin
 from sklearn_calib.estimators._state import StateMixin
 from sklearn_calib.estimators._training import epoch_seed, validation_split
@@ -32,7 +33,12 @@ class _PrintNumbers(PrintLog):
 
 
 class SkorchClassifier(
-    LossParamsMixin, CheckDataMixin, StateMixin, ResumeMixin, NeuralNetClassifier
+    LossParamsMixin,
+    CheckDataMixin,
+    StateMixin,
+    ResumeMixin,
+    ParamFilesMixin,
+    NeuralNetClassifier,
 ):
     """skorch's classifier with encoded labels, weights, seeds and a validation share.
 
