@@ -18,6 +18,7 @@ that the variable SKLEARN_CALIB_DATA names, or in `shared/data` beside the check
 import argparse
 import time
 import tomllib
+from contextlib import contextmanager
 from itertools import chain, product
 from pathlib import Path
 
@@ -26,6 +27,7 @@ import pandas as pd
 import score
 import torch
 import train
+from filelock import FileLock
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
@@ -117,7 +119,7 @@ def read_results(path):
 def rescore(options, folder):
     """Measure the logits that are there anew, in place of their rows."""
     path = folder.with_suffix(".csv")
-    results = read_results(path)
+    results, measured = read_results(path), {}
     made = ["seconds", "cpu_seconds", *score.describe_machine()]
     runs = [run for run in plan(options) if logits_file(folder, run).exists()]
     if not runs:
@@ -126,14 +128,29 @@ def rescore(options, folder):
         old = results.get(key_of(run), [{}])[0]
         kept = {name: old[name] for name in made if name in old}
         rows = score_run(run, score.read_logits(logits_file(folder, run)))
-        results[key_of(run)] = [{**row, **kept} for row in rows]
-    rewrite(results, path)
+        measured[key_of(run)] = [{**row, **kept} for row in rows]
+    with alone(path):
+        rewrite({**read_results(path), **measured}, path)
+
+
+@contextmanager
+def alone(path):
+    """Let no other process change the results meanwhile; a killed one lets go."""
+    folder = logits_folder(path.with_suffix(""))
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "results.lock"):
+        yield
 
 
 def rewrite(results, path):
-    """Write all rows; the file is the old one until then."""
+    """Write all rows."""
+    write(pd.DataFrame(chain(*results.values())).to_csv(**FORMAT), path)
+
+
+def write(text, path):
+    """Write a text; the file is the old one until then."""
     part = path.with_suffix(".part")
-    pd.DataFrame(chain(*results.values())).to_csv(part, **FORMAT)
+    part.write_text(text, newline="")
     part.replace(path)
 
 
@@ -153,15 +170,16 @@ def do_missing(options, folder):
 def append(rows, path):
     """Append the rows of a run, unless another process has done so meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    results, key = read_results(path), key_of(rows[0])
-    if key in results:
-        return
-    if any(list(old[0]) != list(rows[0]) for old in results.values()):
-        rewrite({**results, key: rows}, path)  # the code measures more than before
-        return
-    text = pd.DataFrame(rows).to_csv(**FORMAT, header=not results)
-    with path.open("a", newline="") as file:  # in one write: all of it or nothing
-        file.write(text)
+    with alone(path):
+        results, key = read_results(path), key_of(rows[0])
+        if key in results:
+            return
+        if any(list(old[0]) != list(rows[0]) for old in results.values()):
+            rewrite({**results, key: rows}, path)  # more is measured than before
+            return
+        text = pd.DataFrame(rows).to_csv(**FORMAT, header=not results)
+        # Appended in place, a kill could leave half of a row.
+        write(path.read_text() + text if results else text, path)
 
 
 def read_options(arguments=None):

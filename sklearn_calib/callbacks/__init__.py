@@ -1,7 +1,8 @@
 """skorch callbacks: what a loss learns, and what is watched, while a network trains."""
 
+from sklearn_calib.callbacks._checkpoint import Checkpoint
 from sklearn_calib.callbacks._record_bins import RecordBins
 from sklearn_calib.callbacks._update_loss import UpdateLoss
 from sklearn_calib.callbacks._validation_scores import valid_ece, valid_log_loss
 
-__all__ = ["RecordBins", "UpdateLoss", "valid_ece", "valid_log_loss"]
+__all__ = ["Checkpoint", "RecordBins", "UpdateLoss", "valid_ece", "valid_log_loss"]

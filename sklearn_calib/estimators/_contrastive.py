@@ -110,20 +110,3 @@ def refine(net, key, X, y):  # noqa: ARG001 - joblib looks a result up by the ke
     """Train the encoder; return it and the embeddings of the data it has seen."""
     net.fit(X, y)
     return net, net.embed(X)
-
-
-def fingerprint(net):
-    """Return what the training of a net depends on, in a form that hashes alike.
-
-    A copy of a module is another object to a hash, though it has the same weights.
-    """
-    params = net.get_params(deep=False)
-    del params["verbose"]
-    return {name: _fingerprint(value) for name, value in params.items()}
-
-
-def _fingerprint(value):
-    if not isinstance(value, nn.Module):
-        return value
-    state = {name: to_numpy(tensor) for name, tensor in value.state_dict().items()}
-    return type(value), repr(value), state

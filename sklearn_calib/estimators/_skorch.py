@@ -20,7 +20,10 @@ from sklearn_calib.estimators._data import CheckDataMixin
 from sklearn_calib.estimators._loss_params import LossParamsMixin, check_takes_weights
 from sklearn_calib.estimators._modules import MLP, ConvNet
 from sklearn_calib.estimators._net_params import NetParamsMixin
+from sklearn_calib.estimators._param_files import ParamFilesMixin
 from sklearn_calib.estimators._parameters import check_takes
+from sklearn_calib.estimators._resume import ResumeMixin
+from sklearn_calib.estimators._state import StateMixin
 from sklearn_calib.estimators._training import epoch_seed, validation_split
 
 
@@ -33,7 +36,13 @@ class _PrintNumbers(PrintLog):
 
 
 class SkorchClassifier(
-    NetParamsMixin, LossParamsMixin, CheckDataMixin, NeuralNetClassifier
+    NetParamsMixin,
+    LossParamsMixin,
+    CheckDataMixin,
+    StateMixin,
+    ResumeMixin,
+    ParamFilesMixin,
+    NeuralNetClassifier,
 ):
     """skorch's classifier with encoded labels, weights, seeds and a validation share.
 
@@ -63,10 +72,6 @@ class SkorchClassifier(
         return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
 
     __repr__ = BaseEstimator.__repr__
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {k: state[k] for k in state if k not in ("_training", "_batch")}
 
     @property
     def classes_(self):
@@ -253,7 +258,9 @@ class SkorchClassifier(
 
     def _set_training(self, training=True):
         # Walking through the modules for every batch costs 3 % of a small network.
-        if any(part.training != training for part in (self.module_, self.criterion_)):
+        parts = [self.module_, self.criterion_]
+        # Without a loss after trim_for_prediction.
+        if any(part is not None and part.training != training for part in parts):
             super()._set_training(training)
 
     def on_epoch_begin(self, net, **kwargs):

@@ -1,5 +1,6 @@
 """The runner of the papers' experiments: its files, networks and a run in small."""
 
+import importlib.util
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +13,11 @@ import torch
 from sklearn_calib.losses import get_loss
 
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
+
+path = Path(__file__).with_name("train_papers.py")
+spec = importlib.util.spec_from_file_location(path.stem, path)
+train_papers = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(train_papers)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,18 +42,8 @@ def run(tmp_path, monkeypatch):
     import run
 
     monkeypatch.setattr(run, "RESULTS", tmp_path)
-    monkeypatch.setitem(run.data.READERS, "cifar10", read_noise)
+    monkeypatch.setitem(run.data.READERS, "cifar10", train_papers.read_noise)
     return run
-
-
-def read_noise():
-    """Return 160 training and 40 test images; how bright they are tells the class."""
-    rng = np.random.default_rng(0)
-    y = np.arange(200) % 3
-    light = 100 + rng.normal(20 * y, 20)
-    X = rng.normal(light[:, None, None, None], 20, size=(200, 3, 32, 32))
-    X = X.clip(0, 255).astype(np.uint8)
-    return X[:160], y[:160], X[160:], y[160:]
 
 
 # He et al. (2016), Zagoruyko and Komodakis (2016) and Huang et al. (2017) print them
@@ -133,22 +129,13 @@ def test_published_numbers_are_ours_to_compare():
     assert set(table[["paper", "table"]].itertuples(index=False, name=None)) == tables
 
 
-SMALL = {
-    "network": "SmallNet",
-    "shares": {"n_train": 80, "n_valid": 40, "n_calibration": 40},
-    "optimizer": "SGD",
-    "lr": 0.01,
-    "epochs": 2,
-    "schedule": "one-cycle",
-    "chosen_after": 1,
-}
-
-
 @pytest.fixture
 def small(run, monkeypatch):
     read_toml = run.read_toml
     monkeypatch.setattr(
-        run, "read_toml", lambda n: {"cifar10": SMALL} if n == "small" else read_toml(n)
+        run,
+        "read_toml",
+        lambda n: {"cifar10": train_papers.SMALL} if n == "small" else read_toml(n),
     )
 
 
@@ -221,6 +208,23 @@ def test_an_interruption_leaves_no_half_of_a_file(run, tmp_path, monkeypatch):
     monkeypatch.setattr(np, "savez_compressed", fail)
     with pytest.raises(KeyboardInterrupt):
         run.score.write_logits(path, logits)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("rows", [ROWS, [{**row, "new": 1.0} for row in ROWS]])
+def test_an_interruption_leaves_no_half_of_a_row(run, monkeypatch, rows):
+    path = run.RESULTS / "small.csv"
+    run.append(ROWS, path)
+    before = path.read_bytes()
+    write = Path.write_text
+
+    def fail(file, text, **kwargs):
+        write(file, text[:-10], **kwargs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(KeyboardInterrupt):
+        run.append([{**row, "seed": 1} for row in rows], path)
     assert path.read_bytes() == before
 
 

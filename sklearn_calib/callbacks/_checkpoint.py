@@ -1,0 +1,225 @@
+"""A checkpoint in one file, from which a killed training goes on."""
+
+import json
+from numbers import Integral
+from pathlib import Path
+
+import numpy as np
+from skorch.callbacks import (
+    BatchScoring,
+    Callback,
+    EarlyStopping,
+    EpochScoring,
+    LRScheduler,
+    PassthroughScoring,
+)
+from skorch.history import History
+
+from sklearn_calib._core.files import whole_file
+from sklearn_calib.callbacks._net_state import (
+    from_bytes,
+    get_states,
+    set_states,
+    to_bytes,
+)
+
+# What callbacks of skorch have learned from the epochs so far.
+_LEARNED = {
+    BatchScoring: ["best_score_"],
+    EarlyStopping: [
+        "best_epoch_",
+        "best_model_weights_",
+        "dynamic_threshold_",
+        "misses_",
+    ],
+    EpochScoring: ["best_score_"],
+    LRScheduler: ["batch_idx_"],
+    PassthroughScoring: ["best_score_"],
+}
+
+
+class Checkpoint(Callback):
+    """Checkpoint: save the training in one file, and resume from it if it exists.
+
+    The same script, run again after the process was killed, goes on where the file was
+    written, and ends with the weights, the predictions and the history (its durations
+    apart) of a run that was not interrupted. The file is replaced as a whole: a kill
+    leaves the checkpoint before, never a part of one.
+
+    Parameters
+    ----------
+    file : str or path-like
+        The checkpoint. Its folder is made if it does not exist. Remove the file to
+        train from the start.
+
+    every : int, default=1
+        Save after as many epochs, and after the last one.
+
+    See Also
+    --------
+    skorch.callbacks.Checkpoint : Keep the best weights, in several files.
+
+    Notes
+    -----
+    The file holds the weights, the state of the optimizer and of the loss, the
+    history, and the state of early stopping, of learning rate schedulers and of each
+    callback that has `state_dict` and `load_state_dict`. It is read with
+    ``torch.load(weights_only=True)``, which runs no code of the file.
+
+    `random_state` must be an integer, since otherwise the second run would hold out
+    other samples. `fit` raises a ValueError if the file is from other data or from
+    other parameters than `max_epochs`, which may be raised to train longer. For the
+    same reason the folds of a cross-validation cannot share a file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_calib import NeuralClassifier
+    >>> from sklearn_calib.callbacks import Checkpoint
+    >>> X, y = load_iris(return_X_y=True)
+    >>> file = Path(tempfile.mkdtemp(), "iris.pt")
+    >>> net = NeuralClassifier(
+    ...     max_epochs=5, random_state=0, callbacks=[Checkpoint(file)]
+    ... )
+    >>> _ = net.fit(X, y)
+    >>> len(net.set_params(max_epochs=8).fit(X, y).history_)  # three epochs more
+    8
+    """
+
+    def __init__(self, file, every=1):
+        self.file = file
+        self.every = every
+
+    def initialize(self):
+        """Forget the run before."""
+        self.loaded_ = self.key_ = None
+        self.is_readable_ = False
+        return self
+
+    def begin(self, net, key):
+        """Load history and weights if there are some; the net calls this first."""
+        every = self.every
+        if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
+            raise ValueError(f"every must be a positive integer, got {every!r}.")
+        self.loaded_, self.key_ = None, key
+        path = Path(self.file)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        loaded = self._read(path, net)
+        if loaded["key"] != key:
+            raise ValueError(
+                f"The checkpoint {str(path)!r} must be from a training with the same "
+                "data and parameters, got one from another. Remove it, or choose "
+                "another file."
+            )
+        net.history_ = History(json.loads(loaded["history"]))
+        set_states(net, loaded["states"])
+        self.loaded_ = loaded
+
+    def _read(self, path, net):
+        """Return what a checkpoint holds."""
+        try:
+            loaded = from_bytes(path.read_bytes(), net.device)
+            if not isinstance(loaded, dict) or loaded.keys() != _KEYS:
+                raise ValueError("it holds something else")
+        except ValueError as error:
+            raise ValueError(
+                f"The checkpoint {str(path)!r} must be a file that Checkpoint has "
+                f"written, got another or a damaged one: {error}. Remove it to train "
+                "from the start, or choose another file."
+            ) from error
+        return loaded
+
+    def resume(self, net):
+        """Load what other callbacks set as training began; return the epochs done."""
+        if self.loaded_ is None:
+            return 0
+        set_states(net, self.loaded_["states"])
+        states = self.loaded_["callbacks"]
+        for name, callback in net.callbacks_:
+            if name in states:
+                _set_state(callback, states[name])
+        self.loaded_ = None
+        return len(net.history)
+
+    def on_train_begin(self, net, **kwargs):
+        """Check that the net resumes from checkpoints."""
+        if self.key_ is None:
+            raise TypeError(
+                "Checkpoint must be a callback of NeuralClassifier, got "
+                f"{type(net).__name__}. Use skorch.callbacks.Checkpoint."
+            )
+
+    def on_epoch_begin(self, net, **kwargs):
+        """Save the epoch before, now that all callbacks have seen its end."""
+        n_done = len(net.history) - 1
+        if n_done and n_done % self.every == 0:
+            self.save(net, n_done)
+
+    def save(self, net, n_epochs):
+        """Write the state after so many epochs."""
+        content = {
+            "key": self.key_,
+            "history": json.dumps(net.history[:n_epochs]),
+            "states": get_states(net),
+            "callbacks": {name: _get_state(each) for name, each in net.callbacks_},
+        }
+        content = to_bytes(content)
+        if not self.is_readable_:  # asked once, and not after hours of training
+            self._check_is_readable(content)
+        with whole_file(self.file) as part:
+            part.write_bytes(content)
+
+    def _check_is_readable(self, content):
+        """Raise ValueError for a state that `weights_only` would not read."""
+        try:
+            from_bytes(content, "cpu")
+        except ValueError as error:
+            raise ValueError(
+                "The state of the net and of its callbacks must consist of tensors, "
+                "numbers and strings to be read safely from a Checkpoint, got another "
+                f"type: {error}. Convert it in state_dict."
+            ) from error
+        self.is_readable_ = True
+
+
+_KEYS = {"key", "history", "states", "callbacks"}
+
+
+def _get_state(callback):
+    """Return what a callback has learned, or nothing."""
+    if hasattr(callback, "state_dict"):
+        return callback.state_dict()
+    state = {name: _to_plain(getattr(callback, name)) for name in _learned(callback)}
+    if isinstance(callback, LRScheduler):
+        state["lr_scheduler_"] = callback.lr_scheduler_.state_dict()
+    return state
+
+
+def _set_state(callback, state):
+    """Give a callback what `_get_state` has returned."""
+    if hasattr(callback, "load_state_dict"):
+        callback.load_state_dict(state)
+        return
+    for name in _learned(callback):
+        setattr(callback, name, state[name])
+    if isinstance(callback, LRScheduler):
+        callback.lr_scheduler_.load_state_dict(state["lr_scheduler_"])
+
+
+def _learned(callback):
+    """Return the names of the attributes in which skorch keeps what it has learned."""
+    return [
+        n
+        for kind, names in _LEARNED.items()
+        if isinstance(callback, kind)
+        for n in names
+    ]
+
+
+def _to_plain(value):
+    """Return a scalar of numpy as one of Python, and others as they are."""
+    return value.item() if isinstance(value, np.generic) else value

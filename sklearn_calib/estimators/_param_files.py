@@ -1,0 +1,167 @@
+"""Files of parameters: written whole, and read with errors that name them."""
+
+import os
+from contextlib import ExitStack
+from importlib.util import find_spec
+
+from skorch.exceptions import NotInitializedError
+from skorch.history import History
+
+from sklearn_calib._core.files import whole_file
+from sklearn_calib.callbacks._net_state import first_line
+
+# Beside these, torch raises an OSError for a file that was cut short.
+_NOT_OF_CONTENT = (
+    FileNotFoundError,
+    IsADirectoryError,
+    PermissionError,
+    NotInitializedError,
+)
+
+
+class ParamFilesMixin:
+    """`save_params` and `load_params` of a skorch net."""
+
+    def save_params(
+        self,
+        f_params=None,
+        f_optimizer=None,
+        f_criterion=None,
+        f_history=None,
+        use_safetensors=False,
+        **kwargs,
+    ):
+        """Save the weights, the optimizer's state, the loss's state or the history.
+
+        Each file is written under another name and renamed, so that it is whole even
+        if the process is killed.
+
+        Parameters
+        ----------
+        f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
+            Where to write, None not to.
+
+        use_safetensors : bool, default=False
+            Write in the format of safetensors, which holds tensors only.
+
+        **kwargs : dict
+            ``f_<name>`` for other modules of the net.
+
+        Raises
+        ------
+        ImportError
+            If safetensors is asked for and not installed.
+        """
+        _check_safetensors(use_safetensors)
+        files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
+        with ExitStack() as stack:
+            for name, file in files.items():
+                if isinstance(file, str | os.PathLike):
+                    files[name] = str(stack.enter_context(whole_file(file)))
+            super().save_params(**files, use_safetensors=use_safetensors)
+
+    def load_params(
+        self,
+        f_params=None,
+        f_optimizer=None,
+        f_criterion=None,
+        f_history=None,
+        checkpoint=None,
+        use_safetensors=False,
+        **kwargs,
+    ):
+        """Load the weights, the optimizer's state, the loss's state or the history.
+
+        Parameters
+        ----------
+        f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
+            What `save_params` has written, None to leave this as it is.
+
+        checkpoint : skorch.callbacks.Checkpoint, default=None
+            Load its files, unless another one is given for them.
+
+        use_safetensors : bool, default=False
+            Read the format of safetensors.
+
+        **kwargs : dict
+            ``f_<name>`` for other modules of the net.
+
+        Raises
+        ------
+        ImportError
+            If safetensors is asked for and not installed.
+
+        ValueError
+            If a file is damaged, of another kind, or of another network; the message
+            names it.
+        """
+        _check_safetensors(use_safetensors)
+        files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
+        if checkpoint is not None:
+            files = {**self._files_of(checkpoint), **files}
+        for name, file in files.items():
+            self._load_file(name, file, use_safetensors)
+
+    def _files_of(self, checkpoint):
+        """Return the files of a checkpoint of skorch, whose names the history tells."""
+        if not self.initialized_:
+            self.initialize()
+        if checkpoint.f_history is not None:
+            self._load_file("f_history", checkpoint.f_history_, False)
+        files = checkpoint.get_formatted_files(self)
+        return {
+            name: file
+            for name, file in files.items()
+            if file is not None and name not in ("f_history", "f_pickle")
+        }
+
+    def _load_file(self, name, file, use_safetensors):
+        """Load one file, and name it if it cannot be."""
+        try:
+            super().load_params(**{name: file}, use_safetensors=use_safetensors)
+            if name == "f_history":
+                _check_history(self.history)
+        except _NOT_OF_CONTENT:
+            raise
+        except Exception as error:
+            part = {"f_params": "module_", "f_history": "history"}.get(
+                name, f"{name[2:]}_"
+            )
+            if not hasattr(self, part):
+                raise
+            raise ValueError(
+                f"{name} must be a file that save_params has written for a net of "
+                f"these parameters, got {str(getattr(file, 'name', file))!r}, which "
+                f"cannot be loaded: {type(error).__name__}: {first_line(error)}. It "
+                "may be damaged, of another format (see use_safetensors) or of "
+                "another network."
+            ) from error
+
+
+def _given(f_params, f_optimizer, f_criterion, f_history, others):
+    """Return the files that are given, by the names of their parameters."""
+    files = {
+        "f_history": f_history,
+        "f_params": f_params,
+        "f_criterion": f_criterion,
+        "f_optimizer": f_optimizer,
+        **others,
+    }
+    return {name: file for name, file in files.items() if file is not None}
+
+
+def _check_safetensors(is_wanted):
+    """Raise ImportError where safetensors is not installed."""
+    if is_wanted and find_spec("safetensors") is None:
+        raise ImportError(
+            "use_safetensors must be False unless safetensors is installed, got True. "
+            "Run `pip install safetensors`, or leave it out."
+        )
+
+
+def _check_history(history):
+    """Raise ValueError for JSON of another kind."""
+    if not isinstance(history, History) or not all(
+        isinstance(r, dict) for r in history
+    ):
+        raise ValueError("it is not a history")

@@ -1,0 +1,139 @@
+"""The state of a net in a file: for pickle all of it, for other formats no code."""
+
+from contextvars import ContextVar
+
+import torch
+from sklearn.base import clone
+from skorch.utils import get_map_location
+
+from sklearn_calib.callbacks._net_state import (
+    from_bytes,
+    get_states,
+    part_names,
+    set_states,
+    to_bytes,
+)
+
+_IS_PICKLING = ContextVar("is_pickling", default=False)
+_PASSING = ("_training", "_batch")  # of one call of fit
+_FROM_PICKLE = "_from_pickle"
+_WEIGHTS = "_weights"
+
+
+def _blank(cls):
+    """Return a net to be filled with a state that comes from a pickle."""
+    net = cls.__new__(cls)
+    vars(net)[_FROM_PICKLE] = True
+    return net
+
+
+class StateMixin:
+    """`__getstate__` and `__setstate__` of a skorch net.
+
+    A pickle holds the network itself, as skorch writes it: whoever reads a pickle runs
+    its code anyway. Formats that read nothing but known types, such as skops, call
+    `__getstate__` and `__setstate__` alone. They get the parameters and, as bytes, the
+    weights, which fit into a network that is built anew from the parameters.
+    """
+
+    def __reduce_ex__(self, protocol):
+        token = _IS_PICKLING.set(True)
+        try:
+            _, _, state, *rest = super().__reduce_ex__(protocol)
+        finally:
+            _IS_PICKLING.reset(token)
+        return _blank, (type(self),), state, *rest
+
+    def __getstate__(self):
+        if _IS_PICKLING.get():
+            return _without(super().__getstate__(), _PASSING)
+        parts = [f"{name}_" for name in part_names(self)]
+        built = [*parts, "callbacks_", "virtual_params_"]
+        state = _without(vars(self), [*_PASSING, *built])
+        _check_has_no_tensors(state)
+        # Those of the last run hold what they have seen, and each run begins anew.
+        state["callbacks"] = clone(self.callbacks, safe=False)
+        if state.pop("initialized_", False):
+            state[_WEIGHTS] = to_bytes(get_states(self))
+            self._check_comes_back(state)
+        return state
+
+    def __setstate__(self, state):
+        # No file of another format can set this.
+        if vars(self).pop(_FROM_PICKLE, False):
+            super().__setstate__(state)
+            return
+        state = dict(state)
+        if "__cuda_dependent_attributes__" in state:
+            raise ValueError(
+                f"The state of {type(self).__name__} must hold no pickle, got one: it "
+                "was written by an earlier version, or by someone who wants it to run "
+                "code. Load it with that version and save it again, if you trust it."
+            )
+        weights = state.pop(_WEIGHTS, None)
+        vars(self).update(state)
+        if weights is not None:
+            self.device = self._check_device(self.device, get_map_location(self.device))
+            self._rebuild(weights)
+            self._initialize_callbacks()
+
+    def _rebuild(self, weights):
+        """Build all that has weights from the parameters, and load the weights."""
+        try:
+            states = from_bytes(weights, self.device)
+        except ValueError as error:
+            raise ValueError(
+                f"The weights in the state of {type(self).__name__} must be those that "
+                f"it has written, got other bytes: {error}. Save the net again."
+            ) from error
+        with torch.random.fork_rng(devices=()):
+            self._initialize_virtual_params()
+            self._initialize_module()
+            if "criterion" in states:
+                self._initialize_criterion()
+            if "optimizer" in states:
+                self._initialize_optimizer()
+        set_states(self, states)
+        for name in set(part_names(self)) - set(states):
+            setattr(self, f"{name}_", None)  # as trim_for_prediction leaves it
+        self.initialized_ = True
+
+    def _check_comes_back(self, state):
+        """Raise ValueError unless the parameters build what has the weights."""
+        twin = type(self).__new__(type(self))
+        state = dict(state)
+        weights = state.pop(_WEIGHTS)
+        vars(twin).update(state)
+        try:
+            twin._rebuild(weights)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            if _frozen(twin) == _frozen(self):
+                return
+            reason = "other weights of it are frozen"
+        raise ValueError(
+            "module_ must be what the parameters build to be saved without pickle, got "
+            f"another one: {reason}. Change it in the constructor of the module, or "
+            "use pickle."
+        )
+
+
+def _check_has_no_tensors(state):
+    """Raise ValueError for a parameter that is a network and not its class."""
+    for name, value in state.items():
+        if isinstance(value, torch.nn.Module) and value.state_dict():
+            raise ValueError(
+                f"{name} must be a class to be saved without pickle, got an instance "
+                f"of {type(value).__name__}, which holds tensors. Pass the class and "
+                f"its parameters as {name}__..., or use pickle."
+            )
+
+
+def _without(state, names):
+    return {name: value for name, value in state.items() if name not in names}
+
+
+def _frozen(net):
+    """Return which weights an optimizer leaves as they are."""
+    return [not p.requires_grad for p in net.module_.parameters()]

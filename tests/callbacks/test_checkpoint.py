@@ -1,0 +1,262 @@
+"""A training that is killed goes on from its checkpoint as if it had not been."""
+
+import importlib.util
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from skorch import NeuralNetClassifier
+from skorch.callbacks import Callback, EarlyStopping, LRScheduler
+
+from sklearn_calib import NeuralClassifier
+from sklearn_calib.callbacks import Checkpoint
+
+SCRIPT = Path(__file__).with_name("train_with_checkpoint.py")
+spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+X, y, PARAMS = script.X, script.y, script.PARAMS
+
+all_losses = pytest.mark.parametrize("loss", PARAMS)
+
+
+class KilledError(Exception):
+    """What ends a training in the process of the test."""
+
+
+class Kill(Callback):
+    """Raise in the middle of an epoch."""
+
+    def __init__(self, epoch):
+        self.epoch = epoch
+
+    def on_batch_end(self, net, training=False, **kwargs):
+        if (
+            training
+            and len(net.history) == self.epoch
+            and len(net.history[-1, "batches"]) == 2
+        ):
+            raise KilledError
+
+
+def assert_same(net, other):
+    described, expected = script.describe(net), script.describe(other)
+    assert described.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(described[name], expected[name], err_msg=name)
+
+
+def train_killed(net, epochs, callbacks=()):
+    """Train a net that is killed in some epochs, each time anew from its checkpoint."""
+    own = list(net.callbacks)
+    for epoch in epochs:
+        net.set_params(callbacks=[*own, *(f() for f in callbacks), Kill(epoch)])
+        with pytest.raises(KilledError):
+            net.fit(X, y)
+        net = NeuralClassifier(**net.get_params(deep=False))
+        own = [type(each)(**each.get_params()) for each in own]
+    return net.set_params(callbacks=[*own, *(f() for f in callbacks)]).fit(X, y)
+
+
+@all_losses
+@pytest.mark.parametrize("epochs", [[1], [2, 3], [12]])
+def test_a_killed_training_equals_a_whole_one(loss, epochs, tmp_path):
+    whole = script.build(loss, None).fit(X, y)
+    net = train_killed(script.build(loss, tmp_path / "net.pt"), epochs)
+    assert_same(net, whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["net.pt"]
+
+
+@all_losses
+def test_a_training_goes_on_with_more_epochs(loss, tmp_path):
+    whole = script.build(loss, None).fit(X, y)
+    script.build(loss, str(tmp_path / "net.pt"), max_epochs=7).fit(X, y)
+    longer = script.build(loss, str(tmp_path / "net.pt"))
+    assert_same(longer.fit(X, y), whole)
+    before = (tmp_path / "net.pt").stat().st_mtime_ns
+    assert_same(longer.fit(X, y), whole)  # with nothing left to do
+    assert (tmp_path / "net.pt").stat().st_mtime_ns > before
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        lambda: LRScheduler("StepLR", step_size=2, gamma=0.5),
+        lambda: LRScheduler("CosineAnnealingLR", T_max=9, step_every="batch"),
+        lambda: LRScheduler("ReduceLROnPlateau", patience=0, threshold=0.1),
+        lambda: EarlyStopping(patience=4, threshold=0.05, load_best=True),
+    ],
+    ids=["steps", "batches", "plateau", "early stopping"],
+)
+@pytest.mark.parametrize("epochs", [[2], [4, 5]])
+def test_callbacks_with_a_state(callback, epochs, tmp_path):
+    params = {"validation_fraction": 0.2, "lr": 0.02}
+    whole = script.build("cross_entropy", None).set_params(**params)
+    whole.set_params(callbacks=[callback()]).fit(X, y)
+    net = script.build("cross_entropy", tmp_path / "net.pt").set_params(**params)
+    assert_same(train_killed(net, epochs, [callback]), whole)
+
+
+@pytest.mark.parametrize("epochs", [[3], [5, 6]])
+def test_early_stopping(epochs, tmp_path):
+    params = {"early_stopping": True, "n_iter_no_change": 3, "lr": 0.05}
+    whole = script.build("cross_entropy", None, 60).set_params(**params).fit(X, y)
+    assert 7 < len(whole.history_) < 60
+    net = script.build("cross_entropy", tmp_path / "net.pt", 60).set_params(**params)
+    net = train_killed(net, epochs)
+    assert_same(net, whole)
+    assert_same(net.fit(X, y), whole)
+
+
+def run(*arguments):
+    """Return the process that trains."""
+    arguments = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.Popen(arguments, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def test_killed_processes(tmp_path):
+    """In the middle of an epoch, then in the middle of writing."""
+    net, result = tmp_path / "net.pt", tmp_path / "result.npz"
+    for moment in ("training", "writing"):
+        assert run("adafocal", net, result, moment).wait() == 9
+        assert not result.exists()
+    assert (tmp_path / "net.pt.part").exists()
+    whole = script.build("adafocal", None).fit(X, y)
+    assert_same(script.build("adafocal", net).fit(X, y), whole)
+
+
+def assert_same_files(first, second):
+    first, second = np.load(first), np.load(second)
+    assert set(first) == set(second)
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+@pytest.mark.slow
+@all_losses
+def test_twenty_kills_at_random_moments(loss, tmp_path):
+    start = time.perf_counter()
+    assert run(loss, tmp_path / "whole.pt", tmp_path / "whole.npz", "never").wait() == 0
+    seconds = time.perf_counter() - start
+    draw = random.Random(0)
+    net, result = tmp_path / "net.pt", tmp_path / "result.npz"
+    for _ in range(20):
+        process = run(loss, net, result, "never")
+        time.sleep(draw.uniform(0.7, 1) * seconds)
+        process.kill()
+        process.wait()
+        if result.exists():  # it was done
+            result.unlink()
+            net.unlink()
+    assert run(loss, net, result, "never").wait() == 0
+    assert_same_files(result, tmp_path / "whole.npz")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda _: b"",
+        lambda _: b"not a checkpoint",
+        lambda _: pickle.dumps({"key": 1}),
+        lambda content: content[:2000] + bytes(2000) + content[4000:],
+    ],
+)
+def test_damaged_files_are_named(damage, tmp_path):
+    file = tmp_path / "net.pt"
+    net = script.build("cross_entropy", file, 2).fit(X, y)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(
+        ValueError, match=r"net.pt' must be a file that Checkpoint has w"
+    ):
+        net.fit(X, y)
+
+
+def test_a_file_of_torch_is_no_checkpoint(tmp_path):
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "net.pt")
+    with pytest.raises(ValueError, match="a damaged one: it holds something else"):
+        script.build("cross_entropy", tmp_path / "net.pt", 2).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "params", [{"lr": 0.1}, {"module__hidden_sizes": (3,)}, {"random_state": 4}]
+)
+def test_a_checkpoint_of_another_training_is_refused(params, tmp_path):
+    net = script.build("cross_entropy", tmp_path / "net.pt", 2).fit(X, y)
+    with pytest.raises(ValueError, match="same data and parameters, got one from"):
+        net.fit(X + 1, y)
+    with pytest.raises(ValueError, match="same data and parameters, got one from"):
+        net.fit(X, y, sample_weight=np.arange(1, len(X) + 1))
+    other = script.build("cross_entropy", tmp_path / "net.pt", 2)
+    with pytest.raises(ValueError, match="same data and parameters, got one from"):
+        other.set_params(**params).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"warm_start": True}, "warm_start must not be used beside a Checkpoint"),
+        ({"refit": True, "early_stopping": True}, "refit must not be used beside"),
+        ({"random_state": None}, "random_state must be an integer beside a Checkp"),
+        ({"max_epochs": 1}, "max_epochs must be at least 2, the epochs of the che"),
+        ({"callbacks": [Checkpoint("a"), Checkpoint("b")]}, "must hold one sklearn_c"),
+        ({"callbacks": [Checkpoint("a", every=0)]}, "every must be a positive int"),
+    ],
+)
+def test_bad_parameters(params, match, tmp_path):
+    net = script.build("cross_entropy", tmp_path / "net.pt", 2).fit(X, y)
+    with pytest.raises(ValueError, match=match):
+        net.set_params(**params).fit(X, y)
+
+
+def test_partial_fit_is_refused(tmp_path):
+    net = script.build("cross_entropy", tmp_path / "net.pt", 2)
+    with pytest.raises(ValueError, match="partial_fit must not be used beside a Chec"):
+        net.partial_fit(X, y, classes=[0, 1, 2])
+
+
+def test_a_net_of_skorch_is_refused(tmp_path):
+    net = NeuralNetClassifier(
+        torch.nn.Linear,
+        module__in_features=20,
+        module__out_features=3,
+        callbacks=[Checkpoint(tmp_path / "net.pt")],
+        verbose=0,
+    )
+    with pytest.raises(TypeError, match="must be a callback of NeuralClassifier, got"):
+        net.fit(X.astype("f4"), y)
+
+
+def test_every_few_epochs_and_in_a_new_folder(tmp_path):
+    file = tmp_path / "new" / "net.pt"
+    net = script.build("cross_entropy", file)
+    net.set_params(callbacks=[Checkpoint(file, every=5), Kill(8)])
+    with pytest.raises(KilledError):
+        net.fit(X, y)
+    net.set_params(callbacks=[Checkpoint(file, every=5)])
+    assert_same(net.fit(X, y), script.build("cross_entropy", None).fit(X, y))
+
+
+class Odd(Callback):
+    """A callback whose state is nothing that can be read safely."""
+
+    def state_dict(self):
+        return {"path": Path()}
+
+    def load_state_dict(self, state):
+        """Load nothing."""
+
+
+def test_a_state_that_could_not_be_read_is_not_written(tmp_path):
+    net = script.build("cross_entropy", tmp_path / "net.pt")
+    net.callbacks.append(Odd())
+    with pytest.raises(ValueError, match="must consist of tensors, numbers and strin"):
+        net.fit(X, y)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,60 @@
+"""A search with a cache on disk that was killed gives the results of a whole one."""
+
+import importlib.util
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).with_name("search_with_memory.py")
+spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+
+
+def run(folder, moment):
+    """Return the process that searches."""
+    arguments = [folder / "cache", folder / "result.npz", moment]
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def check_equals_whole(folder):
+    """Check what a search finds with what is left in the cache."""
+    found = script.describe(script.search(str(folder / "cache")))
+    expected = script.describe(script.search(None))
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+# Files of the cache are the code of the function, then a result and its metadata.
+@pytest.mark.parametrize(
+    "moments", [[2, 3], pytest.param([1, 4], marks=pytest.mark.slow)]
+)
+def test_kills_while_results_are_written(moments, tmp_path):
+    for moment in moments:
+        assert run(tmp_path, moment).wait() == 9
+    check_equals_whole(tmp_path)
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments(tmp_path):
+    start = time.perf_counter()
+    assert run(tmp_path, "never").wait() == 0
+    seconds = time.perf_counter() - start
+    draw = random.Random(0)
+    for i in range(20):
+        folder = tmp_path / str(i % 4)
+        folder.mkdir(exist_ok=True)
+        process = run(folder, "never")
+        time.sleep(draw.uniform(0.5, 1) * seconds)
+        process.kill()
+        process.wait()
+    for i in range(4):
+        check_equals_whole(tmp_path / str(i))

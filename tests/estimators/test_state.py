@@ -1,0 +1,235 @@
+"""Nets in files: pickles hold everything, skops files hold nothing that runs."""
+
+import copy
+import io
+import json
+import os
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from skorch.callbacks import EarlyStopping, LRScheduler
+
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, RefCalClassifier
+from sklearn_calib.estimators import MLP
+from sklearn_calib.losses import AdaFocalLoss, FocalLoss, get_loss_names
+
+X, y = make_classification(
+    n_samples=120,
+    n_features=6,
+    n_informative=6,
+    n_redundant=0,
+    n_classes=3,
+    random_state=0,
+)
+NET = NeuralClassifier(
+    module__hidden_sizes=(4,), max_epochs=2, warm_start=True, random_state=0
+)
+OWN = ["iterate_batches", "NeuralClassifier", "Dataset", "History", "Adam"]
+
+
+def by_skops(model):
+    """Return a model that was written and read, with all of its types trusted."""
+    skops = pytest.importorskip("skops.io")
+    content = skops.dumps(model)
+    types = skops.get_untrusted_types(data=content)
+    return skops.loads(content, trusted=types)
+
+
+def by_pickle(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+ways = pytest.mark.parametrize("way", [by_skops, by_pickle, copy.deepcopy])
+
+
+@ways
+@pytest.mark.parametrize("loss", get_loss_names())
+def test_a_net_of_every_loss_comes_back_and_trains_on(loss, way):
+    net = clone(NET).set_params(loss=loss)
+    if loss in ("calfocal", "adafocal", "ada_dual_focal"):
+        net.set_params(loss__n_bins=2)
+    again = way(net.fit(X, y))
+    np.testing.assert_array_equal(again.predict_proba(X), net.predict_proba(X))
+    assert again.history_ == net.history_
+    # With Adam, whose state is half of the weights' future.
+    again.fit(X, y)
+    net.fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X), net.predict_proba(X))
+    assert len(again.history_) == 4
+
+
+@ways
+def test_a_net_that_was_not_fitted(way):
+    again = way(clone(NET))
+    assert again.get_params(deep=False) == NET.get_params(deep=False)
+    assert not hasattr(again, "module_")
+    expected = clone(NET).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(again.fit(X, y).predict_proba(X), expected)
+
+
+@ways
+@pytest.mark.parametrize(
+    "model",
+    [
+        clone(NET).set_params(early_stopping=True, loss=FocalLoss(gamma=3.0)),
+        clone(NET).set_params(
+            callbacks=[("lr", LRScheduler("StepLR", step_size=1)), EarlyStopping()],
+            validation_fraction=0.2,
+        ),
+        NeuralClassifier(
+            torch.nn.Linear,
+            random_state=0,
+            max_epochs=2,
+            module__in_features=6,
+            module__out_features=3,
+            optimizer=torch.optim.SGD,
+            optimizer__momentum=0.9,
+            dtype="float64",
+        ),
+        CalibratedClassifier(NET, cv=2),
+        RefCalClassifier(refine__max_epochs=1, head__max_epochs=1, random_state=0),
+    ],
+    ids=["early stopping", "callbacks", "own module", "calibrated", "refcal"],
+)
+def test_models_come_back(model, way):
+    fitted = clone(model).fit(X, y)
+    again = way(fitted)
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+def test_a_trimmed_net_comes_back():
+    net = clone(NET).fit(X, y)
+    expected = net.predict_proba(X)
+    net.trim_for_prediction()
+    for way in (by_pickle, by_skops):
+        np.testing.assert_array_equal(way(net).predict_proba(X), expected)
+
+
+def test_reading_draws_no_random_numbers():
+    net = clone(NET).fit(X, y)
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    by_skops(net)
+    torch.testing.assert_close(torch.rand(3), expected)
+
+
+class RunsCommand:
+    """What a pickle calls a command by."""
+
+    def __init__(self, command):
+        self.command = command
+
+    def __reduce__(self):
+        return os.system, (self.command,)
+
+
+def in_zip(value):
+    file = io.BytesIO()
+    torch.save({"module": value}, file)
+    return file.getvalue()
+
+
+def before_zip(value):
+    file = io.BytesIO()
+    torch.save({"module": value}, file, _use_new_zipfile_serialization=False)
+    return file.getvalue()
+
+
+def rewritten(content, change):
+    """Return a skops file with another schema and other bytes."""
+    with zipfile.ZipFile(io.BytesIO(content)) as old:
+        files = {name: old.read(name) for name in old.namelist()}
+    schema = json.loads(files["schema.json"])
+    change(schema["content"]["content"], files)
+    files["schema.json"] = json.dumps(schema).encode()
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as new:
+        for name, value in files.items():
+            new.writestr(name, value)
+    return file.getvalue()
+
+
+def replace_bytes(payload):
+    """Put the payload in the place of all bytes."""
+
+    def change(_, files):
+        names = [name for name in files if name.endswith(".bin")]
+        assert names
+        files.update(dict.fromkeys(names, payload))
+
+    return change
+
+
+def lift_guard(payload):
+    """Ask for pickles besides."""
+
+    def change(attributes, files):
+        replace_bytes(payload)(attributes, files)
+        unguarded = {**attributes["lr"], "content": '{"weights_only": false}'}
+        attributes["torch_load_kwargs"] = {**unguarded, "__id__": 1}
+
+    return change
+
+
+def as_skorch_writes(payload):
+    """Put the payload where skorch's state has its pickle."""
+
+    def change(attributes, files):
+        attributes["__cuda_dependent_attributes__"] = attributes.pop("_weights")
+        lift_guard(payload)(attributes, files)
+
+    return change
+
+
+@pytest.mark.parametrize("craft", [replace_bytes, as_skorch_writes, lift_guard])
+@pytest.mark.parametrize("pack", [pickle.dumps, in_zip, before_zip])
+def test_a_crafted_file_of_the_same_types_runs_no_command(craft, pack, tmp_path):
+    skops = pytest.importorskip("skops.io")
+    payload = pack(RunsCommand(f"touch {tmp_path / 'command_was_run'}"))
+    honest = skops.dumps(clone(NET).fit(X, y))
+    crafted = rewritten(honest, craft(payload))
+    types = skops.get_untrusted_types(data=honest)
+    assert [name.rpartition(".")[2] for name in types] == OWN
+    assert skops.get_untrusted_types(data=crafted) == types
+    with pytest.raises(ValueError, match="state of NeuralClassifier must"):
+        skops.loads(crafted, trusted=types)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [({"module": MLP(6, 3)}, "module"), ({"loss": AdaFocalLoss(n_bins=2)}, "loss")],
+)
+def test_instances_with_tensors_are_for_pickle(params, name):
+    net = NeuralClassifier(max_epochs=1, random_state=0, **params).fit(X, y)
+    again = by_pickle(net)
+    np.testing.assert_array_equal(again.predict_proba(X), net.predict_proba(X))
+    with pytest.raises(ValueError, match=f"{name} must be a class to be saved without"):
+        by_skops(net)
+
+
+def freeze(net):
+    next(net.module_.parameters()).requires_grad_(False)
+
+
+def widen(net):
+    layers = net.module_
+    layers.extra = torch.nn.Linear(3, 3)
+
+
+@pytest.mark.parametrize("change", [freeze, widen])
+def test_a_network_that_was_changed_is_for_pickle(change):
+    net = clone(NET).fit(X, y)
+    change(net)
+    again = by_pickle(net)
+    np.testing.assert_array_equal(again.predict_proba(X), net.predict_proba(X))
+    assert again.module_.state_dict().keys() == net.module_.state_dict().keys()
+    with pytest.raises(ValueError, match="module_ must be what the parameters build"):
+        by_skops(net)
