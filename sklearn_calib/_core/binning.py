@@ -6,6 +6,7 @@ does not matter.
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,13 @@ from scipy.optimize import isotonic_regression
 from scipy.special import erf
 
 from sklearn_calib._core.validation import proba_blocks, row_blocks
+
+# It keeps the rounding of cumulated weights from moving an edge.
+SLACK = 1 - 1e-12
+# A sweep tries no more bins than these, unless every confidence may have its own.
+MOST_SWEPT = 10_000
+# Edges between more bins are no longer apart.
+MOST_BINS = 2**52
 
 
 class BinSums(NamedTuple):
@@ -32,16 +40,16 @@ def sums_by_value(values, hit, weight):
     return value, mass, np.bincount(index, (weight * hit)[seen])
 
 
-def interior_edges(values, *, n_bins, strategy, sample_weight=None):
+def interior_edges(values, *, n_bins, strategy, sample_weight=None, steps=None):
     """Return the `n_bins - 1` edges between bins, in the dtype of the values.
 
     "uniform" bins have the same width. "quantile" bins have the same weight as far as
     ties allow: the edges are values, the smallest ones with at least 1/n_bins,
     2/n_bins, ... of the weight at or below them. Edges may be equal, and the bins
     between them empty. "arcsine" bins have the same width in asin(sqrt(p)), and are
-    fine at both ends.
+    fine at both ends. `steps` are the numbers of the edges to return, from 1 on.
     """
-    steps = np.arange(1, n_bins)
+    steps = np.arange(1, n_bins) if steps is None else steps
     if strategy == "uniform":
         return (steps / n_bins).astype(values.dtype)
     if strategy == "arcsine":
@@ -50,18 +58,41 @@ def interior_edges(values, *, n_bins, strategy, sample_weight=None):
         ranks = -(-steps * len(values) // n_bins) - 1
         return np.partition(values, ranks)[ranks]
     order = np.argsort(values)
-    ends = quantile_ends(np.cumsum(sample_weight[order]), n_bins)
+    ends = quantile_ends(np.cumsum(sample_weight[order]), n_bins, steps)
     return values[order[ends - 1]]
 
 
-def quantile_ends(mass, n_bins):
+def quantile_ends(mass, n_bins, steps=None):
     """Return how many of the values are up to each edge between bins of equal weight.
 
     `mass` is the weight of the values, in increasing order, cumulated.
     """
-    # The slack keeps the rounding of the cumulated weights from moving an edge.
-    targets = mass[-1] * np.arange(1, n_bins) / n_bins * (1 - 1e-12)
+    steps = np.arange(1, n_bins) if steps is None else steps
+    targets = mass[-1] * steps / n_bins * SLACK
     return np.searchsorted(mass, targets) + 1
+
+
+def parting_edges(values, *, n_bins, strategy, sample_weight=None):
+    """Return the interior edges; of more bins than values, only those between values.
+
+    The others bound empty bins. Time and memory thus do not grow with `n_bins`.
+    """
+    options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": sample_weight}
+    if n_bins <= len(values):
+        return interior_edges(values, **options)
+    if strategy == "uniform":
+        place = values.astype(np.float64)
+    elif sample_weight is None:
+        return np.unique(values)[:-1]
+    else:
+        mass = np.cumsum(sample_weight[np.argsort(values)])
+        place = mass / mass[-1] / SLACK
+    # An edge between two values is the first above the lower one, up to rounding.
+    steps = np.floor(place * n_bins)[:, None] + np.arange(-1, 3)
+    steps = np.unique(np.clip(steps, 1, n_bins - 1))
+    edges = interior_edges(values, steps=steps, **options)
+    upper = np.unique(np.searchsorted(edges, values))
+    return edges[upper[upper < len(edges)]]
 
 
 def cube_root_n_bins(n_samples):
@@ -72,14 +103,16 @@ def cube_root_n_bins(n_samples):
 def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):
     """Return the largest number of bins up to which all have rising accuracies.
 
-    Empty bins are left out, and there are fewer bins than samples.
+    Empty bins are left out, and there are fewer bins than samples. They are tried one
+    number after the other, up to `MOST_SWEPT`.
     """
     weight = np.ones(len(hit)) if sample_weight is None else sample_weight
     value, mass, hits = sums_by_value(confidence, hit, weight)
     mass, hits = mass.cumsum(), hits.cumsum()
-    largest = max(1, math.ceil(mass[-1]) - 1)
+    largest = min(MOST_BINS, max(1, math.ceil(mass[-1]) - 1))
     if _is_rising(np.arange(1, len(value) + 1), mass, hits):
         return largest  # and so is every coarser one
+    largest = min(MOST_SWEPT, largest)
     for n_bins in range(2, largest + 1):
         if strategy == "uniform":
             edges = interior_edges(value, n_bins=n_bins, strategy=strategy)
@@ -116,6 +149,12 @@ def bin_sums(confidence, hit, *, n_bins=15, strategy="uniform", sample_weight=No
     edges = interior_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     )
+    return sums_between(edges, confidence, hit, sample_weight)
+
+
+def sums_between(edges, confidence, hit, sample_weight=None):
+    """Return the `BinSums` of the bins between interior edges."""
+    n_bins = len(edges) + 1
     sums = np.zeros((3, n_bins))
     for rows in row_blocks(len(confidence), 1):
         summands = None, confidence[rows], hit[rows]
@@ -153,13 +192,10 @@ def binned_calibration_error(
     With the confidence of the predicted class, and whether it is right, that is the
     expected calibration error of the top label. Nothing is checked here.
     """
-    sums = bin_sums(
-        confidence,
-        hit,
-        n_bins=n_bins,
-        strategy=strategy,
-        sample_weight=sample_weight,
+    edges = parting_edges(
+        confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     )
+    sums = sums_between(edges, confidence, hit, sample_weight)
     gap = sums.confidence - sums.hit
     if not reduce_bias:
         return float(gap_norm(sums.weight, gap, norm))
@@ -259,16 +295,27 @@ def combine_classes(errors, norm, average="mean"):
     return np.sqrt(combine(errors**2, axis=-1))
 
 
-def class_bin_sums(proba, codes, *, n_bins=15, strategy="uniform", sample_weight=None):
+def class_bin_sums(
+    proba,
+    codes,
+    *,
+    n_bins=15,
+    strategy="uniform",
+    sample_weight=None,
+    keep_empty=True,
+):
     """Return weight, gap and hits of each class and bin, (n_classes, n_bins) each.
 
     The gap of a class is its probability minus whether it is the true one, summed. The
-    values of `proba` are checked in the same pass.
+    values of `proba` are checked in the same pass. Without `keep_empty` there are no
+    more bins than samples, as in `parting_edges`.
     """
-    if strategy == "uniform":
+    keep_empty = keep_empty or n_bins <= len(proba)
+    if strategy == "uniform" and keep_empty:
         return _uniform_class_sums(proba, codes, n_bins, sample_weight)
     options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": sample_weight}
-    return _sums_class_by_class(proba, codes, **options)
+    find_edges = partial(interior_edges if keep_empty else parting_edges, **options)
+    return _sums_class_by_class(proba, codes, sample_weight, find_edges)
 
 
 def _uniform_class_sums(proba, codes, n_bins, sample_weight):
@@ -307,16 +354,17 @@ def _values_above(block, bound):
     return row, column, value
 
 
-def _sums_class_by_class(proba, codes, **options):
+def _sums_class_by_class(proba, codes, sample_weight, find_edges):
     """Bin one class after the other."""
     for _ in proba_blocks(proba):
         pass
-    sums = [
-        bin_sums(np.ascontiguousarray(column), codes == code, **options)
-        for code, column in enumerate(proba.T)
-    ]
-    weight, confidence, hit = (
-        np.array([getattr(one, name) for one in sums])
-        for name in ("weight", "confidence", "hit")
-    )
+    sums = []
+    for code, column in enumerate(proba.T):
+        column = np.ascontiguousarray(column)
+        edges = find_edges(column)
+        sums.append(sums_between(edges, column, codes == code, sample_weight))
+    weight, confidence, hit = np.zeros((3, len(sums), max(len(s.weight) for s in sums)))
+    for code, one in enumerate(sums):
+        filled = code, slice(len(one.weight))
+        weight[filled], confidence[filled], hit[filled] = one[1:]
     return weight, confidence - hit, hit

@@ -38,6 +38,7 @@ __all__ = [
     "row_blocks",
     "row_sum_tolerance",
     "validate_params",
+    "weight_factor",
 ]
 
 convert_to_numpy = _convert_to_numpy
@@ -52,6 +53,11 @@ HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
 
 # Elements of a block that stays in a second-level cache: 65536 doubles are 512 KiB.
 BLOCK_SIZE = 65536
+
+# The largest weight is kept within 2 to the power of minus and plus this. Sums of
+# weights and of their squares are then far from overflow, and of so many repetitions a
+# thousandth more or less changes nothing that counts them.
+LARGEST_EXPONENT = 100
 
 # Up to about this many columns numpy is faster down the columns than along the rows.
 FEW_COLUMNS = 20
@@ -204,13 +210,26 @@ def check_row_sums(low, high, name, tolerance=ROW_SUM_TOLERANCE):
 
 
 def check_sample_weight(sample_weight, X):
-    """Return non-negative weights as a float array, one for each row of X, or None."""
+    """Return non-negative weights as a float array, one for each row of X, or None.
+
+    Extreme ones are scaled, see `weight_factor`.
+    """
     if sample_weight is None:
         return None
     sample_weight = check_numbers(sample_weight, "sample_weight")
     weight = _check_sample_weight(sample_weight, X)
     check_weight_range(weight.min(), weight.max())
-    return weight.astype(np.float64, copy=False)
+    weight, factor = weight.astype(np.float64, copy=False), weight_factor(weight.max())
+    return weight if factor == 1 else weight * factor
+
+
+def weight_factor(largest):
+    """Return the power of two to multiply weights by, of which this is the largest.
+
+    It is 1 unless their sums, or sums of their squares, might overflow or underflow.
+    """
+    exponent = int(np.frexp(largest)[1])
+    return 2.0 ** (np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT) - exponent)
 
 
 def check_weight_range(low, high):

@@ -36,9 +36,10 @@ def group_samples(confidence, hit, weight, bins=0):
     seen = weight > 0
     cell = np.rint(confidence * N_CELLS).astype(np.intp)
     key, group = np.unique((bins * (N_CELLS + 1) + cell)[seen], return_inverse=True)
-    summands = weight, weight * confidence, weight * hit, weight**2
-    mass, place, hits, square = (np.bincount(group, each[seen]) for each in summands)
-    count = np.maximum(1, np.rint(mass**2 / square)).astype(np.intp)
+    summands = weight, weight * confidence, weight * hit
+    mass, place, hits = (np.bincount(group, each[seen]) for each in summands)
+    count = effective_counts(weight[seen], group, len(mass))
+    count = np.maximum(1, np.rint(count)).astype(np.intp)
     # Rounding may leave the unit interval.
     place, hits = np.minimum(place / mass, 1), np.minimum(hits, mass)
     return Groups(key // (N_CELLS + 1), place, mass, hits, count)
@@ -75,8 +76,12 @@ def pointwise_band(draws, confidence_level):
 
 def effective_counts(weight, bins, n_bins):
     """Return how many samples of equal weights are as informative, in each bin."""
-    square = np.bincount(bins, weight**2, n_bins)
-    mass = np.bincount(bins, weight, n_bins)
+    largest = np.zeros(n_bins)
+    np.maximum.at(largest, bins, weight)
+    # Small weights by themselves have squares that vanish.
+    share = weight / np.where(largest > 0, largest, 1)[bins]
+    square = np.bincount(bins, share**2, n_bins)
+    mass = np.bincount(bins, share, n_bins)
     return np.divide(mass**2, square, out=np.zeros(n_bins), where=mass > 0)
 
 

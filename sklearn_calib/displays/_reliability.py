@@ -16,6 +16,8 @@ from sklearn_calib.displays._reliability_history import FromHistory
 from sklearn_calib.metrics._targets import BINS, resolve_n_bins
 
 INTERVALS = {"clopper-pearson", "consistency"}
+# More bars than these are not told apart, and take seconds to draw.
+MOST_BINS = 1000
 
 
 class ReliabilityDisplay(FromHistory):
@@ -222,7 +224,7 @@ class ReliabilityDisplay(FromHistory):
             which is the second of two labels.
 
         n_bins : int or "cube_root", default=15
-            Number of bins. Empty bins are not drawn.
+            Number of bins, at most 1000. Empty bins are not drawn.
 
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width, or of equal numbers of samples as far as ties allow.
@@ -309,6 +311,11 @@ class ReliabilityDisplay(FromHistory):
         mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
         confidence, hit, weight = judged
         n_bins = resolve_n_bins(n_bins, len(hit), weight)
+        if n_bins > MOST_BINS:
+            raise ValueError(
+                f"n_bins must be at most {MOST_BINS} for a diagram, where each is "
+                f"drawn, got {n_bins}. Pass fewer, or use a SmoothReliabilityDisplay."
+            )
         options = {"n_bins": n_bins, "sample_weight": weight}
         sums = bin_sums(confidence, hit, strategy=strategy, **options)
         filled = np.where(sums.weight > 0, sums.weight, np.nan)

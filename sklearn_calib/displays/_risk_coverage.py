@@ -189,7 +189,8 @@ class RiskCoverageDisplay:
             The label of each column, by default the sorted distinct values of `y_true`.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples, which count repetitions.
+            Weights of the samples. Their scale matters for the area only, as in
+            :func:`sklearn_calib.metrics.aurc_loss`.
 
         name : str, default=None
             Name in the legend. By default the legend shows the area only.

@@ -11,11 +11,22 @@ from sklearn_calib._core.binning import (
     bin_sums,
     class_bin_sums,
     gap_error,
-    interior_edges,
     quantile_ends,
 )
 from sklearn_calib._core.confidence import top_label_hits
-from sklearn_calib._core.validation import Interval, StrOptions, validate_params
+from sklearn_calib._core.validation import (
+    Interval,
+    StrOptions,
+    validate_params,
+    weight_factor,
+)
+from sklearn_calib.metrics._accumulator_cells import (
+    N_CELLS,
+    cell_edges,
+    cell_options,
+    check_cells,
+    sample_totals,
+)
 from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
 from sklearn_calib.metrics._targets import (
     BINS,
@@ -24,9 +35,6 @@ from sklearn_calib.metrics._targets import (
     check_targets,
     confidence_and_hit,
 )
-
-# So many that a cell is at most 4e-4 wide, and those of 0 and 1 only 1.5e-7.
-N_CELLS = 4096
 
 
 class CalibrationAccumulator(BaseEstimator):
@@ -63,6 +71,10 @@ class CalibrationAccumulator(BaseEstimator):
     totals_ : ndarray of shape (5,)
         Sums over the samples of weight, hit, confidence, squared distance of the
         probabilities from the label, and surprise at the true class.
+
+    factor_ : float
+        Power of two that weights are multiplied by in these sums. It is 1 unless
+        weights are above 1e30, or all of those of a chunk below 1e-30.
 
     See Also
     --------
@@ -141,6 +153,8 @@ class CalibrationAccumulator(BaseEstimator):
             parameters have changed. Nothing of the chunk is added then.
         """
         self._validate_params()
+        n_rows = len(self.labels) if self.mode == "classwise" else 1
+        check_cells(self.n_bins, n_rows, self.strategy)
         proba, codes, weight = check_targets(
             y_true, y_proba, self.labels, sample_weight
         )
@@ -152,7 +166,8 @@ class CalibrationAccumulator(BaseEstimator):
             sums = self._row_sums(*top, weight)
         else:
             sums = self._row_sums(*confidence_and_hit(proba, codes, self.mode), weight)
-        return self._add(sums, _totals(*top, columns, codes, weight))
+        factor = 1.0 if weight is None else weight_factor(np.max(sample_weight))
+        return self._add(sums, sample_totals(*top, columns, codes, weight), factor)
 
     def merge(self, other):
         """Add all that another accumulator with the same settings has seen.
@@ -188,7 +203,7 @@ class CalibrationAccumulator(BaseEstimator):
             )
         if other._has_seen():
             other._check_unchanged()
-            self._add(other.sums_, other.totals_)
+            self._add(other.sums_, other.totals_, other.factor_)
         return self
 
     def __add__(self, other):
@@ -249,7 +264,7 @@ class CalibrationAccumulator(BaseEstimator):
         self._check_has_seen()
         if self.strategy == "uniform":
             return 0.0
-        edges = self._cell_edges()
+        edges = cell_edges(self.n_bins, self.strategy)
         bounds = []
         for weight, _, hit in self.sums_.swapaxes(0, 1):
             cell = np.unique(quantile_ends(weight.cumsum(), self.n_bins)) - 1
@@ -337,14 +352,17 @@ class CalibrationAccumulator(BaseEstimator):
         """Return the parameters, so that they can be compared."""
         return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
 
-    def _add(self, sums, totals):
-        """Add to the sums, or begin with these."""
+    def _add(self, sums, totals, factor):
+        """Add to the sums, or begin with these, of weights times a factor."""
         if self._has_seen():
             self._check_unchanged()
-            sums, totals = self.sums_ + sums, self.totals_ + totals
+            common = min(self.factor_, factor)
+            mine, its = common / self.factor_, common / factor
+            sums = mine * self.sums_ + its * sums
+            totals, factor = mine * self.totals_ + its * totals, common
         else:
             self._settings_seen = self._settings()
-        self.sums_, self.totals_ = sums, totals
+        self.sums_, self.totals_, self.factor_ = sums, totals, factor
         return self
 
     def _check_unchanged(self):
@@ -355,30 +373,21 @@ class CalibrationAccumulator(BaseEstimator):
                 f"{self._settings()}. Begin anew, with sklearn.base.clone of this one."
             )
 
-    def _cells(self):
-        """Return the arguments that cut the cells."""
-        if self.strategy == "uniform":
-            return {"n_bins": self.n_bins, "strategy": "uniform"}
-        return {"n_bins": N_CELLS, "strategy": "arcsine"}
-
-    def _cell_edges(self):
-        """Return all edges of cells, from 0 to 1."""
-        return np.r_[0.0, interior_edges(np.empty(0), **self._cells()), 1.0]
-
     def _class_sums(self, proba, codes, weight):
         """Return the sums of each class and cell, of shape (3, n_classes, n_cells)."""
-        options = {**self._cells(), "sample_weight": weight}
+        options = {**cell_options(self.n_bins, self.strategy), "sample_weight": weight}
         return np.stack(class_bin_sums(proba, codes, **options))
 
     def _row_sums(self, confidence, hit, weight):
         """Return the sums of one probability, of shape (3, 1, n_cells)."""
-        sums = bin_sums(confidence, hit, **self._cells(), sample_weight=weight)
+        options = {**cell_options(self.n_bins, self.strategy), "sample_weight": weight}
+        sums = bin_sums(confidence, hit, **options)
         return np.stack([sums.weight, sums.confidence - sums.hit, sums.hit])[:, None]
 
     def _bins(self):
         """Return the edges of the bins of each row, and their sums."""
         self._check_has_seen()
-        edges = self._cell_edges()
+        edges = cell_edges(self.n_bins, self.strategy)
         if self.strategy == "uniform":
             return [edges] * self.sums_.shape[1], self.sums_
         ends = [
@@ -388,13 +397,3 @@ class CalibrationAccumulator(BaseEstimator):
         cumulated = np.pad(self.sums_.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
         sums = [np.diff(cumulated[:, row, end]) for row, end in enumerate(ends)]
         return [edges[end] for end in ends], np.stack(sums, axis=1)
-
-
-def _totals(confidence, hit, proba, codes, weight):
-    """Return the sums over the samples of a chunk that need no bins."""
-    p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
-    squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
-    surprise = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
-    summands = hit, confidence, squares, surprise
-    weight = np.ones(len(proba)) if weight is None else weight
-    return np.array([weight.sum(), *(weight @ summand for summand in summands)])

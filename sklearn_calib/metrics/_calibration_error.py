@@ -67,7 +67,7 @@ def expected_calibration_error(
         Number of bins. "cube_root" takes the cube root of the number of samples,
         rounded up, as scikit-learn's `calibration_curve`; "sweep" the largest number up
         to which the accuracies of the bins rise with their confidence [2]_, for one
-        probability only. Empty bins do not count. Not used by "isotonic".
+        probability only; 10,000 at most, unless those of all confidences rise. Empty bins do not count. Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow; or
@@ -95,7 +95,9 @@ def expected_calibration_error(
         distinct values of `y_true`, which must then hold every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice.
+        Weights of the samples; a weight of 2 counts like the same sample twice. Their
+        scale matters only for "cube_root", "sweep" and `reduce_bias`, which count
+        samples.
 
     Returns
     -------
@@ -240,7 +242,7 @@ def maximum_calibration_error(
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Weights of the samples, as in :func:`expected_calibration_error`.
 
     Returns
     -------

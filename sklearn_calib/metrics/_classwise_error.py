@@ -87,7 +87,7 @@ def classwise_calibration_error(
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Weights of the samples, as in :func:`expected_calibration_error`.
 
     Returns
     -------
@@ -188,6 +188,7 @@ def over_classes(proba, codes, weight, *, n_bins, strategy, norm, reduce_bias, a
         n_bins=resolve_n_bins(n_bins, len(codes), weight),
         strategy=strategy,
         sample_weight=weight,
+        keep_empty=False,
     )
     options = {"reduce_bias": reduce_bias, "average": average}
     return gap_error(mass, gap, hit, norm, **options)

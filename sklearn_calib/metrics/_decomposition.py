@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.binning import bin_index, interior_edges
+from sklearn_calib._core.binning import bin_index, parting_edges
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
@@ -17,6 +17,7 @@ from sklearn_calib.metrics._targets import (
     TARGETS,
     as_columns,
     check_targets,
+    effective_n_samples,
     resolve_n_bins,
 )
 
@@ -33,6 +34,7 @@ def _indicators(codes, n_classes):
 def _scale(proba, codes, weight):
     """Return the probabilities at the best temperature, mixed with equal ones."""
     logits = np.log(np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64))
+    weight = weight * (effective_n_samples(weight) / weight.sum())
     with warnings.catch_warnings():
         # Where the best temperature is 0 or infinite, its bound is as good.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -76,7 +78,7 @@ def _stepwise(n_bins, strategy):
     """Return what replaces values by the frequency of hits in their bin."""
 
     def recalibrate(values, hit, weight):
-        edges = interior_edges(
+        edges = parting_edges(
             values, n_bins=n_bins, strategy=strategy, sample_weight=weight
         )
         index = bin_index(values, edges)
@@ -129,7 +131,9 @@ def proper_calibration_error(
         How the probabilities are recalibrated:
 
         - "temperature": the logits are divided by the temperature of the lowest log
-          loss, and the probabilities mixed with 1 / (n + 1) of equal ones [1]_;
+          loss, and the probabilities mixed with 1 / (n + 1) of equal ones [1]_,
+          where n is the effective number of samples, the squared sum of the weights
+          divided by the sum of their squares;
         - "isotonic": by the best increasing function of the probability of each
           class, as in CORP [2]_;
         - "bins": by the frequency of each class in bins of its probability.
@@ -148,7 +152,7 @@ def proper_calibration_error(
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, which count repetitions.
+        Weights of the samples. Their scale matters only for "cube_root".
 
     Returns
     -------
@@ -249,7 +253,7 @@ def refinement_error(
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, which count repetitions.
+        Weights of the samples. Their scale matters only for "cube_root".
 
     Returns
     -------

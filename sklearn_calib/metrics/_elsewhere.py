@@ -20,6 +20,7 @@ from sklearn_calib._core.validation import (
     is_elsewhere,
     one_column,
     row_sum_tolerance,
+    weight_factor,
 )
 from sklearn_calib.metrics._targets import (
     check_lengths,
@@ -29,6 +30,7 @@ from sklearn_calib.metrics._targets import (
 
 # Elements that are in work at a time: 32 MiB of doubles for each intermediate.
 BLOCK_SIZE = 2**22
+MOST_BINS = 1024
 
 
 def gap_sums_elsewhere(
@@ -51,6 +53,11 @@ def gap_sums_elsewhere(
     if n_bins == "cube_root":
         total = value.shape[0] if weight is None else float(xp.sum(weight))
         n_bins = cube_root_n_bins(total)
+    if n_bins > MOST_BINS:
+        raise ValueError(
+            f"n_bins must be at most {MOST_BINS} for arrays that are not numpy's, each "
+            f"of which takes a pass over them, got {n_bins}. Convert them to numpy."
+        )
     edges = _edges(xp, value, weight, n_bins, strategy)
     return _sums(xp, value, hit, weight, edges)
 
@@ -103,8 +110,10 @@ def _check_weight(xp, sample_weight, proba):
             f"{tuple(proba.shape[:1])}, got shape {tuple(weight.shape)}. Pass one for "
             "each row of y_proba."
         )
-    check_weight_range(float(xp.min(weight)), float(xp.max(weight)))
-    return weight
+    low, high = float(xp.min(weight)), float(xp.max(weight))
+    check_weight_range(low, high)
+    factor = weight_factor(high)
+    return weight if factor == 1 else weight * factor
 
 
 def _check_labels(xp, y_true, labels, proba):

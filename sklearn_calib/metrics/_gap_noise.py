@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_calib._core.binning import bin_index, class_gap_norm, interior_edges
+from sklearn_calib._core.binning import bin_index, class_gap_norm, parting_edges
 from sklearn_calib._core.validation import check_proba, row_blocks
 from sklearn_calib.metrics._targets import (
     as_columns,
     confidence_and_hit,
+    effective_n_samples,
     resolve_n_bins,
 )
 
@@ -50,15 +51,10 @@ def judged(proba, codes, mode):
 def bin_cells(values, weight, n_bins, strategy):
     """Return the number of each value's bin, and the shape of the table of bins."""
     n_bins = resolve_n_bins(n_bins, len(values), weight)
-    indices = [
-        bin_index(
-            column,
-            interior_edges(
-                column, n_bins=n_bins, strategy=strategy, sample_weight=weight
-            ),
-        )
-        for column in values.T
-    ]
+    options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": weight}
+    edges = [parting_edges(column, **options) for column in values.T]
+    indices = [bin_index(*pair) for pair in zip(values.T, edges, strict=True)]
+    n_bins = max(map(len, edges)) + 1
     first = n_bins * np.arange(len(indices))
     return np.stack(indices, axis=1) + first, (len(indices), n_bins)
 
@@ -74,19 +70,19 @@ def gaps(values, hit, weight, cells, shape):
     mass = cell_sums(cells, weight[:, None], shape)
     deviation = weight[:, None] * (values - hit)
     gap = cell_sums(cells, deviation, shape)
-    n_effective = weight.sum() ** 2 / (weight**2).sum()
-    variance = cell_sums(cells, deviation**2, shape) - gap**2 / n_effective
+    variance = cell_sums(cells, deviation**2, shape)
+    variance -= gap**2 / effective_n_samples(weight)
     # A bin whose few samples are all hits has seen no variance, but there is some.
     if_calibrated = weight[:, None] ** 2 * values * (1 - values)
     variance = np.maximum(variance, cell_sums(cells, if_calibrated, shape))
     # Samples of one confidence are dealt to different groups, in any order of rows.
     keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
     order = np.lexsort(keys)
-    pattern = _pattern(deviation[order], cells[order], gap.size)
+    pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
     return Gaps(mass, gap, np.sqrt(variance), pattern)
 
 
-def _pattern(deviation, cells, n_cells):
+def _pattern(deviation, cells, n_cells, unit):
     """Return the sums of groups of samples, less their mean, each cell of variance 1.
 
     Their products with normal variables are as correlated as the gaps of the cells.
@@ -98,7 +94,7 @@ def _pattern(deviation, cells, n_cells):
     ).reshape(n_groups, n_cells)
     sums -= sums.mean(axis=0)
     size = np.sqrt((sums**2).sum(axis=0))
-    return sums / np.where(size > 1e-12, size, np.inf)
+    return sums / np.where(size > 1e-12 * unit, size, np.inf)
 
 
 def _draw_hits(n_draws, values, weight, cells, shape, rng):

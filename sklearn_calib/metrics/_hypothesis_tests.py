@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2, norm
 
-from sklearn_calib._core.binning import bin_index, interior_edges
+from sklearn_calib._core.binning import bin_index, parting_edges
 from sklearn_calib._core.validation import (
     Interval,
     StrOptions,
@@ -24,6 +24,8 @@ from sklearn_calib.metrics._targets import (
 
 ALTERNATIVES = StrOptions({"greater", "less", "two-sided"})
 JUDGED = StrOptions({"canonical", "top_label"})
+# Classes to the power of three, added up over bins: some five seconds.
+MOST_WORK = 2e10
 
 
 class SignificanceResult(NamedTuple):
@@ -245,7 +247,8 @@ def hosmer_lemeshow_test(
     ValueError
         If the labels do not match the columns, or `y_proba` holds anything but
         probabilities, or `ddof` leaves no degree of freedom, or the variance is that of
-        the bin and there are more than two classes.
+        the bin and there are more than two classes, or there are too many classes for
+        so many bins.
 
     See Also
     --------
@@ -270,6 +273,9 @@ def hosmer_lemeshow_test(
     more truly. Where a class of
     probability 0 is the true one, the statistic is infinite and the p-value 0; with
     certain and true predictions only, 0 and 1.
+
+    Each bin takes time in the order of :math:`c^3` for :math:`c` classes. More than
+    some 1200 classes in 10 bins are refused.
 
     References
     ----------
@@ -302,10 +308,16 @@ def hosmer_lemeshow_test(
         )
     judged = proba[:, 1] if proba.shape[1] == 2 else proba.max(axis=1)
     n_bins = resolve_n_bins(n_bins, len(judged), None)
-    edges = interior_edges(judged, n_bins=n_bins, strategy=strategy)
+    edges = parting_edges(judged, n_bins=n_bins, strategy=strategy)
     index, proba = bin_index(judged, edges), in_double(proba)
-    bins = [index == number for number in np.unique(index)]
-    squares = [_bin_chi_square(proba[b], codes[b], variance) for b in bins]
+    order = np.argsort(index, kind="stable")
+    bins = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
+    open_classes = [_open_classes(proba[b]) for b in bins]
+    _check_work(open_classes)
+    squares = [
+        _bin_chi_square(proba[b], codes[b], is_open, variance)
+        for b, is_open in zip(bins, open_classes, strict=True)
+    ]
     statistic, df = np.sum(squares, axis=0)
     if _holds_impossible(proba, codes):
         return ChiSquareResult(np.inf, 0.0, int(df))
@@ -320,22 +332,58 @@ def hosmer_lemeshow_test(
     return ChiSquareResult(float(statistic), float(chi2.sf(statistic, df)), df)
 
 
-def _bin_chi_square(proba, codes, variance):
+def _complements(proba):
+    """Return 1 - p, of the largest of a row as the sum of the others."""
+    others, rows, top = proba.copy(), np.arange(len(proba)), proba.argmax(axis=1)
+    others[rows, top] = 0
+    complements = 1 - proba
+    complements[rows, top] = others.sum(axis=1)
+    return complements
+
+
+def _open_classes(proba):
+    """Return which classes may be true and need not be, in some row of a bin."""
+    # Not by p < 1: beside a probability of 1e-17 that is lost.
+    is_possible = proba > 0
+    return is_possible[np.count_nonzero(is_possible, axis=1) > 1].any(axis=0)
+
+
+def _check_work(open_classes):
+    """Refuse what would take minutes."""
+    most = max(map(np.count_nonzero, open_classes))
+    work = sum(float(np.count_nonzero(each)) ** 3 for each in open_classes)
+    if work > MOST_WORK:
+        raise ValueError(
+            "y_proba must have fewer classes for so many bins, as each bin takes time "
+            f"in the cube of the classes, got {most} classes and {len(open_classes)} "
+            'bins with samples. Pass fewer n_bins or mode="top_label", or use '
+            "kernel_calibration_test."
+        )
+
+
+def _bin_chi_square(proba, codes, is_open, variance):
     """Return the square of a bin's deviations, in units of their noise, and its rank.
 
     The last count follows from the others. The most probable class is left out, since
     the small ones are exact where it is close to one.
     """
-    mass, is_open = proba.sum(axis=0), ((proba > 0) & (proba < 1)).any(axis=0)
+    mass = proba.sum(axis=0)
     kept = is_open & (np.arange(len(mass)) != np.where(is_open, mass, -1).argmax())
-    deviation = np.bincount(codes, minlength=len(mass))[kept] - mass[kept]
-    proba = proba[:, kept]
+    rest = _complements(proba)
+    # Not counts minus masses, whose difference of saturated probabilities is rounding.
+    residual, every = -proba, np.arange(len(codes))
+    residual[every, codes] = rest[every, codes]
+    deviation = residual.sum(axis=0)[kept]
+    proba, rest = proba[:, kept], rest[:, kept]
     if variance == "bin":
-        proba = np.broadcast_to(proba.mean(axis=0), proba.shape)
+        proba, rest = (
+            np.broadcast_to(each.mean(axis=0), each.shape) for each in (proba, rest)
+        )
     covariance = -proba.T @ proba
-    np.fill_diagonal(covariance, (proba * (1 - proba)).sum(axis=0))
+    np.fill_diagonal(covariance, (proba * rest).sum(axis=0))
     noise = np.sqrt(covariance.diagonal())
     value, direction = np.linalg.eigh(covariance / noise / noise[:, None])
     seen = value > 1e-10
     amount = (deviation / noise) @ direction[:, seen]
-    return (amount**2 / value[seen]).sum(), seen.sum()
+    with np.errstate(over="ignore"):  # to infinity
+        return (amount**2 / value[seen]).sum(), seen.sum()

@@ -147,7 +147,8 @@ def _problems(proba, codes, mode):
     else:
         proba = check_proba(as_columns(proba)).astype(np.float64)
         if mode == "canonical":
-            yield proba, np.eye(proba.shape[1])[codes]
+            label = codes[:, None] == np.arange(proba.shape[1])
+            yield proba, label.astype(np.float64)
             return
         columns = ((column, codes == k) for k, column in enumerate(proba.T))
     for column, hit in columns:

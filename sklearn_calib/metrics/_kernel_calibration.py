@@ -92,7 +92,7 @@ def kernel_calibration_error(
 
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, not for blocks; a weight of 2 counts like the same
-        sample twice.
+        sample twice, so that their scale matters for `reduce_bias`.
 
     Returns
     -------

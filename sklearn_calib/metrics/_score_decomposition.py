@@ -61,7 +61,7 @@ def score_decomposition(
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, which count repetitions.
+        Weights of the samples. Their scale matters only for "cube_root".
 
     Returns
     -------

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 
 from sklearn_calib._core.arrays import as_array
-from sklearn_calib._core.binning import cube_root_n_bins, sums_by_value
+from sklearn_calib._core.binning import MOST_BINS, cube_root_n_bins, sums_by_value
 from sklearn_calib._core.confidence import top_label_hits
 from sklearn_calib._core.validation import (
     Interval,
@@ -25,7 +25,10 @@ TARGETS = {
     "sample_weight": ["array-like", None],
 }
 BINS = {
-    "n_bins": [Interval(Integral, 1, None, closed="left"), StrOptions({"cube_root"})],
+    "n_bins": [
+        Interval(Integral, 1, MOST_BINS, closed="both"),
+        StrOptions({"cube_root"}),
+    ],
     "strategy": [StrOptions({"uniform", "quantile"})],
 }
 BINS_OF_ERRORS = {
@@ -84,6 +87,11 @@ def as_columns(proba):
 def resolve_mode(mode, proba):
     """Return what is measured where the caller has not said it."""
     return mode or ("positive" if proba.ndim == 1 else "top_label")
+
+
+def effective_n_samples(weight):
+    """Return how many samples of equal weights are as informative (Kish)."""
+    return weight.sum() ** 2 / (weight**2).sum()
 
 
 def resolve_n_bins(n_bins, n_samples, weight):

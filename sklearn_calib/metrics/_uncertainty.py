@@ -89,7 +89,8 @@ def ece_interval(
         The label of each column, by default the sorted distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Weights of the samples. Their scale matters only for a number of bins that
+        follows from the number of samples.
 
     n_resamples : int, default=1000
         Number of random draws.
@@ -215,7 +216,8 @@ def ece_consistency_bound(
         What is measured, as in :func:`expected_calibration_error`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Weights of the samples. Their scale matters only for a number of bins that
+        follows from the number of samples.
 
     n_resamples : int, default=1000
         Number of draws of all labels.

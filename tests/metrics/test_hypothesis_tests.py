@@ -151,6 +151,23 @@ def test_zeros_and_ones(test):
     assert test([1, 1, 0, 1], [0.0, 1.0, 0.5, 0.5])[:2] == (np.inf, 0)
 
 
+@pytest.mark.parametrize("test", [spiegelhalter_test, hosmer_lemeshow_test])
+@pytest.mark.parametrize("tiny", [0, 5e-324, 1e-300, 1e-100, 1e-17, 1e-10])
+@pytest.mark.parametrize("options", [{}, {"mode": "top_label"}])
+def test_saturated_predictions(test, tiny, options):
+    """All wrong is no chance, however 1 - p was rounded, and all right is as expected.
+
+    Warnings are errors here: there is no NaN that would be told of.
+    """
+    proba = np.full((12, 3), tiny)
+    proba[:, 1] = 1 - 2 * tiny
+    options = {**options, "labels": range(3)}
+    assert test(np.ones(12), proba, **options).pvalue > 0.99
+    wrong = test(np.zeros(12), proba, **options)
+    assert wrong.pvalue == 0
+    assert wrong.statistic > 1e4
+
+
 def test_uniform_predictions_have_no_variance():
     codes = np.arange(50) % 7
     assert spiegelhalter_test(codes, np.full((50, 7), 1 / 7)) == (0, 1)
@@ -183,6 +200,21 @@ def test_order_does_not_matter(name, seed):
     assert moved == pytest.approx(expected, rel=1e-9)
     names = np.array(["ash", "birch", "cedar"])
     assert TESTS[name](names[codes], proba, labels=names) == expected
+
+
+def test_many_classes_are_refused():
+    """Whose covariances take the cube of their number; those of no class are free."""
+    n_classes, rng = 3000, np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(n_classes), size=20)
+    codes = rng.integers(n_classes, size=20)
+    with pytest.raises(
+        ValueError, match=r"fewer classes.*got 3000 classes and 10 bins"
+    ):
+        hosmer_lemeshow_test(codes, proba, labels=range(n_classes))
+    few = np.zeros((20, n_classes))
+    few[:, :3] = rng.dirichlet(np.ones(3), size=20)
+    result = hosmer_lemeshow_test(codes % 3, few, labels=range(n_classes))
+    assert result == hosmer_lemeshow_test(codes % 3, few[:, :3])
 
 
 def test_refused():

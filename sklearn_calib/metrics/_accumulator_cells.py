@@ -1,0 +1,49 @@
+"""What an accumulator holds: sums over cells, and sums that need none."""
+
+import numpy as np
+
+from sklearn_calib._core.binning import interior_edges
+
+# So many that a cell is at most 4e-4 wide, and those of 0 and 1 only 1.5e-7.
+N_CELLS = 4096
+# Cells of all classes: three sums of each take 400 MB.
+MOST_CELLS = 2**24
+
+
+def check_cells(n_bins, n_rows, strategy):
+    """Refuse more bins than there are cells, and more cells than memory."""
+    most = N_CELLS if strategy == "quantile" else MOST_CELLS // n_rows
+    if n_bins > most:
+        raise ValueError(
+            f'n_bins must be at most {most} for strategy="{strategy}" and {n_rows} '
+            f"class(es) measured, as sums of cells are held, got {n_bins}. Pass fewer."
+        )
+    if strategy == "quantile" and n_rows * N_CELLS > MOST_CELLS:
+        raise ValueError(
+            f'strategy must be "uniform" for more than {MOST_CELLS // N_CELLS} '
+            f'classes, each of which has {N_CELLS} cells otherwise, got "quantile" and '
+            f"{n_rows} classes. Or measure one probability."
+        )
+
+
+def cell_options(n_bins, strategy):
+    """Return the arguments that cut the cells."""
+    if strategy == "uniform":
+        return {"n_bins": n_bins, "strategy": "uniform"}
+    return {"n_bins": N_CELLS, "strategy": "arcsine"}
+
+
+def cell_edges(n_bins, strategy):
+    """Return all edges of cells, from 0 to 1."""
+    edges = interior_edges(np.empty(0), **cell_options(n_bins, strategy))
+    return np.r_[0.0, edges, 1.0]
+
+
+def sample_totals(confidence, hit, proba, codes, weight):
+    """Return the sums over the samples of a chunk that need no bins."""
+    p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
+    squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
+    surprise = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
+    summands = hit, confidence, squares, surprise
+    weight = np.ones(len(proba)) if weight is None else weight
+    return np.array([weight.sum(), *(weight @ summand for summand in summands)])

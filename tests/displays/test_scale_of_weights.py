@@ -1,0 +1,109 @@
+"""Weights times a constant draw the same figure, on another scale of the counts."""
+
+import inspect
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+from sklearn_calib import displays
+from sklearn_calib.displays import ReliabilityDisplay, RiskCoverageDisplay
+
+
+def takes_weights(name):
+    from_predictions = getattr(getattr(displays, name), "from_predictions", None)
+    return from_predictions and "sample_weight" in (
+        inspect.signature(from_predictions).parameters
+    )
+
+
+NAMES = list(filter(takes_weights, displays.__all__))
+# What is counted, whose sum is that of the weights.
+COUNTS = {"counts", "histogram"}
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def problem():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet([0.5, 1, 1], size=60)
+    return np.arange(60) % 3, proba, rng.uniform(0.5, 2, size=60)
+
+
+def numbers(display):
+    """Return what the constructor was given, counts as shares."""
+    found = {}
+    for name in inspect.signature(type(display)).parameters:
+        value = getattr(display, name)
+        if name == "displays":
+            found |= {
+                (index, each): part
+                for index, one in enumerate(value)
+                for each, part in numbers(one).items()
+            }
+        elif isinstance(value, np.ndarray | tuple | float) and name != "classes":
+            found[name] = np.asarray(value, dtype=float)
+            if name in COUNTS:
+                found[name] /= found[name].sum()
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("factor", [7, 1e300, 1e-300])
+def test_scale_does_not_matter(name, factor):
+    display_class = getattr(displays, name)
+    if display_class is RiskCoverageDisplay and factor < 1:
+        pytest.skip("no area of less than one sample")
+    seed = (
+        "random_state" in inspect.signature(display_class.from_predictions).parameters
+    )
+    options = {"random_state": 0} if seed else {}
+    codes, proba, weight = problem()
+    expected, scaled = (
+        numbers(
+            display_class.from_predictions(
+                codes, proba, sample_weight=weight * each, **options
+            )
+        )
+        for each in (1, factor)
+    )
+    if display_class is RiskCoverageDisplay:
+        # It is of finitely many samples, and counts them.
+        assert expected.pop("aurc") != scaled.pop("aurc")
+    assert expected.keys() == scaled.keys()
+    for each, value in expected.items():
+        np.testing.assert_allclose(
+            scaled[each], value, rtol=1e-12, atol=1e-15, err_msg=str(each)
+        )
+
+
+def test_area_of_less_than_one_sample_is_refused():
+    codes, proba, weight = problem()
+    with pytest.raises(ValueError, match="sample_weight must sum to at least 1"):
+        RiskCoverageDisplay.from_predictions(codes, proba, sample_weight=weight * 1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_of_any_range_are_drawn(name):
+    """Also where the squares of all weights of a bin are 0."""
+    codes, proba, _ = problem()
+    weight = np.logspace(0, -320, 60)
+    display = getattr(displays, name).from_predictions(
+        codes, proba, sample_weight=weight
+    )
+    display.figure_.canvas.draw()
+
+
+def test_most_bins():
+    """Each is drawn: more are refused, also where weights make them many."""
+    codes, proba, weight = problem()
+    with pytest.raises(ValueError, match=r"n_bins must be at most 1000 .* got 10{9}\."):
+        ReliabilityDisplay.from_predictions(codes, proba, n_bins=10**9)
+    with pytest.raises(ValueError, match="n_bins must be at most 1000"):
+        ReliabilityDisplay.from_predictions(
+            codes, proba, n_bins="cube_root", sample_weight=weight * 1e300
+        )
