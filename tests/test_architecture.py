@@ -203,17 +203,30 @@ def test_every_loss_has_its_function():
     assert functions <= set(losses.__all__)
 
 
-def test_every_metric_has_an_export():
+@pytest.mark.parametrize("room", ["displays", "metrics"])
+def test_every_metric_and_display_has_an_export(room):
     """A metric is a function of y_true and y_proba with the option labels."""
+    package = f"sklearn_calib.{room}"
     exports = [
-        f"from sklearn_calib.metrics.{path.stem} import {node.name}"
-        for path in sorted((PACKAGE / "metrics").glob("_[a-z]*.py"))
+        f"from {package}.{path.stem} import {node.name}"
+        for path in sorted((PACKAGE / room).glob("_[a-z]*.py"))
         for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-        if "labels" in [argument.arg for argument in node.args.kwonlyargs]
-        if node.name not in metrics.__all__
+        if is_metric(node) or is_display(node)
+        if node.name not in import_module(package).__all__
     ]
-    fail_for("sklearn_calib.metrics", exports)
+    fail_for(package, exports)
+
+
+def is_metric(node):
+    return (
+        isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and "labels" in [argument.arg for argument in node.args.kwonlyargs]
+    )
+
+
+def is_display(node):
+    return isinstance(node, ast.ClassDef) and node.name.endswith("Display")
 
 
 def test_every_error_has_a_scorer():
