@@ -140,10 +140,15 @@ def test_top_level_names_load():
         assert getattr(sklearn_calib, name) is not None
 
 
-def fail_for(place, rows):
-    """Print the rows that are forgotten, and nothing else."""
-    if rows:
-        pytest.fail("\n".join([f"Add to {place}:", *rows]), pytrace=False)
+def fail_for(**forgotten):
+    """Print the rows that are forgotten, by the place for them, and nothing else."""
+    lines = [
+        line
+        for place, rows in forgotten.items()
+        for line in ([f"Add to {place}:", *rows] if rows else [])
+    ]
+    if lines:
+        pytest.fail("\n".join(lines), pytrace=False)
 
 
 def row(name):
@@ -188,14 +193,13 @@ def test_every_member_has_a_row_and_an_export(base, get, names):
     members, registered = public_subclasses(base), {get(name) for name in names}
     room = base.__module__.rpartition(".")[0]
     rows = [row(name) for name, c in members.items() if c not in registered]
-    fail_for(f"{room}._registry", rows)
     listed = import_module(room).__all__
     exports = [
         f"from {c.__module__} import {name}"
         for name, c in members.items()
         if name not in listed
     ]
-    fail_for(room, exports)
+    fail_for(**{f"{room}._registry": rows, room: exports})
 
 
 def test_every_loss_has_its_function():
@@ -214,7 +218,7 @@ def test_every_metric_and_display_has_an_export(room):
         if is_metric(node) or is_display(node)
         if node.name not in import_module(package).__all__
     ]
-    fail_for(package, exports)
+    fail_for(**{package: exports})
 
 
 def is_metric(node):
@@ -238,7 +242,7 @@ def test_every_error_has_a_scorer():
         # A scorer is asked about one set of samples, not about two.
         if "y_true" in inspect.signature(getattr(metrics, name)).parameters
     ]
-    fail_for("sklearn_calib.metrics._scorers", rows)
+    fail_for(**{"sklearn_calib.metrics._scorers": rows})
 
 
 @all_rooms
@@ -249,14 +253,12 @@ def test_every_public_name_has_a_test_file(room):
         f for f in folder.glob("test_*.py") if not f.name.startswith("test_common")
     ]
     words = {word for f in files for word in re.findall(r"\w+", f.read_text())}
-    fail_for(
-        f"tests/{room}",
-        [
-            f"test_{getattr(package, name).__module__.split('._')[-1]}.py, for {name}"
-            for name in package.__all__
-            if name not in words | BASE_CLASSES
-        ],
-    )
+    rows = [
+        f"test_{getattr(package, name).__module__.split('._')[-1]}.py, for {name}"
+        for name in package.__all__
+        if name not in words | BASE_CLASSES
+    ]
+    fail_for(**{f"tests/{room}": rows})
 
 
 def test_rows_are_what_the_registries_hold():
