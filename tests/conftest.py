@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,47 @@ DATA = Path(os.environ.get(DATA_VARIABLE, HERE.parent.parent / "shared" / "data"
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+# What metrics and displays refuse: labels, probabilities, options and the message.
+HALVES = [[0.5, 0.5], [0.25, 0.75]]
+BAD_INPUT = {
+    "NaN": ([0, 1], [[0.5, 0.5], [np.nan, 0.5]], {}, "y_proba must be finite, got NaN"),
+    "infinity": ([0, 1], [[0.5, 0.5], [np.inf, 0.5]], {}, "y_proba must be finite"),
+    "logits": (
+        *([0, 1], [[0.5, 0.5], [-4.0, 5.0]], {}),
+        r"must lie in \[0, 1\], got values in \[-4, 5\].*not logits",
+    ),
+    "sums": (
+        *([0, 1], [[0.5, 0.5], [0.5, 0.25]], {}),
+        "rows that sum to one.*got a row that sums to 0.75",
+    ),
+    "1-d NaN": ([0, 1], [0.5, np.nan], {}, "y_proba must"),
+    "1-d logits": ([0, 1], [0.5, 1.5], {}, "y_proba must"),
+    "length": (
+        *([0, 1, 0], HALVES, {}),
+        "one label for each row of y_proba, got 3 labels and 2 rows",
+    ),
+    "other label": (
+        *([0, 7], HALVES, {"labels": [0, 1]}),
+        r"only the labels \[0, 1\], got also \[7\]",
+    ),
+    "columns": (
+        *([0, 1], HALVES, {"labels": [0, 1, 2]}),
+        "labels must hold 2 distinct labels",
+    ),
+    "missing label": ([0.0, np.nan], HALVES, {}, "y_true must hold no missing values"),
+    "no labels": (None, HALVES, {}, "'y_true' parameter"),
+    "negative weight": (
+        *([0, 1], HALVES, {"sample_weight": [1, -1]}),
+        "sample_weight must be non-negative",
+    ),
+    "weight of NaN": (
+        *([0, 1], HALVES, {"sample_weight": [1, np.nan]}),
+        "sample_weight contains NaN",
+    ),
+    "one weight": ([0, 1], HALVES, {"sample_weight": [1]}, "sample_weight.shape"),
+}
 
 
 @cache
@@ -48,3 +90,25 @@ def shared_data():
         return np.load(DATA / path, allow_pickle=False)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def not_refused():
+    """Return a function for the bad input that a metric or a display does not refuse.
+
+    Each row that its parameters allow is to raise a ValueError with the message.
+    """
+
+    def find(call, parameters):
+        faults = {}
+        for case, (y_true, y_proba, options, message) in BAD_INPUT.items():
+            if not options.keys() <= parameters:
+                continue
+            try:
+                faults[case] = f"returns {call(y_true, y_proba, **options)}"
+            except ValueError as error:
+                if not re.search(message, str(error)):
+                    faults[case] = f"{error!r} does not match {message!r}"
+        return faults
+
+    return find

@@ -25,4 +25,8 @@ def test_the_page_has_a_row_for_each_public_name(room):
     section = text.split(f"\n## sklearn_calib.{room}\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `.*$", section, re.MULTILINE)
     wanted = [row(room, name) for name in sorted(names, key=str.lower)]
-    assert rows == wanted, f"doc/api.md, {room}, must read\n" + "\n".join(wanted)
+    changes = [f"add     {each}" for each in wanted if each not in rows]
+    changes += [f"remove  {each}" for each in rows if each not in wanted]
+    if changes:
+        pytest.fail("\n".join([f"doc/api.md, {room}:", *changes]), pytrace=False)
+    assert rows == wanted, "sort the rows by name"

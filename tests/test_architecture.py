@@ -33,15 +33,19 @@ WITHOUT_TORCH = {"_core", "calibrators", "displays", "evaluation", "metrics"}
 # The only files that know scikit-learn's private names.
 KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "metrics/_registration.py"}
 
+# The laws run on what inherits from them.
+BASE_CLASSES = {"Calibrator", "CalibrationLoss"}
+
 ALL_LOSSES = [*losses.get_loss_names(), *losses.get_loss_names(multilabel=True)]
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
+TREES = {
+    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
+    for path in MODULES
+}
 ROOMS = sorted({path.parent.name for path in MODULES} - {PACKAGE.name})
 PUBLIC_ROOMS = [room for room in ROOMS if not room.startswith("_")]
 
-all_modules = pytest.mark.parametrize(
-    "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix()
-)
 all_rooms = pytest.mark.parametrize("room", PUBLIC_ROOMS)
 
 
@@ -61,31 +65,39 @@ def imported_when_loaded(tree):
             yield from imported_names(node)
 
 
-@all_modules
-def test_rooms_import_only_what_they_may(path):
-    room = path.relative_to(PACKAGE).parts[0]
-    if room not in ROOMS:  # sklearn_calib/__init__.py
-        return
-    names = list(imported_names(ast.parse(path.read_text())))
-    rooms = {n.split(".")[1] for n in names if n.startswith("sklearn_calib.")}
-    forbidden = (rooms & set(ROOMS)) - MAY_IMPORT[room] - {room}
-    assert not forbidden, f"{room} may import {MAY_IMPORT[room]}, not {forbidden}"
-    if room in WITHOUT_TORCH:
-        assert not {n for n in names if n.split(".")[0] in {"torch", "skorch"}}
+def test_rooms_import_only_what_they_may():
+    forbidden = {}
+    for name, tree in TREES.items():
+        room = name.split("/")[0]
+        imported = list(imported_names(tree))
+        rooms = {n.split(".")[1] for n in imported if n.startswith("sklearn_calib.")}
+        found = (rooms & set(ROOMS)) - MAY_IMPORT.get(room, {*ROOMS}) - {room}
+        if room in WITHOUT_TORCH:
+            found |= {n.split(".")[0] for n in imported} & {"torch", "skorch"}
+        if found:
+            forbidden[name] = found
+    assert not forbidden
 
 
-@all_modules
-def test_matplotlib_is_imported_inside_methods(path):
-    names = imported_when_loaded(ast.parse(path.read_text()))
-    assert "matplotlib" not in {name.split(".")[0] for name in names}
+def test_matplotlib_is_imported_inside_methods():
+    loaded = {name: set(imported_when_loaded(tree)) for name, tree in TREES.items()}
+    assert not {
+        name: found
+        for name, names in loaded.items()
+        if (found := {n for n in names if n.split(".")[0] == "matplotlib"})
+    }
 
 
-@all_modules
-def test_privates_of_scikit_learn_are_known_in_two_files(path):
-    names = imported_names(ast.parse(path.read_text()))
-    privates = [n for n in names if re.match(r"sklearn\..*(?<=\.)_(?!_)", n)]
-    if path.relative_to(PACKAGE).as_posix() not in KNOW_SKLEARN_PRIVATES:
-        assert not privates, f"import {privates} from _core.validation"
+def test_privates_of_scikit_learn_are_known_in_two_files():
+    privates = {
+        name: [
+            n for n in imported_names(tree) if re.match(r"sklearn\..*(?<=\.)_(?!_)", n)
+        ]
+        for name, tree in TREES.items()
+        if name not in KNOW_SKLEARN_PRIVATES
+    }
+    found = {name: names for name, names in privates.items() if names}
+    assert not found, "import them from _core.validation"
 
 
 @pytest.mark.parametrize("module", ["sklearn_calib", "sklearn_calib.metrics"])
@@ -126,6 +138,17 @@ def test_init_only_reexports(room):
 def test_top_level_names_load():
     for name in sklearn_calib.__all__:
         assert getattr(sklearn_calib, name) is not None
+
+
+def fail_for(**forgotten):
+    """Print the rows that are forgotten, by the place for them, and nothing else."""
+    lines = [
+        line
+        for place, rows in forgotten.items()
+        for line in ([f"Add to {place}:", *rows] if rows else [])
+    ]
+    if lines:
+        pytest.fail("\n".join(lines), pytrace=False)
 
 
 def row(member):
@@ -170,14 +193,13 @@ def test_every_member_has_a_row_and_an_export(base, get, names):
     members, registered = public_subclasses(base), {get(name) for name in names}
     room = base.__module__.rpartition(".")[0]
     rows = [row(member) for member in members.values() if member not in registered]
-    assert not rows, "\n".join([f"Add to {room}._registry:", *rows])
     listed = import_module(room).__all__
     exports = [
         f"from {c.__module__} import {name}"
         for name, c in members.items()
         if name not in listed
     ]
-    assert not exports, "\n".join([f"Add to {room}:", *exports])
+    fail_for(**{f"{room}._registry": rows, room: exports})
 
 
 def test_every_loss_has_its_function():
@@ -185,17 +207,30 @@ def test_every_loss_has_its_function():
     assert functions <= set(losses.__all__)
 
 
-def test_every_metric_has_an_export():
+@pytest.mark.parametrize("room", ["displays", "metrics"])
+def test_every_metric_and_display_has_an_export(room):
     """A metric is a function of y_true and y_proba with the option labels."""
+    package = f"sklearn_calib.{room}"
     exports = [
-        f"from sklearn_calib.metrics.{path.stem} import {node.name}"
-        for path in sorted((PACKAGE / "metrics").glob("_[a-z]*.py"))
+        f"from {package}.{path.stem} import {node.name}"
+        for path in sorted((PACKAGE / room).glob("_[a-z]*.py"))
         for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-        if "labels" in [argument.arg for argument in node.args.kwonlyargs]
-        if node.name not in metrics.__all__
+        if is_metric(node) or is_display(node)
+        if node.name not in import_module(package).__all__
     ]
-    assert not exports, "\n".join(["Add to sklearn_calib.metrics:", *exports])
+    fail_for(**{package: exports})
+
+
+def is_metric(node):
+    return (
+        isinstance(node, ast.FunctionDef)
+        and not node.name.startswith("_")
+        and "labels" in [argument.arg for argument in node.args.kwonlyargs]
+    )
+
+
+def is_display(node):
+    return isinstance(node, ast.ClassDef) and node.name.endswith("Display")
 
 
 def test_every_error_has_a_scorer():
@@ -207,7 +242,23 @@ def test_every_error_has_a_scorer():
         # A scorer is asked about one set of samples, not about two.
         if "y_true" in inspect.signature(getattr(metrics, name)).parameters
     ]
-    assert not rows, "\n".join(["Add to sklearn_calib.metrics._scorers:", *rows])
+    fail_for(**{"sklearn_calib.metrics._scorers": rows})
+
+
+@all_rooms
+def test_every_public_name_has_a_test_file(room):
+    """Laws hold for all, numbers for one: they stand in a file that names it."""
+    package, folder = import_module(f"sklearn_calib.{room}"), CHECKOUT / "tests" / room
+    files = [
+        f for f in folder.glob("test_*.py") if not f.name.startswith("test_common")
+    ]
+    words = {word for f in files for word in re.findall(r"\w+", f.read_text())}
+    rows = [
+        f"test_{getattr(package, name).__module__.split('._')[-1]}.py, for {name}"
+        for name in package.__all__
+        if name not in words | BASE_CLASSES
+    ]
+    fail_for(**{f"tests/{room}": rows})
 
 
 def test_rows_are_what_the_registries_hold():

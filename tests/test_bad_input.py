@@ -14,12 +14,6 @@ from sklearn.svm import LinearSVC
 
 import sklearn_calib.metrics as m
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
-from sklearn_calib.displays import (
-    ClasswiseReliabilityDisplay,
-    CorpReliabilityDisplay,
-    ReliabilityDisplay,
-    SmoothReliabilityDisplay,
-)
 from sklearn_calib.losses import FocalLoss, focal_loss, get_loss
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -167,34 +161,6 @@ PARAMETERS = {
     "scorer": (lambda: m.get_scorer("neg_ecce"), ValueError, "Did you mean 'neg_ece'"),
 }  # fmt: skip
 
-PROBABILITIES = {
-    "logits": (5 * PROBA, r"must lie in \[0, 1\], got values in \[1.67, 1.67\]"),
-    "negative": (_replaced(PROBA, -0.1), r"must lie in \[0, 1\], got values in \[-0.1"),
-    "sums": (PROBA / 2, "rows that sum to one within .* got a row that sums to 0.5"),
-    "nan": (_replaced(PROBA, np.nan), "NaN"),
-    "infinity": (_replaced(PROBA, np.inf), "infinity"),
-    "columns": (np.full((12, 4), 0.25), "4"),
-    "length": (PROBA[:5], r"\b12\b.*\b5\b|\b5\b.*\b12\b"),
-}
-
-METRICS = [
-    "augrc_loss",
-    "aurc_loss",
-    "classwise_calibration_error",
-    "excess_aurc_loss",
-    "expected_calibration_error",
-    "failure_auroc_score",
-    "hosmer_lemeshow_test",
-    "kernel_calibration_error",
-    "kernel_calibration_test",
-    "maximum_calibration_error",
-    "proper_calibration_error",
-    "refinement_error",
-    "risk_coverage_curve",
-    "spiegelhalter_test",
-    "ece_interval",
-]
-
 
 @pytest.mark.parametrize(
     ("action", "exception", "message"),
@@ -203,27 +169,6 @@ METRICS = [
 def test_error_says_what_is_wrong(action, exception, message):
     with pytest.raises(exception, match=message):
         action()
-
-
-@pytest.mark.parametrize(
-    ("proba", "message"),
-    [pytest.param(*row, id=name) for name, row in PROBABILITIES.items()],
-)
-@pytest.mark.parametrize(
-    "use",
-    [
-        *(getattr(m, name) for name in METRICS),
-        lambda y, proba: TemperatureScaling().fit(proba, y),
-        ClasswiseReliabilityDisplay.from_predictions,
-        CorpReliabilityDisplay.from_predictions,
-        ReliabilityDisplay.from_predictions,
-        SmoothReliabilityDisplay.from_predictions,
-    ],
-    ids=[*METRICS, "TemperatureScaling", "classwise", "corp", "bins", "smooth"],
-)
-def test_probabilities_are_checked_at_every_border(use, proba, message):
-    with pytest.raises(ValueError, match=message):
-        use(Y, proba)
 
 
 @pytest.mark.parametrize(

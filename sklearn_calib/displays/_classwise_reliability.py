@@ -5,9 +5,9 @@ import numpy as np
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 from sklearn_calib.displays._axes import artists, new_axes
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
-from sklearn_calib.displays._predictions import predictions_of
+from sklearn_calib.displays._diagram import LINE
+from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.displays._reliability import ReliabilityDisplay
-from sklearn_calib.displays._reliability_artists import LINE, band_label
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
 from sklearn_calib.metrics._targets import TARGETS, as_columns, check_targets
 
@@ -16,17 +16,11 @@ KINDS = {
     "corp": CorpReliabilityDisplay,
     "smooth": SmoothReliabilityDisplay,
 }
-# What the title of a panel tells, and the attribute that it is.
-SCORES = {
-    ReliabilityDisplay: ("ECE", "ece"),
-    CorpReliabilityDisplay: ("MCB", "miscalibration"),
-    SmoothReliabilityDisplay: ("smECE", "smece"),
-}
 # More panels are too small to read on one page.
 MOST_CLASSES = 12
 
 
-class ClasswiseReliabilityDisplay:
+class ClasswiseReliabilityDisplay(FromEstimator):
     """Reliability diagrams of the probability of every class, one panel for each.
 
     The predicted class may be calibrated where its parts are not: in the panel of a
@@ -76,40 +70,6 @@ class ClasswiseReliabilityDisplay:
         self.displays = displays
         self.classes = classes
         self.name = name
-
-    @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **options):
-        """Draw the diagrams of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : classifier
-            A fitted classifier with `predict_proba`.
-
-        X : array-like of shape (n_samples, n_features)
-            Data that the classifier was not trained on.
-
-        y : array-like of shape (n_samples,)
-            True labels.
-
-        name : str, default=None
-            Name in the legend. By default the classifier's class.
-
-        **options
-            Further arguments of :meth:`from_predictions`: `kind`, `classes`,
-            `sample_weight`, `ax`, and those of the panels.
-
-        Returns
-        -------
-        display : ClasswiseReliabilityDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no `predict_proba`.
-        """
-        return cls.from_predictions(y, **predictions_of(estimator, X, name), **options)
 
     @classmethod
     @validate_params(
@@ -254,13 +214,12 @@ class ClasswiseReliabilityDisplay:
 
     def _show_legend(self, panel):
         """Name the classifiers of several, or the parts of the panels of one."""
-        first = self.displays[0]
         lines = artists(self.axes_[0], LINE)
         handles = [(line, _name_in(line.get_label())) for line in lines]
-        if len(lines) == 1 and hasattr(first, "bars_"):
-            handles = [(first.bars_, self.name), (first.gaps_, "Gap")]
-        if len(lines) == 1 and first.band_ is not None:
-            handles.append((first.band_, band_label(first)))
+        if len(lines) == 1:
+            first = self.displays[0]
+            (bars, _), *others = first._handles()
+            handles = [(bars, handles[0][1]), *others, *first._band_handles()]
         handles = [each for each in handles if each[1]]
         if not handles:
             return
@@ -344,7 +303,7 @@ def _panels(ax, n_panels):
 
 def _write_title(panel, label, display):
     """Write the class on its panel, and the error of each classifier."""
-    word, attribute = SCORES[type(display)]
+    word, attribute = display._scores[0]
     value = f"{getattr(display, attribute):.3f}"
     title = f"{label}\n{word} {value}"
     if len(artists(panel, LINE)) > 1:

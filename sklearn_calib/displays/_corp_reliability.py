@@ -1,9 +1,11 @@
 """The reliability diagram by isotonic regression, where there is nothing to choose."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._core.binning import bin_sums, sums_by_value
+from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import (
     BANDS,
@@ -11,19 +13,12 @@ from sklearn_calib.displays._bands import (
     group_samples,
     pointwise_band,
 )
-from sklearn_calib.displays._predictions import JUDGED, judge, predictions_of
-from sklearn_calib.displays._reliability_artists import (
-    arrange,
-    draw_curve,
-    draw_histogram,
-    prepare_axes,
-)
-
-# Bins of the histogram.
-N_BINS = 25
+from sklearn_calib.displays._diagram import ReliabilityDiagram, count_confidences
+from sklearn_calib.displays._predictions import JUDGED, judge
 
 
-class CorpReliabilityDisplay:
+@dataclass(eq=False, repr=False)
+class CorpReliabilityDisplay(ReliabilityDiagram):
     """Reliability diagram by isotonic regression: consistent, and without bins.
 
     The curve is the increasing function of the confidence that fits best what came
@@ -50,9 +45,6 @@ class CorpReliabilityDisplay:
         Number of samples in bins of equal width, which the histogram shows. Without it
         there is none.
 
-    miscalibration, discrimination, uncertainty : float
-        Parts of the Brier score, which is the first minus the second plus the third.
-
     name : str, default=None
         Name of the classifier, which is shown in the legend.
 
@@ -67,6 +59,9 @@ class CorpReliabilityDisplay:
 
     confidence_level : float, default=0.95
         Level of the band, which is shown in the legend.
+
+    miscalibration, discrimination, uncertainty : float
+        Parts of the Brier score, which is the first minus the second plus the third.
 
     Attributes
     ----------
@@ -104,69 +99,20 @@ class CorpReliabilityDisplay:
     MCB 0.010, DSC 0.013, UNC 0.032
     """
 
-    def __init__(
-        self,
-        prob_pred,
-        prob_true,
-        counts,
-        *,
-        histogram,
-        miscalibration,
-        discrimination,
-        uncertainty,
-        name=None,
-        mode="top_label",
-        band=None,
-        interval=None,
-        confidence_level=0.95,
-    ):
-        self.prob_pred = prob_pred
-        self.prob_true = prob_true
-        self.counts = counts
-        self.histogram = histogram
-        self.miscalibration = miscalibration
-        self.discrimination = discrimination
-        self.uncertainty = uncertainty
-        self.name = name
-        self.mode = mode
-        self.band = band
-        self.interval = interval
-        self.confidence_level = confidence_level
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    counts: np.ndarray
+    _: KW_ONLY
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
 
-    @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **options):
-        """Draw the diagram of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : classifier
-            A fitted classifier with `predict_proba`.
-
-        X : array-like of shape (n_samples, n_features)
-            Data that the classifier was not trained on.
-
-        y : array-like of shape (n_samples,)
-            True labels.
-
-        name : str, default=None
-            Name in the legend. By default the classifier's class.
-
-        **options
-            Further arguments of :meth:`from_predictions`: `interval`,
-            `confidence_level`, `n_resamples`, `random_state`, `mode`, `pos_label`,
-            `sample_weight`, `ax`, `color` and `histogram`.
-
-        Returns
-        -------
-        display : CorpReliabilityDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no `predict_proba`.
-        """
-        return cls.from_predictions(y, **predictions_of(estimator, X, name), **options)
+    _scores = (
+        ("MCB", "miscalibration"),
+        ("DSC", "discrimination"),
+        ("UNC", "uncertainty"),
+    )
+    _label = "{name}\n{scores}"
 
     @classmethod
     @validate_params(
@@ -295,9 +241,7 @@ class CorpReliabilityDisplay:
             value,
             curve,
             mass,
-            histogram=bin_sums(
-                confidence, hit, n_bins=N_BINS, sample_weight=weight
-            ).weight,
+            histogram=count_confidences(confidence, hit, weight),
             **_parts(value, curve, mass, hits),
             name=name,
             mode=mode,
@@ -307,46 +251,11 @@ class CorpReliabilityDisplay:
         )
         return display.plot(ax, **plot_options)
 
-    def plot(self, ax=None, *, name=None, color=None, histogram=True):
-        """Draw the diagram.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. The histogram takes the lower part of their place. Axes
-            that an earlier display was drawn on show both classifiers.
-
-        name : str, default=None
-            Name in the legend; by default the one given to the constructor.
-
-        color : matplotlib color, default=None
-            Color of this classifier; by default the next one of a palette that
-            colour-blind readers can tell apart.
-
-        histogram : bool, default=True
-            Whether to draw the histogram of confidences. Later displays on the same
-            axes follow the first one.
-
-        Returns
-        -------
-        display : CorpReliabilityDisplay
-            The object itself, with the artists as attributes.
-        """
-        histogram = histogram and self.histogram is not None
-        color, marker = prepare_axes(self, ax, color, histogram=histogram)
-        name = self.name if name is None else name
-        parts = self.miscalibration, self.discrimination, self.uncertainty
-        label = "MCB {:.3f}, DSC {:.3f}, UNC {:.3f}".format(*parts)
-        label = label if name is None else f"{name}\n{label}"
+    def _draw(self, color, **style):
+        """Draw the curve, with markers at the ends of its steps."""
         is_end = np.diff(self.prob_true, prepend=np.nan, append=np.nan) != 0
-        style = {"color": color, "marker": marker, "label": label}
         ends = np.flatnonzero(is_end[:-1] | is_end[1:]).tolist()
-        draw_curve(self, self.prob_pred, self.prob_true, markevery=ends, **style)
-        values = self.prob_true, self.prob_pred
-        means = [np.average(each, weights=self.counts) for each in values]
-        self.histogram_ax_ = draw_histogram(self, means, color=color)
-        arrange(self, [(self.line_, label)])
-        return self
+        self._draw_curve(color, markevery=ends, **style)
 
 
 def _parts(value, curve, mass, hits):

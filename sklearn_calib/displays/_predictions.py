@@ -17,19 +17,54 @@ JUDGED = {
 }
 
 
-def predictions_of(estimator, X, name):
-    """Return the arguments that `from_predictions` takes from a classifier."""
-    if not hasattr(estimator, "predict_proba"):
-        raise TypeError(
-            "estimator must be a classifier with predict_proba, got "
-            f"{estimator!r}. Fit a CalibratedClassifier with "
-            'response_method="decision_function".'
+class FromEstimator:
+    """A display with `from_predictions`, drawn for a fitted classifier."""
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, name=None, **options):
+        """Draw the display of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : classifier
+            A fitted classifier with `predict_proba`.
+
+        X : array-like of shape (n_samples, n_features)
+            Data that the classifier was not trained on.
+
+        y : array-like of shape (n_samples,)
+            True labels.
+
+        name : str, default=None
+            Name in the legend. By default the classifier's class.
+
+        **options
+            Further arguments of :meth:`from_predictions`, such as `sample_weight` and
+            `ax`, but `labels`, which are the classifier's.
+
+        Returns
+        -------
+        display : object
+            The display, drawn.
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no `predict_proba`.
+        """
+        if not hasattr(estimator, "predict_proba"):
+            raise TypeError(
+                "estimator must be a classifier with predict_proba, got "
+                f"{estimator!r}. Fit a CalibratedClassifier with "
+                'response_method="decision_function".'
+            )
+        return cls.from_predictions(
+            y,
+            estimator.predict_proba(X),
+            labels=estimator.classes_,
+            name=type(estimator).__name__ if name is None else name,
+            **options,
         )
-    return {
-        "y_proba": estimator.predict_proba(X),
-        "labels": estimator.classes_,
-        "name": type(estimator).__name__ if name is None else name,
-    }
 
 
 def judge(y_true, y_proba, mode, pos_label, labels, sample_weight):

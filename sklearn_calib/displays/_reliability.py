@@ -1,26 +1,25 @@
 """The reliability diagram, with the histogram of confidences below it."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
 from sklearn_calib._core.binning import bin_index, bin_sums, gap_norm
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS, bin_band
-from sklearn_calib.displays._predictions import JUDGED, judge, predictions_of
-from sklearn_calib.displays._reliability_artists import (
-    arrange,
-    draw_bins,
-    draw_histogram,
-    prepare_axes,
-)
+from sklearn_calib.displays._diagram import BAR, ReliabilityDiagram, draw_rods
+from sklearn_calib.displays._predictions import JUDGED, judge
 from sklearn_calib.displays._reliability_history import FromHistory
 from sklearn_calib.metrics._targets import BINS, resolve_n_bins
 
 INTERVALS = {"clopper-pearson", "consistency"}
 # More bars than these are not told apart, and take seconds to draw.
 MOST_BINS = 1000
+GAP_COLOR = "#D55E00"
 
 
-class ReliabilityDisplay(FromHistory):
+@dataclass(eq=False, repr=False)
+class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
     """Reliability diagram: how often a classifier is right, given how sure it is.
 
     The samples are grouped by the probability of their predicted class; for each group
@@ -54,9 +53,6 @@ class ReliabilityDisplay(FromHistory):
         The same as `counts` for bins of equal width, which the histogram shows. Without
         it there is none.
 
-    ece : float
-        Expected calibration error, which is shown in the legend.
-
     name : str, default=None
         Name of the classifier, which is shown in the legend.
 
@@ -71,6 +67,9 @@ class ReliabilityDisplay(FromHistory):
 
     confidence_level : float, default=0.95
         Level of the band, which is shown in the legend.
+
+    ece : float
+        Expected calibration error, which is shown in the legend.
 
     Attributes
     ----------
@@ -115,78 +114,14 @@ class ReliabilityDisplay(FromHistory):
     'Accuracy'
     """
 
-    def __init__(
-        self,
-        bin_edges,
-        counts,
-        prob_true,
-        prob_pred,
-        *,
-        histogram,
-        ece,
-        name=None,
-        mode="top_label",
-        band=None,
-        interval=None,
-        confidence_level=0.95,
-    ):
-        self.bin_edges = bin_edges
-        self.counts = counts
-        self.prob_true = prob_true
-        self.prob_pred = prob_pred
-        self.histogram = histogram
-        self.ece = ece
-        self.name = name
-        self.mode = mode
-        self.band = band
-        self.interval = interval
-        self.confidence_level = confidence_level
+    bin_edges: np.ndarray
+    counts: np.ndarray
+    prob_true: np.ndarray
+    prob_pred: np.ndarray
+    _: KW_ONLY
+    ece: float
 
-    @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **options):
-        """Draw the reliability diagram of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : classifier
-            A fitted classifier with `predict_proba`.
-
-        X : array-like of shape (n_samples, n_features)
-            Data that the classifier was not trained on.
-
-        y : array-like of shape (n_samples,)
-            True labels.
-
-        name : str, default=None
-            Name in the legend. By default the classifier's class.
-
-        **options
-            Further arguments of :meth:`from_predictions`: `n_bins`, `strategy`,
-            `interval`, `confidence_level`, `n_resamples`, `random_state`, `mode`,
-            `pos_label`, `sample_weight`, `ax`, `color` and `histogram`.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no `predict_proba`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from sklearn_calib.displays import ReliabilityDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> nb = GaussianNB().fit(X[:300], y[:300])
-        >>> display = ReliabilityDisplay.from_estimator(nb, X[300:], y[300:])
-        >>> display.line_.get_label()
-        'GaussianNB (ECE 0.030)'
-        """
-        return cls.from_predictions(y, **predictions_of(estimator, X, name), **options)
+    _scores = (("ECE", "ece"),)
 
     @classmethod
     @validate_params(
@@ -343,39 +278,39 @@ class ReliabilityDisplay(FromHistory):
         )
         return display.plot(ax, **plot_options)
 
-    def plot(self, ax=None, *, name=None, color=None, histogram=True):
-        """Draw the diagram.
+    def _draw(self, color, **style):
+        """Draw the bins that hold samples, as bars with gaps and as a line."""
+        ax, filled = self.ax_, self.counts > 0
+        left, right = self.bin_edges[:-1][filled], self.bin_edges[1:][filled]
+        prob_true, prob_pred = self.prob_true[filled], self.prob_pred[filled]
+        bins = {"x": left, "width": right - left, "align": "edge"}
+        self.bars_ = ax.bar(
+            height=prob_true, color=color, alpha=0.75, edgecolor="white", **bins
+        )
+        self.gaps_ = ax.bar(
+            height=prob_pred - prob_true,
+            bottom=prob_true,
+            facecolor="none",
+            edgecolor=GAP_COLOR,
+            hatch="////",
+            **bins,
+        )
+        for patch in [*self.bars_, *self.gaps_]:
+            patch.set_gid(BAR)
+        (self.line_,) = ax.plot(prob_pred, prob_true, color=color, **style)
+        if self.band is not None:
+            draw = draw_rods if self.interval == "consistency" else _draw_whiskers
+            self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. The histogram takes the lower part of their place. Axes
-            that an earlier display was drawn on show both classifiers, as lines.
+    def _handles(self):
+        """Return the bars in the place of the hidden line, and the gaps."""
+        return [(self.bars_, self.line_.get_label()), (self.gaps_, "Gap")]
 
-        name : str, default=None
-            Name in the legend; by default the one given to the constructor.
 
-        color : matplotlib color, default=None
-            Color of this classifier; by default the next one of a palette that
-            colour-blind readers can tell apart.
+def _draw_whiskers(ax, places, ends, color):
+    """Draw thin vertical lines, darker than the bars that they stand on."""
+    from matplotlib.colors import to_rgb
 
-        histogram : bool, default=True
-            Whether to draw the histogram of confidences. Later displays on the same
-            axes follow the first one.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-            The object itself, with the artists as attributes.
-        """
-        histogram = histogram and self.histogram is not None
-        color, marker = prepare_axes(self, ax, color, histogram=histogram)
-        name = self.name if name is None else name
-        ece = f"ECE {self.ece:.3f}"
-        label = ece if name is None else f"{name} ({ece})"
-        draw_bins(self, color=color, marker=marker, label=label)
-        values = self.prob_true, self.prob_pred
-        means = [np.nansum(self.counts * each) / self.counts.sum() for each in values]
-        self.histogram_ax_ = draw_histogram(self, means, color=color)
-        arrange(self, [(self.bars_, label), (self.gaps_, "Gap")])
-        return self
+    dark = 0.5 * np.array(to_rgb(color))
+    style = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False}
+    return ax.vlines(places, *ends, colors=[dark], **style)

@@ -4,7 +4,7 @@ import numpy as np
 
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.displays._axes import STYLES, artists, new_axes
-from sklearn_calib.displays._predictions import predictions_of
+from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.metrics._aurc import ESTIMATORS
 from sklearn_calib.metrics._ranking import (
     LOSS,
@@ -29,7 +29,7 @@ REFERENCES = {
 }
 
 
-class RiskCoverageDisplay:
+class RiskCoverageDisplay(FromEstimator):
     """Risk-coverage curve: how wrong a classifier is where it is sure enough to answer.
 
     The samples are answered in the order of decreasing confidence; the curve shows the
@@ -106,51 +106,6 @@ class RiskCoverageDisplay:
         self.aurc = aurc
         self.name = name
         self.risk_name = risk_name
-
-    @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **options):
-        """Draw the risk-coverage curve of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : classifier
-            A fitted classifier with `predict_proba`.
-
-        X : array-like of shape (n_samples, n_features)
-            Data that the classifier was not trained on.
-
-        y : array-like of shape (n_samples,)
-            True labels.
-
-        name : str, default=None
-            Name in the legend. By default the classifier's class.
-
-        **options
-            Further arguments of :meth:`from_predictions`: `confidence`, `loss`,
-            `sample_weight`, `ax` and `color`.
-
-        Returns
-        -------
-        display : RiskCoverageDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no `predict_proba`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from sklearn_calib.displays import RiskCoverageDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> nb = GaussianNB().fit(X[:300], y[:300])
-        >>> display = RiskCoverageDisplay.from_estimator(nb, X[300:], y[300:])
-        >>> display.line_.get_label()
-        'GaussianNB (AURC 0.0023)'
-        """
-        return cls.from_predictions(y, **predictions_of(estimator, X, name), **options)
 
     @classmethod
     @validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)

@@ -1,30 +1,26 @@
 """The reliability diagram by kernel regression, at the bandwidth of smECE."""
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 
-from sklearn_calib._core.binning import bin_sums
 from sklearn_calib._core.heat_kernel import (
     cosine_coefficients,
     self_consistent_bandwidth,
 )
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS
+from sklearn_calib.displays._diagram import ReliabilityDiagram, count_confidences
 from sklearn_calib.displays._kernel_regression import N_POINTS, kernel_regression
-from sklearn_calib.displays._predictions import JUDGED, judge, predictions_of
-from sklearn_calib.displays._reliability_artists import (
-    arrange,
-    draw_curve,
-    draw_histogram,
-    prepare_axes,
-)
+from sklearn_calib.displays._predictions import JUDGED, judge
 
-N_BINS = 25
 INTERVALS = {"bootstrap", "consistency"}
 # Largest width of the line, in points.
 WIDEST = 7
 
 
-class SmoothReliabilityDisplay:
+@dataclass(eq=False, repr=False)
+class SmoothReliabilityDisplay(ReliabilityDiagram):
     """Smooth reliability diagram: the curve changes continuously with the confidences.
 
     The curve is the diagonal plus the kernel regression, on the confidence, of what
@@ -50,13 +46,6 @@ class SmoothReliabilityDisplay:
         Number of samples, or sum of their weights, in bins of equal width, which the
         histogram shows. Without it there is none.
 
-    means : tuple of two floats
-        Accuracy and mean confidence over all samples.
-
-    smece : float
-        Smooth expected calibration error, which is shown in the legend, and the
-        bandwidth.
-
     name : str, default=None
         Name of the classifier, which is shown in the legend.
 
@@ -71,6 +60,13 @@ class SmoothReliabilityDisplay:
 
     confidence_level : float, default=0.95
         Level of the band, which is shown in the legend.
+
+    means : tuple of two floats
+        Accuracy and mean confidence over all samples.
+
+    smece : float
+        Smooth expected calibration error, which is shown in the legend, and the
+        bandwidth.
 
     Attributes
     ----------
@@ -109,67 +105,14 @@ class SmoothReliabilityDisplay:
     'GaussianNB (smECE 0.030)'
     """
 
-    def __init__(
-        self,
-        prob_pred,
-        prob_true,
-        density,
-        *,
-        histogram,
-        means,
-        smece,
-        name=None,
-        mode="top_label",
-        band=None,
-        interval=None,
-        confidence_level=0.95,
-    ):
-        self.prob_pred = prob_pred
-        self.prob_true = prob_true
-        self.density = density
-        self.histogram = histogram
-        self.means = means
-        self.smece = smece
-        self.name = name
-        self.mode = mode
-        self.band = band
-        self.interval = interval
-        self.confidence_level = confidence_level
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    density: np.ndarray
+    _: KW_ONLY
+    means: tuple[float, float]
+    smece: float
 
-    @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **options):
-        """Draw the diagram of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : classifier
-            A fitted classifier with `predict_proba`.
-
-        X : array-like of shape (n_samples, n_features)
-            Data that the classifier was not trained on.
-
-        y : array-like of shape (n_samples,)
-            True labels.
-
-        name : str, default=None
-            Name in the legend. By default the classifier's class.
-
-        **options
-            Further arguments of :meth:`from_predictions`: `interval`,
-            `confidence_level`, `n_resamples`, `random_state`, `mode`, `pos_label`,
-            `sample_weight`, `ax`, `color` and `histogram`.
-
-        Returns
-        -------
-        display : SmoothReliabilityDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no `predict_proba`.
-        """
-        return cls.from_predictions(y, **predictions_of(estimator, X, name), **options)
+    _scores = (("smECE", "smece"),)
 
     @classmethod
     @validate_params(
@@ -304,9 +247,7 @@ class SmoothReliabilityDisplay:
             np.linspace(0, 1, N_POINTS),
             curve,
             density,
-            histogram=bin_sums(
-                confidence, hit, n_bins=N_BINS, sample_weight=weight
-            ).weight,
+            histogram=count_confidences(confidence, hit, weight),
             means=tuple(np.average([hit, confidence], axis=1, weights=weight)),
             smece=smece,
             name=name,
@@ -317,49 +258,12 @@ class SmoothReliabilityDisplay:
         )
         return display.plot(ax, **plot_options)
 
-    def plot(self, ax=None, *, name=None, color=None, histogram=True):
-        """Draw the diagram.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on. The histogram takes the lower part of their place. Axes
-            that an earlier display was drawn on show both classifiers.
-
-        name : str, default=None
-            Name in the legend; by default the one given to the constructor.
-
-        color : matplotlib color, default=None
-            Color of this classifier; by default the next one of a palette that
-            colour-blind readers can tell apart.
-
-        histogram : bool, default=True
-            Whether to draw the histogram of confidences. Later displays on the same
-            axes follow the first one.
-
-        Returns
-        -------
-        display : SmoothReliabilityDisplay
-            The object itself, with the artists as attributes.
-        """
-        histogram = histogram and self.histogram is not None
-        color, marker = prepare_axes(self, ax, color, histogram=histogram)
-        name = self.name if name is None else name
-        smece = f"smECE {self.smece:.3f}"
-        label = smece if name is None else f"{name} ({smece})"
-        style = {"color": color, "marker": marker, "label": label}
-        draw_curve(self, self.prob_pred, self.prob_true, markevery=0.15, **style)
-        # Near 0 and 1 it may leave the axes.
-        self.line_.set_clip_on(True)
-        self._draw_density(color)
-        self.histogram_ax_ = draw_histogram(self, self.means, color=color)
-        arrange(self, [(self.line_, label)])
-        return self
-
-    def _draw_density(self, color):
-        """Draw the curve as thick as there are many samples."""
+    def _draw(self, color, **style):
+        """Draw the curve as a line, and again as thick as there are many samples."""
         from matplotlib.collections import LineCollection
 
+        # Near 0 and 1 it may leave the axes.
+        self._draw_curve(color, markevery=0.15, **style | {"clip_on": True})
         points = np.column_stack([self.prob_pred, self.prob_true])
         width = WIDEST * np.sqrt(self.density / self.density.max())
         self.density_ = LineCollection(
@@ -369,3 +273,7 @@ class SmoothReliabilityDisplay:
             capstyle="round",
         )
         self.ax_.add_collection(self.density_, autolim=False)
+
+    def _means(self):
+        """Return the means, which density and curve hold but in part."""
+        return self.means

@@ -1,14 +1,11 @@
 """The reliability diagram: its numbers, its words, and several on one axes."""
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
-from sklearn.linear_model import RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.displays import ReliabilityDisplay
@@ -260,14 +257,6 @@ def test_weights_equal_repetition():
         assert_allclose(getattr(weighted, name), getattr(repeated, name))
 
 
-def test_estimator_without_probabilities():
-    classifier = RidgeClassifier().fit([[0], [1]], [0, 1])
-    with pytest.raises(
-        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Fit a Calibrated"
-    ):
-        ReliabilityDisplay.from_estimator(classifier, [[0], [1]], [0, 1])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -286,14 +275,3 @@ def test_wrong_options(options, message):
 def test_unknown_positive_class():
     with pytest.raises(ValueError, match=r"pos_label must be one of .*, got 'c'"):
         ReliabilityDisplay.from_predictions(["a", "b"], [0.2, 0.9], pos_label="c")
-
-
-def test_logits_are_refused():
-    with pytest.raises(ValueError, match="Pass probabilities, not logits"):
-        ReliabilityDisplay.from_predictions(Y_TRUE, 10 * Y_PROBA)
-
-
-def test_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA)

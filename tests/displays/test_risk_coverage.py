@@ -1,13 +1,10 @@
 """The risk-coverage curve: its numbers, its words, and several on one axes."""
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
-from sklearn.linear_model import RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.displays import RiskCoverageDisplay
@@ -176,14 +173,6 @@ def test_from_estimator_takes_the_columns_of_the_estimator():
     assert legend_texts(display.ax_)[0].startswith("GaussianNB (AURC 0.")
 
 
-def test_estimator_without_probabilities():
-    classifier = RidgeClassifier().fit([[0], [1]], [0, 1])
-    with pytest.raises(
-        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Fit a Calibrated"
-    ):
-        RiskCoverageDisplay.from_estimator(classifier, [[0], [1]], [0, 1])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -195,9 +184,3 @@ def test_estimator_without_probabilities():
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA, **options)
-
-
-def test_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        RiskCoverageDisplay.from_predictions(Y_TRUE, Y_PROBA)

@@ -1,9 +1,12 @@
 """Measures of out-of-distribution detection, against other implementations."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from sklearn_calib import metrics
 from sklearn_calib.metrics import (
     fpr_at_tpr,
     ood_aupr_score,
@@ -11,7 +14,11 @@ from sklearn_calib.metrics import (
     ood_detection_error,
 )
 
-MEASURES = [fpr_at_tpr, ood_aupr_score, ood_auroc_score, ood_detection_error]
+MEASURES = [
+    getattr(metrics, name)
+    for name in metrics.__all__
+    if next(iter(signature(getattr(metrics, name)).parameters), "") == "scores_in"
+]
 # The sources whose FPR has samples in the distribution as positive.
 IN_IS_POSITIVE = {"openood-fpr-id", "fd-shifts"}
 all_measures = pytest.mark.parametrize("measure", MEASURES)

@@ -1,14 +1,24 @@
 """Over- and underconfidence: by hand, their identities, and for networks and humans."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from sklearn_calib import metrics
 from sklearn_calib._core.links import softmax
 from sklearn_calib.calibrators import TemperatureScaling
 from sklearn_calib.metrics import overconfidence, underconfidence
 
-both = pytest.mark.parametrize("metric", [overconfidence, underconfidence])
+both = pytest.mark.parametrize(
+    "metric",
+    [
+        getattr(metrics, name)
+        for name in metrics.__all__
+        if next(iter(signature(getattr(metrics, name)).parameters), "") == "posterior"
+    ],
+)
 both_measures = pytest.mark.parametrize("measure", ["excess", "share"])
 
 

@@ -1,0 +1,213 @@
+"""The base class of reliability diagrams; several of them may share their axes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sklearn_calib._core.binning import bin_sums
+from sklearn_calib.displays._axes import (
+    STYLES,
+    add_axes_below,
+    artists,
+    find_axes_below,
+    new_axes,
+)
+from sklearn_calib.displays._predictions import FromEstimator
+
+BAR, LINE = "reliability bar", "reliability line"
+HISTOGRAM = "confidence histogram"
+# Bins of the histogram of a diagram that has none of its own.
+N_BINS = 25
+# The lines in the histogram: what came true, and what was predicted.
+MARKS = ("-", "--")
+# What stands on the axes, for each mode.
+WORDS = {
+    "top_label": ("Confidence", "Accuracy", "Mean confidence"),
+    "positive": (
+        "Probability of the positive class",
+        "Fraction of positives",
+        "Mean probability",
+    ),
+}
+# What a band shows, in the legend.
+BAND_WORDS = {
+    "bootstrap": "interval",
+    "clopper-pearson": "interval",
+    "consistency": "if calibrated",
+}
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReliabilityDiagram(FromEstimator):
+    """Reliability diagram of any kind, with the histogram of confidences below it.
+
+    A subclass has the attributes `prob_pred` and `prob_true`, and `counts` unless it
+    has its own `_means`; `_draw` draws it, and sets the attribute `line_`.
+    """
+
+    histogram: np.ndarray | None
+    name: str | None = None
+    mode: str = "top_label"
+    band: np.ndarray | None = None
+    interval: str | None = None
+    confidence_level: float = 0.95
+
+    # The scores in the legend, as words and attributes, and where a name stands.
+    _scores: ClassVar[tuple[tuple[str, str], ...]]
+    _label: ClassVar[str] = "{name} ({scores})"
+
+    def plot(self, ax=None, *, name=None, color=None, histogram=True):
+        """Draw the diagram.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on. The histogram takes the lower part of their place. Axes
+            that an earlier display was drawn on show both classifiers, as lines.
+
+        name : str, default=None
+            Name in the legend; by default the one given to the constructor.
+
+        color : matplotlib color, default=None
+            Color of this classifier; by default the next one of a palette that
+            colour-blind readers can tell apart.
+
+        histogram : bool, default=True
+            Whether to draw the histogram of confidences. Later displays on the same
+            axes follow the first one.
+
+        Returns
+        -------
+        display : object
+            The display itself, with the artists as attributes.
+        """
+        self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
+        self.figure_ = self.ax_.figure
+        n_earlier = len(artists(self.ax_, LINE))
+        if not n_earlier:
+            self._decorate(histogram=histogram and self.histogram is not None)
+        palette_color, marker = STYLES[n_earlier % len(STYLES)]
+        color = palette_color if color is None else color
+        name = self.name if name is None else name
+        label = ", ".join(
+            f"{word} {getattr(self, at):.3f}" for word, at in self._scores
+        )
+        if name is not None:
+            label = self._label.format(name=name, scores=label)
+        self.band_ = None
+        self._draw(color, marker=marker, label=label, gid=LINE, clip_on=False)
+        self._draw_histogram(color)
+        self._arrange()
+        return self
+
+    def _decorate(self, *, histogram):
+        """Draw what all displays on one axes have in common."""
+        from matplotlib.lines import Line2D
+
+        x_label, y_label, mean_label = WORDS[self.mode]
+        self.ax_.plot([0, 1], [0, 1], ":", color="0.3", zorder=2.5)
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1), xlabel=x_label, ylabel=y_label)
+        if not histogram:
+            return
+        self.ax_.set_xlabel("")
+        self.ax_.tick_params(labelbottom=False)
+        below = add_axes_below(self.ax_, HISTOGRAM, 0.3)
+        below.set(xlabel=x_label, ylabel="Samples")
+        legend = below.legend(
+            [Line2D([], [], color="0.3", linestyle=mark) for mark in MARKS],
+            [y_label, mean_label],
+            loc="lower right",
+            bbox_to_anchor=(1, 1),
+            ncols=2,
+            borderaxespad=0,
+            columnspacing=1,
+            handlelength=1.5,
+            fontsize="small",
+            frameon=False,
+        )
+        # It stands in the space between the axes, which is wide enough for it.
+        legend.set_in_layout(False)
+
+    def _draw_curve(self, color, *, markevery, **style):
+        """Draw a curve and its band, which is a line where there is but one point."""
+        x, y = self.prob_pred, self.prob_true
+        style |= {"color": color, "markevery": markevery, "markersize": 5}
+        (self.line_,) = self.ax_.plot(x, y, **style)
+        if self.band is not None and len(x) > 1:
+            style = {"color": color, "alpha": 0.2, "linewidth": 0}
+            self.band_ = self.ax_.fill_between(x, *self.band, **style)
+        elif self.band is not None:
+            self.band_ = draw_rods(self.ax_, x, self.band, color)
+
+    def _draw_histogram(self, color):
+        """Draw the counts and the means over all samples, if there is an axes."""
+        self.histogram_ax_ = ax = find_axes_below(self.ax_, HISTOGRAM)
+        if ax is None or self.histogram is None:
+            return
+        edges = np.linspace(0, 1, len(self.histogram) + 1)
+        ax.stairs(self.histogram, edges, color=color)
+        ax.stairs(self.histogram, edges, color=color, fill=True, alpha=0.3, gid=BAR)
+        for mean, mark in zip(self._means(), MARKS, strict=True):
+            ax.axvline(mean, color=color, linestyle=mark)
+
+    def _means(self):
+        """Return what came true and what was predicted, over all samples."""
+        values = self.prob_true, self.prob_pred
+        return [np.nansum(self.counts * each) / self.counts.sum() for each in values]
+
+    def _arrange(self):
+        """Show the bars of one display, or the lines of several, and their legend."""
+        lines, bars = artists(self.ax_, LINE), artists(self.ax_, BAR)
+        several = len(lines) > 1
+        for line in lines:
+            line.set_visible(several or not bars)
+        for bar in bars + (
+            artists(self.histogram_ax_, BAR) if self.histogram_ax_ else []
+        ):
+            bar.set_visible(not several)
+        if several:
+            handles = [(line, line.get_label()) for line in lines]
+            place = {"loc": "best"}
+        else:
+            first, *others = self._handles()
+            # The band is under the first, which may be long.
+            handles = [first, *self._band_handles(), *others]
+            # Bars may fill the axes up to the top; lines leave a corner free.
+            place = {
+                "loc": "lower left",
+                "bbox_to_anchor": (0, 1),
+                "ncols": 1 + len(others),
+                "columnspacing": 1,
+                "handlelength": 1.5,
+                "frameon": False,
+            }
+        self.ax_.legend(*zip(*handles, strict=True), fontsize="small", **place)
+
+    def _handles(self):
+        """Return handles and labels of a display that has the axes for itself."""
+        return [(self.line_, self.line_.get_label())]
+
+    def _band_handles(self):
+        """Return the handle and the label of the band, if any."""
+        if self.band_ is None:
+            return []
+        words = BAND_WORDS[self.interval]
+        return [(self.band_, f"{100 * self.confidence_level:g} % {words}")]
+
+
+def count_confidences(confidence, hit, weight):
+    """Return the counts of a histogram, or the sums of weights."""
+    return bin_sums(confidence, hit, n_bins=N_BINS, sample_weight=weight).weight
+
+
+def draw_rods(ax, places, ends, color):
+    """Draw wide and pale vertical lines under those of the classifiers."""
+    from matplotlib.colors import to_rgb
+    from matplotlib.patheffects import withStroke
+
+    color = np.array(to_rgb(color))
+    rim = [withStroke(linewidth=6.5, foreground=0.5 * color)]
+    style = {"linewidths": 5, "zorder": 1.8, "path_effects": rim, "snap": False}
+    pale = 0.25 * color + 0.75
+    return ax.vlines(places, *ends, colors=[pale], clip_on=False, **style)

@@ -1,0 +1,324 @@
+"""Laws that every display obeys, whatever it shows: whoever adds one writes none.
+
+Of a display with ``from_predictions`` and of one with ``from_history``: the signatures
+tell which it is.
+"""
+
+import inspect
+import sys
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris
+from sklearn.linear_model import RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib import NeuralClassifier, displays
+from sklearn_calib.callbacks import RecordBins
+
+# Axes that a display is to be given, where it is not one.
+N_AXES = {"ClasswiseReliabilityDisplay": 3}
+DISPLAYS = {name: getattr(displays, name) for name in displays.__all__}
+OF_PREDICTIONS = [
+    name for name, c in DISPLAYS.items() if hasattr(c, "from_predictions")
+]
+all_displays = pytest.mark.parametrize("name", DISPLAYS)
+of_predictions = pytest.mark.parametrize("name", OF_PREDICTIONS)
+X, CODES = load_iris(return_X_y=True)
+# Not of sorted codes, so that an order that is lost is seen.
+LABELS = np.array(["rose", "iris", "aster"])
+Y = LABELS[CODES]
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return GaussianNB().fit(X[::3], Y[::3])
+
+
+@pytest.fixture(scope="module")
+def network():
+    """Return a network with all that is recorded of a training."""
+    net = NeuralClassifier(
+        loss="adafocal",
+        max_epochs=3,
+        validation_fraction=0.5,
+        callbacks=[RecordBins()],
+        random_state=0,
+    )
+    return net.fit(X, CODES)
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def draw(classifier, network):
+    """Return a function that draws a display by name, of predictions or a history."""
+
+    def draw(display, /, *arguments, **options):
+        if display not in OF_PREDICTIONS:
+            return DISPLAYS[display].from_history(network.history_, **options)
+        from_predictions = DISPLAYS[display].from_predictions
+        if not arguments:
+            arguments = Y, classifier.predict_proba(X)
+            options.setdefault("labels", classifier.classes_)
+        return from_predictions(*arguments, **few_draws(from_predictions), **options)
+
+    return draw
+
+
+def few_draws(method):
+    """Return options by which what is drawn at random is quick and repeatable."""
+    options = {"n_resamples": 20, "random_state": 0}
+    return {
+        k: v for k, v in options.items() if k in inspect.signature(method).parameters
+    }
+
+
+def parameters(display):
+    """Return what a display was constructed with, of the displays within it too."""
+    values = {
+        k: getattr(display, k) for k in inspect.signature(type(display)).parameters
+    }
+    is_display = tuple(DISPLAYS.values())
+    return {
+        name: [parameters(each) for each in value]
+        if isinstance(value, list) and isinstance(value[0], is_display)
+        else value
+        for name, value in values.items()
+    }
+
+
+def assert_close(value, expected, rtol=1e-9, case=""):
+    """Compare what displays were constructed with."""
+    if isinstance(expected, dict):
+        assert value.keys() == expected.keys()
+        for name in expected:
+            assert_close(value[name], expected[name], rtol, f"{case} {name}")
+    elif isinstance(expected, list) and isinstance(expected[0], dict):
+        for one, other in zip(value, expected, strict=True):
+            assert_close(one, other, rtol, case)
+    elif expected is None or np.asarray(expected).dtype.kind not in "iuf":
+        assert_array_equal(value, expected, err_msg=case)
+    else:
+        assert_allclose(value, expected, rtol=rtol, atol=rtol, err_msg=case)
+
+
+def axes_of(display):
+    """Return the axes that the display says it is on."""
+    return display.ax_ if hasattr(display, "ax_") else display.axes_
+
+
+def legend_texts(figure):
+    legends = [ax.get_legend() for ax in figure.axes]
+    return [text.get_text() for each in legends if each for text in each.get_texts()]
+
+
+def picture(figure):
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())
+
+
+@all_displays
+def test_methods_are_those_of_scikit_learn(name):
+    """An `ax` and a `name` to each, and options are keywords."""
+    cls = DISPLAYS[name]
+    assert name.endswith("Display")
+    sources = {"from_predictions", "from_history"} & {*dir(cls)}
+    assert sources, "add from_predictions or from_history"
+    for method in (cls.from_estimator, *(getattr(cls, s) for s in sources)):
+        options = inspect.signature(method).parameters
+        assert {"ax", "options"} & {*options}
+        if "name" in options:
+            assert options["name"].kind is inspect.Parameter.KEYWORD_ONLY
+    _, ax, *options = inspect.signature(cls.plot).parameters.values()
+    assert (ax.name, ax.default) == ("ax", None)
+    assert all(option.kind is option.KEYWORD_ONLY for option in options)
+    assert "name" in {option.name for option in options}
+
+
+@all_displays
+def test_of_an_estimator_is_of_what_it_says(name, classifier, network, draw):
+    cls = DISPLAYS[name]
+    if name in OF_PREDICTIONS:
+        options = few_draws(cls.from_predictions)
+        display = cls.from_estimator(classifier, X, Y, name="one", **options)
+    else:
+        display = cls.from_estimator(network, name="one")
+    assert_close(parameters(display), parameters(draw(name, name="one")), rtol=0)
+
+
+@all_displays
+def test_name_of_an_estimator(name, classifier, network):
+    """By default its class, or that of its loss."""
+    data = (classifier, X, Y) if name in OF_PREDICTIONS else (network,)
+    display = DISPLAYS[name].from_estimator(*data)
+    default = "GaussianNB" if name in OF_PREDICTIONS else "AdaFocalLoss"
+    assert default in " ".join(legend_texts(display.figure_))
+
+
+@all_displays
+def test_makes_one_figure_and_holds_it(name, draw):
+    display = draw(name)
+    assert [plt.gcf()] == [display.figure_]
+    assert len(plt.get_fignums()) == 1
+    axes = np.ravel(axes_of(display))
+    assert all(ax in display.figure_.axes for ax in axes)
+
+
+@all_displays
+def test_parameters_are_all_that_a_picture_needs(name, draw):
+    """Constructed again and plotted, a display looks as before."""
+    display = draw(name, name="a name")
+    values = {
+        k: getattr(display, k) for k in inspect.signature(type(display)).parameters
+    }
+    again = type(display)(**values)
+    assert again.plot() is again
+    assert_array_equal(picture(again.figure_), picture(display.figure_))
+
+
+@all_displays
+def test_draws_on_the_axes_given(name, draw):
+    figure, axes = plt.subplots(1, N_AXES.get(name, 1))
+    display = draw(name, ax=axes)
+    assert display.figure_ is figure
+    assert plt.get_fignums() == [figure.number]
+    if not isinstance(axes_of(display), np.ndarray):
+        assert axes_of(display) is axes
+
+
+@all_displays
+def test_two_share_the_axes_under_their_names(name, draw):
+    first = draw(name, name="first")
+    again = draw(name, name="unseen", ax=axes_of(first)).plot(
+        axes_of(first), name="third"
+    )
+    assert again.figure_ is first.figure_
+    assert len(plt.get_fignums()) == 1
+    texts = " ".join(legend_texts(first.figure_))
+    assert all(each in texts for each in ("first", "unseen", "third"))
+
+
+@all_displays
+def test_plot_can_name_a_display(name, draw):
+    display = draw(name, name="first").plot(name="second")
+    texts = " ".join(legend_texts(display.figure_))
+    assert "second" in texts
+    assert "first" not in texts
+
+
+@all_displays
+def test_without_matplotlib(name, draw, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        draw(name)
+
+
+@of_predictions
+def test_data_of_any_kind(name, classifier, draw):
+    """Labels, containers, precision and the order of columns change nothing."""
+    proba, classes = classifier.predict_proba(X), classifier.classes_
+    expected = parameters(draw(name, Y, proba))
+    index = np.arange(len(Y)) + 100
+    frame = pd.DataFrame(proba, columns=classes, index=index)
+    data = {
+        "objects": (Y.astype(object), proba),
+        "lists": (Y.tolist(), proba.tolist()),
+        "pandas": (pd.Series(Y, index=index), frame),
+        "fortran": (Y, np.asfortranarray(proba)),
+    }
+    for case, arguments in data.items():
+        assert_close(parameters(draw(name, *arguments)), expected, case=case)
+    # Decimals that both precisions hold, for no sample to change its bin.
+    coarse = np.round(proba * 64) / 64
+    coarse[:, 0] += 1 - coarse.sum(axis=1)
+    single = parameters(draw(name, Y, coarse.astype(np.float32)))
+    assert_close(single, parameters(draw(name, Y, coarse)), rtol=1e-5)
+
+
+@of_predictions
+def test_classes_in_another_order(name, classifier, draw):
+    proba, order = classifier.predict_proba(X), [2, 0, 1]
+    classes = classifier.classes_[order]
+    one = parameters(draw(name, Y, proba[:, order], labels=classes))
+    other = parameters(draw(name, Y, proba))
+    if "classes" in one:
+        panels = dict(zip(one["classes"], one["displays"], strict=True))
+        one["displays"] = [panels[label] for label in other["classes"]]
+        one["classes"] = other["classes"]
+    assert_close(one, other)
+
+
+@of_predictions
+def test_weights(name, classifier, draw):
+    """Zero is absence, and ones change nothing."""
+    proba, options = classifier.predict_proba(X), {"labels": classifier.classes_}
+    expected = parameters(draw(name, Y, proba, **options))
+    ones = draw(name, Y, proba, sample_weight=np.ones(len(Y)), **options)
+    assert_close(parameters(ones), expected)
+    some = np.arange(len(Y)) % 3 > 0
+    weighted = draw(name, Y, proba, sample_weight=some, **options)
+    expected = parameters(draw(name, Y[some], proba[some], **options))
+    assert_close(parameters(weighted), expected)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        assert_close(parameters(weighted), parameters(ones))
+
+
+@of_predictions
+def test_input_is_not_changed(name, classifier, draw):
+    arrays = Y, classifier.predict_proba(X), np.linspace(1, 2, len(Y))
+    before = [array.copy() for array in arrays]
+    draw(name, *arrays[:2], sample_weight=arrays[2])
+    for array, copy in zip(arrays, before, strict=True):
+        assert_array_equal(array, copy)
+
+
+@of_predictions
+def test_absent_class(name, classifier, draw):
+    """It is an error to guess which, and no error to say."""
+    seen = Y != "iris"
+    data = Y[seen], classifier.predict_proba(X)[seen]
+    with pytest.raises(ValueError, match=r"got 2: 'aster', 'rose'\. Pass labels="):
+        draw(name, *data)
+    draw(name, *data, labels=classifier.classes_).figure_.draw_without_rendering()
+
+
+@of_predictions
+def test_bad_input_is_refused(name, draw, not_refused):
+    taken = inspect.signature(DISPLAYS[name].from_predictions).parameters
+    assert not not_refused(partial(draw, name), taken.keys())
+    assert not plt.get_fignums(), "a figure is left"
+
+
+@of_predictions
+def test_estimator_without_probabilities(name):
+    classifier = RidgeClassifier().fit(X, Y)
+    with pytest.raises(
+        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Fit a Calibrated"
+    ):
+        DISPLAYS[name].from_estimator(classifier, X, Y)
+
+
+@pytest.mark.parametrize("name", [n for n in DISPLAYS if n not in OF_PREDICTIONS])
+def test_nothing_was_recorded(name):
+    with pytest.raises(TypeError, match="estimator must be a fitted NeuralClassifier"):
+        DISPLAYS[name].from_estimator(NeuralClassifier())
+    with pytest.raises(
+        ValueError, match=r"history must hold .*got \['epoch'\] in 1 ep"
+    ):
+        DISPLAYS[name].from_history([{"epoch": 1}])
+
+
+@all_displays
+def test_options_that_there_are_not(name, draw):
+    with pytest.raises(TypeError, match="no_such_option"):
+        draw(name, no_such_option=1)

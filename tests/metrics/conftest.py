@@ -1,0 +1,179 @@
+"""What the laws of the metrics share: every public name, its settings, who is excused.
+
+A public function whose first parameters are ``y_true`` and ``y_proba`` is held to the
+laws, without being named here. A test of a module with a dict ``EXCUSED`` that has an
+argument ``metric`` runs once for each of its settings, one that has an argument
+``default`` for the first only, but for those that ``EXCUSED`` names, by metric or by
+setting, with the reason, under the name of the test.
+"""
+
+import inspect
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sklearn_calib import metrics
+
+# Options without which a metric cannot be called, and settings known to be delicate;
+# the defaults of all others. What is drawn is drawn alike.
+DRAWN = {"n_resamples": 20, "random_state": 0}
+SETTINGS = {
+    "aurc_loss": [
+        {},
+        {"estimator": "population"},
+        {"estimator": "trapezoid"},
+        {"confidence": "negative_entropy"},
+        {"loss": "log"},
+    ],
+    "classwise_calibration_error": [
+        {},
+        {"strategy": "quantile"},
+        {"strategy": "isotonic"},
+        {"reduce_bias": True},
+        {"norm": "l2"},
+        {"norm": "max"},
+        {"average": "sum"},
+    ],
+    "coverage_at_risk": [{"max_risk": 0.3}],
+    "ece_interval": [DRAWN, {**DRAWN, "mode": "classwise", "norm": "max"}],
+    "expected_calibration_error": [
+        {},
+        {"strategy": "quantile"},
+        {"norm": "l2"},
+        {"n_bins": 1},
+        {"n_bins": 1000},
+        {"n_bins": "cube_root"},
+        {"n_bins": "sweep"},
+        {"reduce_bias": True},
+        {"reduce_bias": True, "norm": "l2", "strategy": "quantile"},
+        {"strategy": "isotonic"},
+        {"mode": "classwise"},
+    ],
+    "hosmer_lemeshow_test": [{}, {"variance": "bin", "mode": "top_label"}],
+    "kde_calibration_error": [
+        {},
+        {"mode": "classwise", "bandwidth": 0.1},
+        {"mode": "canonical", "bandwidth": 0.1},
+        {"norm": "l2"},
+    ],
+    "kernel_calibration_error": [
+        {},
+        {"kernel": "gaussian"},
+        {"mode": "top_label", "bandwidth": 0.5},
+    ],
+    "kernel_calibration_test": [DRAWN, {"method": "asymptotic"}],
+    "maximum_calibration_error": [
+        {},
+        {"strategy": "quantile", "n_bins": 4},
+        {"strategy": "isotonic"},
+    ],
+    "post_processing_gap": [{}, {"loss": "squared"}],
+    "proper_calibration_error": [{}, {"loss": "brier", "recalibration": "isotonic"}],
+    "refinement_error": [
+        {},
+        {"loss": "brier", "recalibration": "bins"},
+        {"loss": "brier"},
+    ],
+    "risk_at_coverage": [{"coverage": 0.8}],
+    "risk_coverage_curve": [{}, {"loss": "log"}],
+    "score_decomposition": [
+        {},
+        {"recalibration": "bins"},
+        {"loss": "log", "recalibration": "temperature"},
+    ],
+    "smooth_expected_calibration_error": [
+        {},
+        {"bandwidth": 0.01},
+        {"mode": "classwise"},
+    ],
+}
+# Public names that are not held to the laws, and why.
+OF_A_METRIC = "takes a metric, which is held to the laws, as its first argument"
+OF_SCORES = "ranks scores of two samples: the laws are in test_ood.py"
+OF_POSTERIORS = "compares two posteriors: the laws are in test_posterior_confidence.py"
+NOT_HELD = {
+    "CalibrationAccumulator": "keeps sums, and is a class: see test_accumulator.py",
+    "bootstrap_interval": OF_A_METRIC,
+    "consistency_test": OF_A_METRIC,
+    "difference_test": OF_A_METRIC,
+    "ece_consistency_bound": "takes no labels",
+    "fpr_at_tpr": OF_SCORES,
+    "get_scorer": "looks up scorers, to which test_scorers.py holds all of them",
+    "get_scorer_names": "lists scorers",
+    "lowest_error_within_one_se": "chooses among results of a search",
+    "ood_aupr_score": OF_SCORES,
+    "ood_auroc_score": OF_SCORES,
+    "ood_detection_error": OF_SCORES,
+    "overconfidence": OF_POSTERIORS,
+    "per_group": OF_A_METRIC,
+    "per_label": OF_A_METRIC,
+    "underconfidence": OF_POSTERIORS,
+}
+
+
+class Metric(partial):
+    """A public metric with options; what it returns becomes one array of numbers."""
+
+    def __call__(self, *args, **options):
+        result = super().__call__(*args, **options)
+        parts = result if isinstance(result, tuple) else (result,)
+        return np.concatenate([np.ravel(part).astype(float) for part in parts])
+
+    @property
+    def name(self):
+        return self.func.__name__
+
+    @property
+    def parameters(self):
+        return inspect.signature(self.func).parameters
+
+    def __str__(self):
+        options = ", ".join(
+            f"{name}={value!r}"
+            for name, value in self.keywords.items()
+            if name not in DRAWN
+        )
+        return f"{self.name}({options})" if options else self.name
+
+
+def held():
+    """Return the names of the public functions of labels and probabilities."""
+    return [
+        name
+        for name in metrics.__all__
+        if callable(thing := getattr(metrics, name))
+        and list(inspect.signature(thing).parameters)[:2] == ["y_true", "y_proba"]
+    ]
+
+
+METRICS = [
+    Metric(getattr(metrics, name), **options)
+    for name in held()
+    for options in SETTINGS.get(name, [{}])
+]
+
+
+def pytest_generate_tests(metafunc):
+    excused = getattr(metafunc.module, "EXCUSED", None)
+    if excused is None:
+        return
+    reasons = excused.get(metafunc.function.__name__, {})
+    picked = [m for m in METRICS if not {m.name, str(m)} & {*reasons}]
+    if "metric" in metafunc.fixturenames:
+        metafunc.parametrize("metric", picked, ids=str)
+    elif "default" in metafunc.fixturenames:
+        firsts = {metric.name: metric for metric in reversed(picked)}
+        metafunc.parametrize("default", firsts.values(), ids=firsts)
+
+
+@pytest.fixture(scope="session")
+def known():
+    """Return the names of all metrics that are held to the laws, and their settings."""
+    return {metric.name for metric in METRICS} | {str(metric) for metric in METRICS}
+
+
+@pytest.fixture(scope="session")
+def not_held():
+    """Return the public names that are not held to the laws, with the reasons."""
+    return NOT_HELD

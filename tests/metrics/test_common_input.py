@@ -1,0 +1,71 @@
+"""Laws on what every metric takes: labels, containers, precision, and bad input."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+# By the name of a test, who need not pass it, and why; see conftest.py.
+EXCUSED = {}
+LABELS = np.array(["ash", "birch", "cedar", "date"])
+CODES = np.arange(200) % 4
+PROBA = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
+
+
+@pytest.fixture
+def expected(metric):
+    return metric(CODES, PROBA)
+
+
+def test_labels_of_any_kind(metric, expected):
+    assert_array_equal(metric(LABELS[CODES], PROBA), expected)
+    objects = LABELS[CODES].astype(object)
+    assert_array_equal(metric(objects, PROBA, labels=LABELS), expected)
+    assert_array_equal(metric(CODES - 7, PROBA), expected)
+    floats = CODES.astype(float)
+    assert_array_equal(metric(floats, PROBA, labels=[0, 1, 2, 3]), expected)
+
+
+def test_containers(metric, expected):
+    assert_array_equal(metric(CODES.tolist(), PROBA.tolist()), expected)
+    frame = pd.DataFrame(PROBA, columns=LABELS, index=np.arange(200) + 100)
+    assert_allclose(metric(pd.Series(CODES), frame), expected, rtol=1e-12)
+    fortran = np.asfortranarray(PROBA)
+    assert_allclose(metric(CODES[:, None], fortran), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("denominator", [16, 15])
+def test_precision_does_not_matter(metric, denominator):
+    """The same decimals are in the same bins, edges included."""
+    counts = np.random.default_rng(0).multinomial(denominator, [0.6, 0.3, 0.1], 100)
+    codes, proba = np.arange(100) % 3, counts / denominator
+    value = metric(codes, proba.astype(np.float32))
+    assert_allclose(value, metric(codes, proba), rtol=1e-5, atol=1e-7)
+
+
+def test_input_is_not_changed(metric):
+    codes, proba, weight = CODES.copy(), PROBA.copy(), np.linspace(1, 2, 200)
+    is_weighted = "sample_weight" in metric.parameters
+    metric(codes, proba, **({"sample_weight": weight} if is_weighted else {}))
+    assert_array_equal(codes, CODES)
+    assert_array_equal(proba, PROBA)
+    assert_array_equal(weight, np.linspace(1, 2, 200))
+
+
+def test_bad_input_is_refused(default, not_refused):
+    assert not not_refused(default, default.parameters.keys())
+
+
+def test_bad_options_are_refused(default):
+    """What an option cannot be is refused, by a message that names it."""
+    for name in list(default.parameters)[2:]:
+        with pytest.raises((TypeError, ValueError), match=rf"\b{name}\b"):
+            default([0, 1], [[0.5, 0.5], [0.25, 0.75]], **{name: object()})
+    numbers = {"n_bins": [0, 1.5], "bandwidth": [0.0, -1.0], "n_resamples": [0]}
+    for name, values in numbers.items():
+        for value in values if name in default.parameters else []:
+            message = f"'{name}' parameter .* Got {re.escape(repr(value))}"
+            with pytest.raises(ValueError, match=message):
+                default([0, 1], [[0.5, 0.5], [0.25, 0.75]], **{name: value})
