@@ -67,7 +67,9 @@ fork_only = pytest.mark.skipif(
 
 def fit_in_fork():
     """Return what a forked process predicts, or fail after a minute."""
-    with multiprocessing.get_context("fork").Pool(1) as pool:
+    # GNU's OpenMP hangs after a fork, unless one thread is enough for it.
+    forked = multiprocessing.get_context("fork")
+    with forked.Pool(1, torch.set_num_threads, (1,)) as pool:
         return pool.apply_async(fit_and_predict, (NET,)).get(timeout=60)
 
 
