@@ -4,7 +4,6 @@ import json
 from numbers import Integral
 from pathlib import Path
 
-import numpy as np
 from skorch.callbacks import (
     BatchScoring,
     Callback,
@@ -63,8 +62,8 @@ class Checkpoint(Callback):
     -----
     The file holds the weights, the state of the optimizer and of the loss, the
     history, and the state of early stopping, of learning rate schedulers and of each
-    callback that has `state_dict` and `load_state_dict`. It is read with
-    ``torch.load(weights_only=True)``, which runs no code of the file.
+    callback that has `state_dict` and `load_state_dict`, as tensors, numbers and
+    strings. Reading it runs no code.
 
     `random_state` must be an integer, since otherwise the second run would hold out
     other samples. `fit` raises a ValueError if the file is from other data or from
@@ -79,7 +78,7 @@ class Checkpoint(Callback):
     >>> from sklearn_calib import NeuralClassifier
     >>> from sklearn_calib.callbacks import Checkpoint
     >>> X, y = load_iris(return_X_y=True)
-    >>> file = Path(tempfile.mkdtemp(), "iris.pt")
+    >>> file = Path(tempfile.mkdtemp(), "iris.ckpt")
     >>> net = NeuralClassifier(
     ...     max_epochs=5, random_state=0, callbacks=[Checkpoint(file)]
     ... )
@@ -95,7 +94,6 @@ class Checkpoint(Callback):
     def initialize(self):
         """Forget the run before."""
         self.loaded_ = self.key_ = None
-        self.is_readable_ = False
         return self
 
     def begin(self, net, key):
@@ -108,7 +106,7 @@ class Checkpoint(Callback):
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             return
-        loaded = self._read(path, net)
+        loaded = self._read(path)
         if loaded["key"] != key:
             raise ValueError(
                 f"The checkpoint {str(path)!r} must be from a training with the same "
@@ -119,10 +117,10 @@ class Checkpoint(Callback):
         set_states(net, loaded["states"])
         self.loaded_ = loaded
 
-    def _read(self, path, net):
+    def _read(self, path):
         """Return what a checkpoint holds."""
         try:
-            loaded = from_bytes(path.read_bytes(), net.device)
+            loaded = from_bytes(path.read_bytes())
             if not isinstance(loaded, dict) or loaded.keys() != _KEYS:
                 raise ValueError("it holds something else")
         except ValueError as error:
@@ -163,37 +161,28 @@ class Checkpoint(Callback):
         """Write the state after so many epochs."""
         content = {
             "key": self.key_,
-            "history": json.dumps(net.history[:n_epochs]),
+            "history": json.dumps(net.history[:n_epochs], default=_to_number),
             "states": get_states(net),
             "callbacks": {name: _get_state(each) for name, each in net.callbacks_},
         }
         content = to_bytes(content)
-        if not self.is_readable_:  # asked once, and not after hours of training
-            self._check_is_readable(content)
         with whole_file(self.file) as part:
             part.write_bytes(content)
 
-    def _check_is_readable(self, content):
-        """Raise ValueError for a state that `weights_only` would not read."""
-        try:
-            from_bytes(content, "cpu")
-        except ValueError as error:
-            raise ValueError(
-                "The state of the net and of its callbacks must consist of tensors, "
-                "numbers and strings to be read safely from a Checkpoint, got another "
-                f"type: {error}. Convert it in state_dict."
-            ) from error
-        self.is_readable_ = True
-
 
 _KEYS = {"key", "history", "states", "callbacks"}
+
+
+def _to_number(value):
+    """Return a scalar of numpy as one of Python, for JSON."""
+    return value.item()
 
 
 def _get_state(callback):
     """Return what a callback has learned, or nothing."""
     if hasattr(callback, "state_dict"):
         return callback.state_dict()
-    state = {name: _to_plain(getattr(callback, name)) for name in _learned(callback)}
+    state = {name: getattr(callback, name) for name in _learned(callback)}
     if isinstance(callback, LRScheduler):
         state["lr_scheduler_"] = callback.lr_scheduler_.state_dict()
     return state
@@ -218,8 +207,3 @@ def _learned(callback):
         if isinstance(callback, kind)
         for n in names
     ]
-
-
-def _to_plain(value):
-    """Return a scalar of numpy as one of Python, and others as they are."""
-    return value.item() if isinstance(value, np.generic) else value

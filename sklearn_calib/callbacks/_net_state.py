@@ -1,11 +1,13 @@
-"""What a net has learned, as tensors in plain containers, which run no code."""
+"""What a net has learned, as bytes that run no code when they are read."""
 
 import io
+import json
+from collections import OrderedDict
 
+import numpy as np
 import torch
-from skorch.utils import get_map_location
 
-ZIP = b"PK\x03\x04"
+_STRUCTURE = "structure"
 
 
 def part_names(net):
@@ -26,21 +28,25 @@ def set_states(net, states):
 
 
 def to_bytes(content):
-    """Return tensors, numbers and strings in plain containers as bytes."""
+    """Return tensors, numbers and strings in plain containers as bytes.
+
+    An npz archive holds the bytes of each tensor, and in JSON how they belong together.
+    `torch.save` would do, but `torch.load` reads pickles, and its `weights_only` has
+    been got round (CVE-2025-32434, CVE-2026-24747).
+    """
+    tensors = []
+    structure = json.dumps(_pack(content, tensors)).encode()
     file = io.BytesIO()
-    torch.save(content, file)
+    arrays = {str(i): tensor for i, tensor in enumerate(tensors)}
+    np.savez(file, **{_STRUCTURE: np.frombuffer(structure, np.uint8)}, **arrays)
     return file.getvalue()
 
 
-def from_bytes(content, device):
-    """Return what `to_bytes` was given, on a device; other bytes are a ValueError."""
+def from_bytes(content):
+    """Return what `to_bytes` was given, tensors on the CPU; else raise ValueError."""
     try:
-        # The formats before this one run code in torch 2.5, in spite of weights_only.
-        if not content.startswith(ZIP):
-            raise ValueError("it is not a zip archive of torch.save")
-        location = get_map_location(device)
-        file = io.BytesIO(content)
-        return torch.load(file, map_location=location, weights_only=True)
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return _unpack(json.loads(arrays[_STRUCTURE].tobytes()), arrays)
     except Exception as error:
         raise ValueError(f"{type(error).__name__}: {first_line(error)}") from error
 
@@ -48,3 +54,52 @@ def from_bytes(content, device):
 def first_line(error):
     """Return what an error says first; those of torch go on with advice on pickles."""
     return str(error).strip().partition("\n")[0].rstrip(".:")
+
+
+def _pack(value, tensors):
+    """Return a value as scalars and lists that begin with a kind."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        tensors.append(flat.view(torch.uint8).numpy())
+        dtype = str(value.dtype).removeprefix("torch.")
+        return ["tensor", len(tensors) - 1, dtype, list(value.shape)]
+    if isinstance(value, dict):
+        items = [[_pack(part, tensors) for part in item] for item in value.items()]
+        # The versions of the modules in a state dict.
+        return ["dict", items, _pack(getattr(value, "_metadata", None), tensors)]
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return [kind, [_pack(each, tensors) for each in value]]
+    raise TypeError(
+        "The state of a net and of its callbacks must consist of tensors, numbers, "
+        "strings, lists, tuples and dicts to be read without pickle, got "
+        f"{type(value).__name__}. Convert it in state_dict."
+    )
+
+
+def _unpack(value, arrays):
+    """Return what `_pack` was given."""
+    if not isinstance(value, list):
+        return value
+    kind, content, *more = value
+    if kind == "tensor":
+        dtype = getattr(torch, more[0])
+        if not isinstance(dtype, torch.dtype):
+            raise ValueError(f"{more[0]!r} is not a dtype")
+        tensor = torch.empty(more[1], dtype=dtype)
+        tensor.view(-1).view(torch.uint8).copy_(torch.from_numpy(arrays[str(content)]))
+        return tensor
+    if kind == "dict":
+        unpacked = OrderedDict(
+            [_unpack(part, arrays) for part in item] for item in content
+        )
+        metadata = _unpack(more[0], arrays)
+        if metadata is None:
+            return dict(unpacked)
+        unpacked._metadata = metadata
+        return unpacked
+    return {"list": list, "tuple": tuple}[kind](_unpack(v, arrays) for v in content)

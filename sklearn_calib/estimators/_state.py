@@ -80,7 +80,7 @@ class StateMixin:
     def _rebuild(self, weights):
         """Build all that has weights from the parameters, and load the weights."""
         try:
-            states = from_bytes(weights, self.device)
+            states = from_bytes(weights)
         except ValueError as error:
             raise ValueError(
                 f"The weights in the state of {type(self).__name__} must be those that "

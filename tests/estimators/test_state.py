@@ -15,6 +15,7 @@ from sklearn.datasets import make_classification
 from skorch.callbacks import EarlyStopping, LRScheduler
 
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, RefCalClassifier
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 from sklearn_calib.estimators import MLP
 from sklearn_calib.losses import AdaFocalLoss, FocalLoss, get_loss_names
 
@@ -29,6 +30,7 @@ X, y = make_classification(
 NET = NeuralClassifier(
     module__hidden_sizes=(4,), max_epochs=2, warm_start=True, random_state=0
 )
+PROBA = np.random.default_rng(0).dirichlet([1, 1, 1], len(X))
 OWN = ["iterate_batches", "NeuralClassifier", "Dataset", "History", "Adam"]
 
 
@@ -101,6 +103,14 @@ def test_models_come_back(model, way):
     again = way(fitted)
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+@pytest.mark.parametrize("name", get_calibrator_names())
+def test_calibrators_come_back(name):
+    calibrator = get_calibrator(name)().fit(PROBA, y)
+    again = by_skops(calibrator)
+    expected = calibrator.predict_proba(PROBA)
+    np.testing.assert_array_equal(again.predict_proba(PROBA), expected)
 
 
 def test_a_trimmed_net_comes_back():
