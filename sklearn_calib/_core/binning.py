@@ -18,9 +18,11 @@ from sklearn_calib._core.validation import proba_blocks, row_blocks
 # It keeps the rounding of cumulated weights from moving an edge.
 SLACK = 1 - 1e-12
 # A sweep tries no more bins than these, unless every confidence may have its own.
-MOST_SWEPT = 10_000
-# Edges between more bins are no longer apart.
-MOST_BINS = 2**52
+MOST_SWEPT = 1000
+# Of more bins than these, empty ones are left out where only sums count.
+MANY_BINS = 1000
+# So many that ranks times bins are still integers of 64 bits.
+MOST_BINS = 2**31
 
 
 class BinSums(NamedTuple):
@@ -56,7 +58,10 @@ def interior_edges(values, *, n_bins, strategy, sample_weight=None, steps=None):
         return (np.sin(np.pi / 2 * steps / n_bins) ** 2).astype(values.dtype)
     if sample_weight is None:
         ranks = -(-steps * len(values) // n_bins) - 1
-        return np.partition(values, ranks)[ranks]
+        # Parting by nearly all ranks takes the square of their number.
+        return (np.sort(values) if n_bins > MANY_BINS else np.partition(values, ranks))[
+            ranks
+        ]
     order = np.argsort(values)
     ends = quantile_ends(np.cumsum(sample_weight[order]), n_bins, steps)
     return values[order[ends - 1]]
@@ -73,31 +78,35 @@ def quantile_ends(mass, n_bins, steps=None):
 
 
 def parting_edges(values, *, n_bins, strategy, sample_weight=None):
-    """Return the interior edges; of more bins than values, only those between values.
+    """Return the interior edges; of many bins, only those between values.
 
     The others bound empty bins. Time and memory thus do not grow with `n_bins`.
     """
     options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": sample_weight}
-    if n_bins <= len(values):
+    if n_bins <= min(len(values), MANY_BINS):
         return interior_edges(values, **options)
-    if strategy == "uniform":
-        place = values.astype(np.float64)
-    elif sample_weight is None:
-        return np.unique(values)[:-1]
-    else:
-        mass = np.cumsum(sample_weight[np.argsort(values)])
-        place = mass / mass[-1] / SLACK
-    # An edge between two values is the first above the lower one, up to rounding.
-    steps = np.floor(place * n_bins)[:, None] + np.arange(-1, 3)
-    steps = np.unique(np.clip(steps, 1, n_bins - 1))
+    steps = None if n_bins <= len(values) else _steps_at(values, **options)
     edges = interior_edges(values, steps=steps, **options)
     upper = np.unique(np.searchsorted(edges, values))
     return edges[upper[upper < len(edges)]]
 
 
+def _steps_at(values, *, n_bins, strategy, sample_weight):
+    """Return the numbers of the edges next to a value, of more bins than values."""
+    if strategy == "uniform":
+        place = values.astype(np.float64)
+    else:
+        weight = np.ones(len(values)) if sample_weight is None else sample_weight
+        mass = np.cumsum(weight[np.argsort(values)])
+        place = mass / mass[-1] / SLACK
+    # The first edge above a value, up to rounding.
+    steps = np.floor(place * n_bins)[:, None] + np.arange(-1, 3)
+    return np.unique(np.clip(steps, 1, n_bins - 1).astype(np.int64))
+
+
 def cube_root_n_bins(n_samples):
     """Return the number of bins of scikit-learn's rule, at least 1."""
-    return max(1, math.ceil(np.cbrt(n_samples)))
+    return min(MOST_BINS, max(1, math.ceil(np.cbrt(n_samples))))
 
 
 def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):

@@ -67,7 +67,8 @@ def expected_calibration_error(
         Number of bins. "cube_root" takes the cube root of the number of samples,
         rounded up, as scikit-learn's `calibration_curve`; "sweep" the largest number up
         to which the accuracies of the bins rise with their confidence [2]_, for one
-        probability only; 10,000 at most, unless those of all confidences rise. Empty bins do not count. Not used by "isotonic".
+        probability only, and at most 1000 unless those of all confidences rise. Empty
+        bins do not count. Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
         Bins of equal width, or of equal numbers of samples as far as ties allow; or

@@ -22,6 +22,7 @@ from sklearn_calib.metrics._targets import (
     as_columns,
     check_targets,
     confidence_and_hit,
+    merge_repetitions,
     resolve_mode,
 )
 
@@ -108,9 +109,9 @@ def kde_calibration_error(
     equation 9). For logarithms, probabilities below 1e-7 are taken for that. A sample
     without any other has no gap.
 
-    Time grows as the square of the number of samples, memory does not. For few samples
-    the estimate is far from 0 even for calibrated predictions, in "canonical" mode the
-    more so the more classes there are.
+    Time grows as the square of the number of distinct samples, memory does not. For few
+    samples the estimate is far from 0 even for calibrated predictions, in "canonical"
+    mode the more so the more classes there are.
 
     References
     ----------
@@ -129,6 +130,7 @@ def kde_calibration_error(
     mode = resolve_mode(mode, proba)
     if weight is not None:
         proba, codes, weight = (part[weight > 0] for part in (proba, codes, weight))
+    proba, codes, weight = merge_repetitions(proba, codes, weight)
     problems = list(_problems(proba, codes, mode))
     if bandwidth == "auto":
         bandwidth = max(

@@ -12,7 +12,7 @@ from sklearn_calib.metrics._hypothesis_tests import (
     in_double,
     whole_or_top_label,
 )
-from sklearn_calib.metrics._targets import TARGETS, check_targets
+from sklearn_calib.metrics._targets import TARGETS, check_targets, merge_repetitions
 
 KERNEL = {
     "kernel": [StrOptions({"gaussian", "laplacian"})],
@@ -118,7 +118,7 @@ def kernel_calibration_error(
     [1]_); larger blocks lie between the last two. Samples that fill no block are left
     out, and the order of the samples matters then: it must not follow from them.
 
-    Time grows with the square of the number of samples, memory does not.
+    Time grows with the square of the number of distinct samples, memory does not.
 
     References
     ----------
@@ -144,6 +144,8 @@ def kernel_calibration_error(
     proba, codes = whole_or_top_label(proba, codes, mode)
     proba = in_double(proba)
     check_pairs(len(proba), weight, reduce_bias, block_size)
+    if block_size is None:
+        proba, codes, weight = merge_repetitions(proba, codes, weight)
     alike = kernel_function(
         kernel, bandwidth, proba if weight is None else proba[weight > 0]
     )

@@ -1,0 +1,93 @@
+"""Run every metric, scorer and calibrator where torch and skorch cannot be imported.
+
+Prints the packages that were loaded, as JSON. test_without_torch.py runs this in a
+process of its own.
+"""
+
+import inspect
+import json
+import sys
+import warnings
+from importlib.abc import MetaPathFinder
+
+import numpy as np
+
+
+class Refuse(MetaPathFinder):
+    """Whoever asks for one of these packages is told that there is none."""
+
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in {"skorch", "torch"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+sys.meta_path.insert(0, Refuse())
+warnings.simplefilter("ignore")
+
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+
+from sklearn_calib import (  # noqa: E402
+    CalibratedClassifier,
+    SelectiveClassifier,
+    calibrators,
+    displays,
+    evaluation,
+    metrics,
+)
+
+rng = np.random.default_rng(0)
+X, CODES = rng.normal(size=(90, 3)), np.arange(90) % 3
+X[:, 0] += CODES
+CLASSIFIER = LogisticRegression().fit(X, CODES)
+PROBA = CLASSIFIER.predict_proba(X)
+SCORES = {"scores_in": PROBA.max(axis=1), "scores_out": PROBA.max(axis=1) / 2}
+FEW = {"n_resamples": 10}
+ECE = metrics.expected_calibration_error
+# What a metric needs beside labels and probabilities.
+OPTIONS = {
+    "bootstrap_interval": {"metric": ECE, **FEW},
+    "consistency_test": {"metric": ECE, **FEW},
+    "coverage_at_risk": {"max_risk": 0.2},
+    "difference_test": {"metric": ECE, **FEW, "y_proba_b": PROBA[::-1]},
+    "get_scorer": {"scoring": "neg_ece"},
+    "lowest_error_within_one_se": {"score": "neg_ece", "guard": "neg_log_loss"},
+    "per_group": {"metric": ECE, "groups": CODES},
+    "per_label": {"metric": ECE, "y_true": np.eye(3, dtype=int)[CODES]},
+    "risk_at_coverage": {"coverage": 0.5},
+}
+DATA = {
+    "labels": range(3),
+    "posterior": PROBA,
+    "y_proba": PROBA,
+    "y_proba_a": PROBA,
+    "y_true": CODES,
+    **SCORES,
+}
+
+
+def run_metric(name):
+    """Call a metric with what it asks for by name."""
+    function, options = getattr(metrics, name), dict(OPTIONS.get(name, {}))
+    parameters = inspect.signature(function).parameters
+    known = {each: value for each, value in DATA.items() if each in parameters}
+    function(**{**known, **options})
+
+
+for name in metrics.__all__:
+    if name != "CalibrationAccumulator":
+        run_metric(name)
+metrics.CalibrationAccumulator(labels=range(3)).update(CODES, PROBA).compute()
+for name in metrics.get_scorer_names():
+    metrics.get_scorer(name)(CLASSIFIER, X, CODES)
+for name in calibrators.get_calibrator_names():
+    calibrators.get_calibrator(name)().fit(PROBA, CODES).predict_proba(PROBA)
+CalibratedClassifier(LogisticRegression()).fit(X, CODES).predict_proba(X)
+selective = SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1)
+selective.fit(X, CODES).predict(X)
+for name in displays.__all__:
+    if hasattr(getattr(displays, name), "from_predictions"):
+        getattr(displays, name).from_predictions(CODES, PROBA)
+evaluation.compare({"one": CLASSIFIER}, X, CODES, n_resamples=5)
+evaluation.evaluate_ood(CLASSIFIER, X, X + 3)
+evaluation.calibration_report(CODES, PROBA)
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
