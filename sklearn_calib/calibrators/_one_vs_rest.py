@@ -79,8 +79,7 @@ class _OneVsRestCalibrator(Calibrator):
         elif self.from_logits:
             scores = log_odds(logits)
         else:
-            # Zeros were replaced by the half of the smallest other probability.
-            scores = log_odds_of_proba(logits, 1.1 * self.zero_replacement_)
+            scores = log_odds_of_proba(logits, self.zero_replacement_)
         return np.ascontiguousarray(scores.T)
 
     def _both(self, positive):
