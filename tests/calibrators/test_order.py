@@ -22,10 +22,10 @@ EXCUSED = {
     }
 }
 # What the other classes, or the other one, have together, from certain to undecided.
-REST = np.array(
-    [0, 5e-324, 1e-300, 1e-30, 1e-20, 1e-17, 3e-16, 1e-15, 1e-12, 1e-9, 1e-7, 1e-6]
-    + [1e-5, 1e-4, 5e-4, 9.9e-4, 1e-3, 1.01e-3, 2e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4]
-)
+REST = np.concatenate([
+    [0, 5e-324, 1e-300, 1e-30, 1e-20, 1e-17, 3e-16, 1e-15, 1e-12, 1e-9, 1e-7, 1e-6],
+    [1e-5, 1e-4, 5e-4, 9.9e-4, 1e-3, 1.01e-3, 2e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4],
+])  # fmt: skip
 # A bound is reached by data of a few samples, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
