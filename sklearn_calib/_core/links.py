@@ -133,21 +133,28 @@ def _log(proba):
     return np.log(proba, where=proba > 0, out=np.full_like(proba, -np.inf))
 
 
+def lift_zeros(proba, zero):
+    """Return probabilities of at least `zero`, in their order; from twice it as is."""
+    lifted = proba / 2
+    lifted += zero
+    return np.maximum(proba, lifted, out=lifted)
+
+
 def log_odds_of_proba(log_proba, zero):
     """Return log(p / (1 - p)) of each class, in float64, equal ones for equal p.
 
-    What is not above `zero` stands for 0, and it is put in the place of 1 - p = 0. A
-    small 1 - p is the sum of the others, as the difference may be below the precision.
+    The zeros of the p were lifted to `zero`, and those of 1 - p are here. A small 1 - p
+    is the sum of the others, as the difference may be below the precision.
     """
     log_proba = np.asarray(log_proba, dtype=np.float64)
     proba = np.exp(log_proba)
     rows, top = np.arange(len(proba)), proba.argmax(axis=1)
-    others = np.where(proba > zero, proba, 0)
+    others = np.minimum(proba, np.maximum(2 * (proba - zero), 0))
     others[rows, top] = 0
     rest = 1 - proba
     largest = rest[rows, top]
     rest[rows, top] = np.where(largest > 1e-3, largest, others.sum(axis=1))
-    return log_proba - np.log(np.maximum(rest, zero))
+    return log_proba - np.log(lift_zeros(rest, zero))
 
 
 def log_odds(logits):

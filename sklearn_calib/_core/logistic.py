@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._core.optimize import magnitude
+
 MAX_STEPS = 50
 
 
@@ -77,7 +79,8 @@ def newton_logistic(features, target, weight):
     infinity every step wins the same share of what is left; towards any other the last
     one wins nearly all of it, and leaves about the square of what it wins.
     """
-    rows = np.ascontiguousarray(features.T)
+    units = np.array([magnitude(column) for column in features.T])
+    rows = np.ascontiguousarray(features.T / units[:, None])
     moments = rows * weight
     coef = _start(rows, target, weight)
     margin = coef @ rows
@@ -89,16 +92,16 @@ def newton_logistic(features, target, weight):
         step = -_solve(curvature, slope)
         gain = -slope @ step
         if gain <= 1e-10 * value:
-            return coef + step, gain <= 0.05 * previous
+            return (coef + step) / units, gain <= 0.05 * previous
         length, moved = 1.0, step @ rows
         while (trial := _log_loss(margin + length * moved, target, weight))[0] > value:
             length /= 2
             if length < 1e-6:
-                return coef, True  # rounding is all that is left
+                return coef / units, True  # rounding is all that is left
         coef, margin = coef + length * step, margin + length * moved
         value, proba = trial
         previous = gain
-    return coef, False
+    return coef / units, False
 
 
 def _start(rows, target, weight):

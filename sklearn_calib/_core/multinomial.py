@@ -20,6 +20,12 @@ LOOSE_TOLERANCE = 3e-5
 NEAR = 1e-4
 MAX_NEAR = 8
 
+# Steps in all. Ordinary fits take 5 to 30.
+MAX_STEPS = 200
+
+# How often what is added to the diagonal of a Hessian is multiplied by 100.
+MAX_JITTERS = 20
+
 # The last step of a fit that has converged moves no score by more than this.
 MAX_MOVE = 0.5
 
@@ -112,9 +118,16 @@ class FullMap:
     """Scores from the features of all classes."""
 
     max_dense = 600
+    # Arrays of 200 MB, and minutes for the eigenvalues of a step.
+    max_classes = 5000
 
-    @staticmethod
-    def identity(n_classes):
+    @classmethod
+    def identity(cls, n_classes):
+        if n_classes > cls.max_classes:
+            raise ValueError(
+                f"X must hold at most {cls.max_classes} classes for a full matrix, got "
+                f"{n_classes}. Use VectorScaling or StructuredVectorScaling."
+            )
         return np.eye(n_classes, n_classes + 1)
 
     @staticmethod
@@ -219,8 +232,8 @@ def fit_multinomial(kind, features, codes, weight, *, ridge, center, start):
         No worse than `start`.
 
     has_converged : bool
-        False if Newton's steps do not get shorter, as where classes can be separated:
-        then the likelihood has no largest value.
+        False if Newton's steps do not get shorter, or without a ridge all classes are
+        told apart: then the likelihood has no largest value.
     """
     problem = _Problem(kind, features, codes, weight, ridge, center)
     is_dense = start.size <= kind.max_dense
@@ -228,7 +241,7 @@ def fit_multinomial(kind, features, codes, weight, *, ridge, center, start):
     tolerance = TOLERANCE if is_dense else LOOSE_TOLERANCE
     parameters, n_near = start, 0
     current = problem.evaluate(parameters)
-    while n_near < MAX_NEAR:
+    for _ in range(MAX_STEPS):
         value, gradient, proba = current
         step = solve(gradient, proba)
         decrement = -(gradient * step).sum()
@@ -237,9 +250,11 @@ def fit_multinomial(kind, features, codes, weight, *, ridge, center, start):
         if decrement < tolerance or length == 0:
             # The last of loose steps may move the scores of few samples.
             may_move = ridge.any() and not is_dense
-            has_converged = decrement < tolerance
+            has_converged = decrement < tolerance and not problem.separates(proba)
             return parameters, has_converged and (may_move or not problem.moves(step))
         n_near += decrement < NEAR
+        if n_near == MAX_NEAR:
+            break
     return parameters, False
 
 
@@ -249,13 +264,17 @@ def _solve(hessian, gradient):
     For directions that change no probability, such as the same added to all scores, and
     for rounding, where probabilities are so close to 0 and 1 that curvatures vanish.
     """
-    jitter = 1e-9 * np.trace(hessian) / len(hessian) + TINY**2
-    while True:
+    # Rounding can make curvatures negative, and their sum too.
+    positive = np.maximum(hessian.diagonal(), 0)
+    jitter = 1e-9 * positive.sum() / len(hessian) + TINY**2
+    for _ in range(MAX_JITTERS):
         hessian.flat[:: len(hessian) + 1] += jitter
         try:
-            return cho_solve(cho_factor(hessian, check_finite=False), gradient)
+            factor = cho_factor(hessian, check_finite=False)
+            return cho_solve(factor, gradient, check_finite=False)
         except np.linalg.LinAlgError:
             jitter *= 100
+    return gradient / jitter  # beside which all else is nothing by now
 
 
 class _Problem:
@@ -298,6 +317,13 @@ class _Problem:
                 return length, result
             length /= 2
         return 0.0, None
+
+    def separates(self, proba):
+        """Return whether larger parameters of the same map were better still."""
+        if self.ridge.any():
+            return False
+        true = proba[np.arange(len(proba)), self.codes]
+        return true[self.weight > 0].min() > 0.5
 
     def moves(self, step):
         """Return whether a step changes a score, as where classes are being separated.

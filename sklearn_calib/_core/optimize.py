@@ -14,6 +14,9 @@ FEW_COLUMNS = 64
 # The largest change of log(1 / T) in one step.
 MAX_STEP = 3.0
 
+# Magnitudes up to this power of two, and down to its inverse, are left as they are.
+ORDINARY = 10
+
 
 def fit_temperature(logits, codes, sample_weight=None):
     """Return the T > 0 with the smallest mean NLL of softmax(logits / T).
@@ -82,6 +85,15 @@ def _warn(optimum, temperature):
         "and with the columns in the order of the classes.",
         ConvergenceWarning,
     )
+
+
+def magnitude(values):
+    """Return the power of two next to the largest absolute value, or 1 if that will do.
+
+    Divided by it, without rounding, values have squares that are numbers.
+    """
+    exponent = math.frexp(max(values.max(), -values.min()))[1] - 1
+    return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
 
 
 def _row_tops(logits, weight):

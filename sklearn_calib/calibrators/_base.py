@@ -11,6 +11,7 @@ from sklearn.utils.validation import (
 )
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import (
     check_dispatch,
@@ -22,6 +23,12 @@ from sklearn_calib._core.validation import (
 
 # What is smaller than this cannot be told from zero beside a probability of one.
 RESOLUTION = float(np.finfo(np.float64).eps)
+
+# So many bins are never too many, though most of them be empty.
+MANY_BINS = 1000
+
+# No message holds more labels.
+MANY_LABELS = 10
 
 
 class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
@@ -61,9 +68,12 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     -----
     A probability of zero says that the classifier could not tell it from zero. How
     small that is differs between the votes of ten trees and a softmax in float64, so
-    it is learned from the data, as for concentrations below a detection limit [1]_. A
-    positive probability below 2.2e-16, the resolution of double precision, is taken
-    for that number: the logarithms of such products of underflow, down to -745, would
+    it is learned from the data, as for concentrations below a detection limit [1]_.
+    With z for `zero_replacement_`, a probability p below 2 z is taken for z + p / 2:
+    the order stays, so that a zero never comes out above a smaller positive
+    probability, nor a certain prediction less confident than one that is nearly so.
+    No probability of `fit` is below 2 z, but for those near 2.2e-16, the resolution of
+    double precision: the logarithms of such products of underflow, down to -745, would
     outweigh all others. Pass logits where the classifier has them. No probability of
     zero is ever returned: the smallest is the smallest normal number of the dtype.
 
@@ -123,7 +133,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
         sample_weight = check_sample_weight(sample_weight, X)
         self.classes_ = np.unique(y) if labels is None else np.asarray(labels)
-        if not self.from_logits:
+        if self.from_logits:
+            _check_range(X)
+        else:
             self.zero_replacement_ = _half_smallest(X, sample_weight)
         self._fit(self._as_logits(X), codes, sample_weight)
         return self
@@ -142,7 +154,15 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             All positive. Rows sum to one, columns are in the order of `classes_`.
         """
         check_is_fitted(self)
-        proba = self._calibrate(self._as_logits(self._check_input(X, reset=False)))
+        logits = self._as_logits(self._check_input(X, reset=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            proba = self._calibrate(logits)
+        if np.isnan(proba.min()):
+            raise ValueError(
+                "X holds logits that overflow when they are calibrated, up to "
+                f"{np.abs(logits).max():.3g}. Fit on logits of this size, or divide "
+                "those of fit and these by the same number."
+            )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
     def predict(self, X):
@@ -181,8 +201,8 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         """Return X if it holds logits, and logarithms if it holds probabilities."""
         if self.from_logits:
             return X
-        positive = np.where(X > 0, X, self.zero_replacement_)
-        return np.log(np.maximum(positive, RESOLUTION, out=positive))
+        positive = lift_zeros(X, self.zero_replacement_)
+        return np.log(positive, out=positive)
 
     @abstractmethod
     def _fit(self, logits, codes, sample_weight):
@@ -204,6 +224,34 @@ def by_blocks(function, logits):
     for rows in row_blocks(*logits.shape):
         proba[rows] = function(logits[rows])
     return proba
+
+
+def shown(labels):
+    """Return a list as text, the first of them where they are many."""
+    if len(labels) <= MANY_LABELS:
+        return str(labels)
+    return f"{str(labels[:MANY_LABELS])[:-1]}, ...] ({len(labels)} classes)"
+
+
+def check_n_bins(n_bins, n_samples):
+    """Refuse more bins than can be filled: time and memory would be all that grows."""
+    limit = max(MANY_BINS, n_samples)
+    if n_bins > limit:
+        raise ValueError(
+            f"n_bins must be at most {limit} for {n_samples} samples, got {n_bins}: "
+            "most bins would be empty. Use fewer, such as the default."
+        )
+
+
+def _check_range(logits):
+    """Refuse logits whose differences, or sums over a row, are not numbers."""
+    limit = np.finfo(logits.dtype).max / (4 * logits.shape[1])
+    largest = max(logits.max(), -logits.min())
+    if largest > limit:
+        raise ValueError(
+            f"X must hold logits of at most {limit:.2g} in absolute value, got "
+            f"{largest:.3g}. Divide all of them by the same number."
+        )
 
 
 def _half_smallest(proba, sample_weight):

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._base import Calibrator, shown
 
 
 class _ClassifierCalibrator(Calibrator):
@@ -20,7 +20,7 @@ class _ClassifierCalibrator(Calibrator):
         if missing:
             raise ValueError(
                 "y must hold every class to calibrate by "
-                f"{type(self.classifier).__name__}, got no sample of {missing}. "
+                f"{type(self.classifier).__name__}, got no sample of {shown(missing)}. "
                 "Calibrate on more samples, or by a method of "
                 "sklearn_calib.calibrators."
             )

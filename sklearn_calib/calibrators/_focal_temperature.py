@@ -9,7 +9,7 @@ from sklearn_calib._core.links import focal_posterior, softmax
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
-GAMMA = {"gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})]}
+GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"})]}
 
 
 class FocalPosterior(Calibrator):

@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn_calib._core.binning import bin_index, interior_edges
 from sklearn_calib._core.logistic import fit_logistic
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import RESOLUTION
+from sklearn_calib.calibrators._base import RESOLUTION, check_n_bins
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 N_BINS = {"n_bins": [Interval(Integral, 1, None, closed="left")]}
@@ -23,7 +23,7 @@ class HistogramBinning(_OneVsRestCalibrator):
     Parameters
     ----------
     n_bins : int, default=15
-        Number of bins of each class.
+        Number of bins of each class, up to that of the samples or 1000.
 
     strategy : {"uniform", "quantile"}, default="quantile"
         Bins of equal width, as in [2]_, or of equal numbers of samples as far as ties
@@ -120,7 +120,7 @@ class ScalingBinning(_OneVsRestCalibrator):
     ----------
     n_bins : int, default=10
         Number of bins of each class, with equal numbers of samples as far as ties
-        allow.
+        allow, up to that of the samples or 1000.
 
     from_logits : bool, default=False
         Whether X holds logits. Never guessed.
@@ -204,6 +204,7 @@ def _scale(log_odds, line):
 
 def _bin_means(proba, target, weight, *, n_bins, strategy):
     """Return the edges between bins, and the mean target in each."""
+    check_n_bins(n_bins, len(proba))
     edges = _edges(proba, weight, n_bins=n_bins, strategy=strategy)
     index = bin_index(proba, edges)
     mass = np.bincount(index, weight, n_bins)

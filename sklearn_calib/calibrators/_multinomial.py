@@ -10,15 +10,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
-from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.optimize import fit_temperature, magnitude
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import Calibrator, by_blocks
+from sklearn_calib.calibrators._base import Calibrator, by_blocks, shown
 
 N_FOLDS = 5
 # What "cv" tries, from the strongest on.
 STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
-STRENGTH = Interval(Real, 0, None, closed="left")
+# The largest slope that a penalised fit starts from.
+LARGEST = 1e100
+
+STRENGTH = Interval(Real, 0, np.inf, closed="left")
 
 
 class _MultinomialCalibrator(Calibrator):
@@ -45,12 +48,14 @@ class _MultinomialCalibrator(Calibrator):
         """Return all pairs (lambd, mu) to choose from."""
         return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
 
-    def _fit_penalised(self, features, codes, weight, center, start):
-        """Set the parameters, and the strength if it is to be chosen."""
+    def _fit_penalised(self, features, codes, weight, center, start, unit=1.0):
+        """Return the parameters for features in a unit; set the strength if chosen."""
         pairs = self._strengths()
         if len(pairs) > 1:
             losses = sum(
-                self._held_out(features, codes, weight, center, start, pairs, fold)
+                self._held_out(
+                    features, codes, weight, center, start, unit, pairs, fold
+                )
                 for fold in _make_folds(codes)
             )
             pairs = [pairs[int(np.argmin(losses))]]
@@ -63,7 +68,7 @@ class _MultinomialCalibrator(Calibrator):
             features,
             codes,
             weight / weight.sum(),
-            ridge=ridge,
+            ridge=_in_unit(ridge, unit),
             center=center,
             start=start,
         )
@@ -73,9 +78,9 @@ class _MultinomialCalibrator(Calibrator):
                 "Use a larger one, or more samples.",
                 ConvergenceWarning,
             )
-        self._set(parameters)
+        return parameters
 
-    def _held_out(self, features, codes, weight, center, start, pairs, is_test):
+    def _held_out(self, features, codes, weight, center, start, unit, pairs, is_test):
         """Return for each strength the sum of the log losses of a fold."""
         train = ~is_test & (weight > 0)
         sums = np.zeros(len(pairs))
@@ -87,7 +92,7 @@ class _MultinomialCalibrator(Calibrator):
             start, _ = fit_multinomial(
                 self._kind,
                 *data,
-                ridge=self._ridge(center, n_samples, *pair),
+                ridge=_in_unit(self._ridge(center, n_samples, *pair), unit),
                 center=center,
                 start=start,
             )
@@ -95,9 +100,14 @@ class _MultinomialCalibrator(Calibrator):
             sums[i] = weight[is_test] @ _negative_log(scores, codes[is_test])
         return sums
 
-    def _set(self, parameters):
-        """Store the parameters under the names that users know."""
-        self.coef_, self.intercept_ = parameters[:, :-1], parameters[:, -1]
+    def _set(self, parameters, logits, features, codes, weight, unit=1.0):
+        """Store the parameters as users know them, and the log losses of the fit."""
+        scores = self._kind.scores(features, parameters)
+        before = weight @ _negative_log(logits, codes)
+        after = weight @ _negative_log(scores, codes)
+        self.log_loss_before_ = float(before / weight.sum())
+        self.log_loss_after_ = float(after / weight.sum())
+        self.coef_, self.intercept_ = parameters[:, :-1] / unit, parameters[:, -1]
         if self.coef_.shape[1] == 1:
             self.coef_ = self.coef_[:, 0]
 
@@ -110,19 +120,11 @@ class _MultinomialCalibrator(Calibrator):
 
         return by_blocks(scale, logits)
 
-    def _compare(self, logits, features, codes, weight):
-        """Store the log loss on the data of the fit, before it and after it."""
-        parameters = np.column_stack([self.coef_, self.intercept_])
-        before = weight @ _negative_log(logits, codes)
-        after = weight @ _negative_log(self._kind.scores(features, parameters), codes)
-        self.log_loss_before_ = float(before / weight.sum())
-        self.log_loss_after_ = float(after / weight.sum())
-
     def _warn_of_absent(self, codes, weight):
         """Say which classes have no samples."""
         counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         if counts.min() == 0:
-            absent = self.classes_[counts == 0].tolist()
+            absent = shown(self.classes_[counts == 0].tolist())
             warnings.warn(
                 f"y holds no sample of {absent}: {type(self).__name__} makes the "
                 "probability small, by as much as its penalty lets it. Calibrate on "
@@ -152,21 +154,41 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
         counts = self._warn_of_absent(codes, weight)
         features = self._features(logits)
-        identity = self._kind.identity(logits.shape[1])
-        start = identity / _usable_temperature(logits, codes, weight)
-        if self.penalty == "none":
-            self._fit_unpenalised(features, codes, weight, counts, start)
+        start = self._start(logits, features, codes, weight)
+        is_free = self.penalty == "none"
+        # A penalty holds the slopes of small features at zero, in whatever unit.
+        unit = max(magnitude(features), 0.0 if is_free else 1.0)
+        if unit != 1:
+            features = features / unit
+            start[:, :-1] *= unit
+        if is_free:
+            parameters = self._fit_unpenalised(features, codes, weight, counts, start)
         else:
-            center = np.zeros_like(start)
-            self._fit_penalised(features, codes, weight, center, start)
-        self._compare(logits, features, codes, weight)
+            # Further away the penalty, a square, would not be a number.
+            start, center = np.minimum(start, LARGEST), np.zeros_like(start)
+            data = features, codes, weight, center, start
+            parameters = self._fit_penalised(*data, unit)
+        self._set(parameters, logits, features, codes, weight, unit)
+
+    def _start(self, logits, features, codes, weight):
+        """Return the map of temperature scaling, or the identity if that is no worse.
+
+        Of features that rounding has made equal, a temperature near zero makes noise.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            temperature = fit_temperature(logits, codes, weight)
+        identity = self._kind.identity(logits.shape[1])
+        start = identity / temperature
+        scaled = weight @ _negative_log(self._kind.scores(features, start), codes)
+        return start if scaled < weight @ _negative_log(logits, codes) else identity
 
     def _features(self, logits):
         """Return centred logits, which a constant added to a row does not change."""
         return logits - logits.mean(axis=1, keepdims=True)
 
     def _fit_unpenalised(self, features, codes, weight, counts, start):
-        """Set the parameters by maximum likelihood, or else with a normal prior."""
+        """Return the parameters of maximum likelihood, or else with a normal prior."""
         problem = self._kind, features, codes, weight / weight.sum()
         ridge = np.zeros_like(start)
         if counts.min() >= start.shape[1]:
@@ -174,8 +196,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
                 *problem, ridge=ridge, center=start, start=start
             )
             if has_converged:
-                self._set(parameters)
-                return
+                return parameters
         # Priors under which the scores change by a variance of two: one by all weights
         # together, one by the intercept.
         squares = self._kind.mean_squares(features, problem[-1])
@@ -192,7 +213,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             "samples.",
             ConvergenceWarning,
         )
-        self._set(parameters)
+        return parameters
 
     def _strengths(self):
         if self.penalty == "l2":
@@ -220,6 +241,12 @@ def make_ridge(identity, off_diagonal, diagonal, intercept):
     return ridge
 
 
+def _in_unit(ridge, unit):
+    """Return the pull on the parameters of features that are divided by a unit."""
+    # Twice by the unit, whose square may not be a number.
+    return np.column_stack([ridge[:, :-1] / unit / unit, ridge[:, -1]])
+
+
 def _as_sequence(name, value):
     """Return the strengths to try, from the strongest on."""
     if isinstance(value, str):
@@ -244,12 +271,3 @@ def _make_folds(codes):
 def _negative_log(scores, codes):
     """Return minus the logarithm of the probability of each true class."""
     return -log_softmax(scores)[np.arange(len(codes)), codes]
-
-
-def _usable_temperature(logits, codes, weight):
-    """Return the temperature with the smallest log loss, or 1 if that is no worse."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        temperature = fit_temperature(logits, codes, weight)
-    scaled = weight @ _negative_log(logits / temperature, codes)
-    return temperature if scaled < weight @ _negative_log(logits, codes) else 1.0

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from sklearn_calib._core.links import log_odds, log_odds_of_proba, softmax
-from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
+from sklearn_calib.calibrators._base import RESOLUTION, Calibrator, shown
 
 
 class _OneVsRestCalibrator(Calibrator):
@@ -79,8 +79,7 @@ class _OneVsRestCalibrator(Calibrator):
         elif self.from_logits:
             scores = log_odds(logits)
         else:
-            # Zeros were replaced by the half of the smallest other probability.
-            scores = log_odds_of_proba(logits, 1.1 * self.zero_replacement_)
+            scores = log_odds_of_proba(logits, self.zero_replacement_)
         return np.ascontiguousarray(scores.T)
 
     def _both(self, positive):
@@ -94,10 +93,10 @@ class _OneVsRestCalibrator(Calibrator):
         """Say which classes nothing could be learned about."""
         if labels:
             warnings.warn(
-                f"y holds no sample of {labels}, to which {type(self).__name__} will "
-                "give hardly any probability. Calibrate on samples of every class, or "
-                "by a method that learns what classes share, such as "
-                "TemperatureScaling.",
+                f"y holds no sample of {shown(labels)}, to which "
+                f"{type(self).__name__} will give hardly any probability. Calibrate on "
+                "samples of every class, or by a method that learns what classes "
+                "share, such as TemperatureScaling.",
                 UserWarning,
             )
 

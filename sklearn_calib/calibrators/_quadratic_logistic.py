@@ -5,6 +5,9 @@ import numpy as np
 from sklearn_calib._core.logistic import fit_nonnegative
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
+# Log-odds beyond it are taken for it: their squares would not be numbers.
+LARGEST = 1e100
+
 
 class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     r"""Map the log-odds of each class by a parabola, fitted by log loss.
@@ -50,8 +53,8 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     A parabola turns round somewhere, so that the surest predictions could get the
     smallest probabilities. The fit is therefore the best one among those that fall
     nowhere between the smallest and the largest log-odds of the calibration data, and
-    beyond these the map is constant. Of more than two classes the rows are divided by
-    their sums.
+    beyond these, or 1e100, the map is constant. Of more than two classes the rows are
+    divided by their sums.
 
     When hits and misses can be separated, the log loss has no minimum; then the targets
     are smoothed, with a `ConvergenceWarning`.
@@ -80,6 +83,7 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     def _fit_map(self, log_odds, hit, sample_weight):
+        log_odds = np.clip(log_odds, -LARGEST, LARGEST)
         seen = log_odds[sample_weight > 0]
         low, high = seen.min(), seen.max()
         slopes = _parabolas(low, high)

@@ -27,7 +27,8 @@ class SplineCalibration(Calibrator):
     Parameters
     ----------
     n_knots : int, default=6
-        Number of knots of the spline, the ends included, at equal shares of samples.
+        Number of knots of the spline, 2 to 100 with the ends, at equal shares of
+        samples. Time and memory grow with the samples times the knots.
 
     from_logits : bool, default=False
         Whether X holds logits. Never guessed.
@@ -96,7 +97,7 @@ class SplineCalibration(Calibrator):
 
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
-        "n_knots": [Interval(Integral, 2, None, closed="left")],
+        "n_knots": [Interval(Integral, 2, 100, closed="both")],
     }
 
     def __init__(self, *, n_knots=6, from_logits=False):

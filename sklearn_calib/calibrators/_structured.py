@@ -29,8 +29,8 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         self.mixing_ = float(1 / (weight.sum() + 1))
         features = self._features(logits)
         center = self._kind.identity(logits.shape[1])
-        self._fit_penalised(features, codes, weight, center, center)
-        self._compare(logits, features, codes, weight)
+        parameters = self._fit_penalised(features, codes, weight, center, center)
+        self._set(parameters, logits, features, codes, weight)
 
     def _features(self, logits):
         """Return the logarithms of scaled probabilities that keep away from zero."""
@@ -238,6 +238,10 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     """
 
     _kind = FullMap
+    _parameter_constraints = {
+        **_StructuredCalibrator._parameter_constraints,
+        "off_diagonal": [STRENGTH],
+    }
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator, by_blocks
+from sklearn_calib.calibrators._base import Calibrator, by_blocks, check_n_bins
 
 # The grid on which papers look for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
@@ -122,6 +122,7 @@ class TemperatureScaling(Calibrator):
 
 def _search_ece(logits, hit, n_bins, sample_weight):
     """Return the first temperature of the grid that has the lowest ECE."""
+    check_n_bins(n_bins, len(logits))
     errors = [
         binned_calibration_error(
             _confidence(logits, temperature),

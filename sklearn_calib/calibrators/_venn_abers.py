@@ -82,7 +82,7 @@ class VennAbers(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     def _fit_map(self, log_odds, hit, sample_weight):
-        score = np.round(log_odds, DECIMALS)
+        score = _rounded(log_odds)
         score, mass, hits = sums_by_value(score, hit, sample_weight)
         p1 = _with_one_more_hit(mass, hits)
         # With misses for hits and the scores turned round it is the same problem.
@@ -91,10 +91,16 @@ class VennAbers(_OneVsRestCalibrator):
 
     def _apply_map(self, fitted, log_odds):
         score, p0, p1 = fitted
-        place = np.round(log_odds, DECIMALS)
+        place = _rounded(log_odds)
         low = p0[np.searchsorted(score, place, side="right")]
         high = p1[np.searchsorted(score, place, side="left")]
         return high / (1 - low + high)
+
+
+def _rounded(log_odds):
+    """Return log-odds to the decimals that count; those above 1e298 are all one."""
+    with np.errstate(over="ignore"):
+        return np.round(log_odds, DECIMALS)
 
 
 def _with_one_more_hit(mass, hits):

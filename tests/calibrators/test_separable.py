@@ -1,0 +1,327 @@
+"""Every fit ends, also of classes that can be separated, and says what is sane."""
+
+import faulthandler
+import signal
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib._core import multinomial
+from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._core.multinomial import MAX_STEPS, DiagonalMap, fit_multinomial
+from sklearn_calib.calibrators import (
+    DirichletCalibrator,
+    HistogramBinning,
+    JointBetaCalibration,
+    MatrixScaling,
+    PlattScaling,
+    ScalingBinning,
+    SplineCalibration,
+    StructuredMatrixScaling,
+    TemperatureScaling,
+    VectorScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
+
+# Seconds after which a fit counts as one that never ends. The slowest takes one.
+LIMIT = 60
+MAXIMUM_LIKELIHOOD = [
+    DirichletCalibrator(),
+    JointBetaCalibration(),
+    MatrixScaling(),
+    VectorScaling(),
+]
+# By the name of a test, who need not pass it, and why; see conftest.py.
+EXCUSED = {
+    "test_log_loss_is_no_worse_than_before_or_of_equal_probabilities": {
+        "SplineCalibration": "minimises no loss of the probabilities"
+    }
+}
+inputs = pytest.mark.parametrize(
+    ("from_logits", "dtype"),
+    [
+        (True, np.float64),
+        pytest.param(True, np.float32, marks=pytest.mark.slow),
+        pytest.param(False, np.float64, marks=pytest.mark.slow),
+        pytest.param(False, np.float32, marks=pytest.mark.slow),
+    ],
+)
+
+
+@contextmanager
+def bounded(seconds=LIMIT):
+    """Fail if the block takes longer; end the process if not even that helps."""
+
+    def fail(*_):
+        pytest.fail(f"took more than {seconds} seconds")
+
+    # A loop inside of LAPACK sees no signal.
+    faulthandler.dump_traceback_later(3 * seconds, exit=True)
+    has_alarm = hasattr(signal, "SIGALRM")  # not on Windows
+    previous = signal.signal(signal.SIGALRM, fail) if has_alarm else None
+    if has_alarm:
+        signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        if has_alarm:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, previous)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def blobs(seed, **shape):
+    """Return what discriminant analysis says of other samples of far apart classes."""
+    X, y = make_blobs(200, random_state=seed, **shape)
+    scores = LinearDiscriminantAnalysis().fit(X[::2], y[::2]).decision_function(X[1::2])
+    if scores.ndim == 1:
+        scores = np.column_stack([-scores / 2, scores / 2])
+    return scores, y[1::2]
+
+
+def problems():
+    """Return logits and classes by name."""
+    rng = np.random.default_rng(0)
+    thirds = np.arange(60) % 3
+    noise = rng.normal(size=(60, 3))
+    drawn = (noise + rng.gumbel(size=noise.shape)).argmax(axis=1)
+    few = rng.normal(size=(5, 12))
+    flipped = thirds.copy()
+    flipped[:5] = (flipped[:5] + 1) % 3
+    named = {
+        "two blobs": blobs(1, centers=2, n_features=2),
+        "four blobs": blobs(0, centers=4, n_features=5),
+        "six blobs": blobs(5, centers=6, n_features=20),
+        "saturated": (50 * np.eye(3)[thirds], thirds),
+        "saturated pair": (50 * np.eye(2)[thirds % 2], thirds % 2),
+        "saturated more": (1000 * np.eye(3)[thirds], thirds),
+        "saturated, a few wrong": (50 * np.eye(3)[flipped], thirds),
+        "saturated, all wrong": (50 * np.eye(3)[thirds - 1], thirds),
+        "constant": (np.zeros((60, 3)), thirds),
+        "constant column": (noise * [0, 1, 1], drawn),
+        "constant column, separable": (
+            noise * [0, 1, 1] + 40 * np.eye(3)[drawn],
+            drawn,
+        ),
+        "identical rows": (np.tile([1.0, 2, -30], (60, 1)), thirds),
+        "one sample a class": (5 * noise[:3], np.arange(3)),
+        "fewer samples than classes": (20 * np.eye(12)[:5] + few, np.arange(5)),
+        "one far out": (np.vstack([noise, [1e300, 0, 0]]), np.append(drawn, 0)),
+        "one far out and wrong": (
+            np.vstack([noise, [1e300, 0, 0]]),
+            np.append(drawn, 1),
+        ),
+        "every scale": (noise * 10.0 ** rng.integers(-200, 200, (60, 1)), drawn),
+        "far from zero": (noise + 1e12, drawn),
+    }
+    for scale in (1e-300, 1e-160, 1e6, 1e35, 1e160, 1e300):
+        named[f"times {scale:g}"] = scale * noise, drawn
+        named[f"separable, times {scale:g}"] = scale * noise, noise.argmax(axis=1)
+        named[f"two classes, times {scale:g}"] = scale * noise[:, :2], drawn % 2
+    return named
+
+
+PROBLEMS = problems()
+
+
+def fits(calibrator, from_logits, dtype):
+    """Yield for each problem its name, the data, and the calibrator fitted to them."""
+    for name, (logits, y) in PROBLEMS.items():
+        if np.abs(logits).max() > np.finfo(dtype).max:
+            continue  # no numbers of this dtype
+        X = (logits if from_logits else softmax(logits)).astype(dtype)
+        with bounded(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted = clone(calibrator).set_params(from_logits=from_logits)
+            fitted.fit(X, y, labels=np.arange(logits.shape[1]))
+        yield name, X, y, fitted
+
+
+@inputs
+@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+def test_fits_end_with_probabilities(calibrator, from_logits, dtype, capfd):
+    """Finite and positive, and LAPACK has nothing to say."""
+    for name, X, _, fitted in fits(calibrator, from_logits, dtype):
+        proba = fitted.predict_proba(X)
+        assert (proba > 0).all(), name
+        np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-5, err_msg=name)
+    assert capfd.readouterr() == ("", "")
+
+
+@inputs
+@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(
+    calibrator, from_logits, dtype
+):
+    for name, X, y, fitted in fits(calibrator, from_logits, dtype):
+        true = np.arange(len(y)), y
+        before = -log_softmax(fitted._as_logits(X).astype(np.float64))[true].mean()
+        after = -np.log(fitted.predict_proba(X)[true].astype(np.float64)).mean()
+        allowed = max(before, np.log(X.shape[1]))
+        assert after <= allowed * (1 + 1e-6) + 1e-6, name
+
+
+@inputs
+@pytest.mark.parametrize("likeliest", MAXIMUM_LIKELIHOOD, ids=repr)
+@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+def test_maximum_likelihood_never_raises_the_log_loss(likeliest, from_logits, dtype):
+    for name, _, _, fitted in fits(likeliest, from_logits, dtype):
+        after, before = fitted.log_loss_after_, fitted.log_loss_before_
+        assert after <= before * (1 + 1e-9) + 1e-12, name
+
+
+@pytest.mark.parametrize("likeliest", MAXIMUM_LIKELIHOOD, ids=repr)
+@pytest.mark.parametrize("name", ["four blobs", "six blobs", "saturated"])
+def test_separable_classes_are_said(likeliest, name, fresh):
+    """Also where the gradient is zero from the start, as all is 0 or 1."""
+    logits, y = PROBLEMS[name]
+    with bounded(), pytest.warns(ConvergenceWarning, match="can be separated"):
+        fresh(likeliest, from_logits=True).fit(logits, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("likeliest", MAXIMUM_LIKELIHOOD, ids=repr)
+def test_discriminant_analysis_of_blobs(likeliest):
+    data = make_blobs(300, n_features=5, centers=4, random_state=0)
+    with bounded():
+        model = CalibratedClassifier(LinearDiscriminantAnalysis(), likeliest)
+        proba = model.fit(*data).predict_proba(data[0])
+    np.testing.assert_array_equal(proba.argmax(axis=1), data[1])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("centers", [2, 3, 6, 10])
+@pytest.mark.parametrize("n_features", [2, 20])
+@pytest.mark.parametrize("likeliest", MAXIMUM_LIKELIHOOD, ids=repr)
+def test_blobs(likeliest, centers, n_features, fresh):
+    for seed in range(3):
+        logits, y = blobs(seed, centers=centers, n_features=n_features)
+        with bounded():
+            fitted = fresh(likeliest, from_logits=True).fit(logits, y)
+        assert fitted.log_loss_after_ <= fitted.log_loss_before_ * (1 + 1e-9) + 1e-12
+
+
+def test_hessian_whose_trace_is_negative_by_rounding():
+    hessian = -1e-30 * np.ones((3, 3))
+    with bounded():
+        step = multinomial._solve(hessian, np.ones(3))
+    assert np.isfinite(step).all()
+    with bounded():
+        multinomial._solve(np.full((3, 3), np.nan), np.ones(3))
+
+
+def test_steps_are_bounded(monkeypatch):
+    """Whatever the search returns."""
+    taken = []
+
+    def search(self, parameters, *_):
+        taken.append(parameters)
+        return 1.0, self.evaluate(parameters)
+
+    monkeypatch.setattr(multinomial._Problem, "search", search)
+    monkeypatch.setattr(multinomial, "NEAR", 0.0)
+    monkeypatch.setattr(multinomial, "TOLERANCE", 0.0)
+    start = DiagonalMap.identity(2)
+    data = np.array([[0.0, 1], [1, 0], [0, 2]]), np.array([0, 1, 1]), np.full(3, 1 / 3)
+    with bounded():
+        _, has_converged = fit_multinomial(
+            DiagonalMap, *data, ridge=0 * start, center=start, start=start
+        )
+    assert len(taken) == MAX_STEPS
+    assert not has_converged
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e6, 1e160, 1e300])
+@pytest.mark.parametrize(
+    "scaling",
+    [MatrixScaling(), PlattScaling(), TemperatureScaling(), VectorScaling()],
+    ids=repr,
+)
+def test_logits_of_any_scale_give_the_same(scaling, scale, make_logits, fresh):
+    """To these maps of logits it is only a unit."""
+    logits, y = make_logits(500, 3)
+    if isinstance(scaling, PlattScaling):  # log-odds are linear in two logits only
+        logits, y = logits[:, :2], y % 2
+    scaling = fresh(scaling, from_logits=True)
+    expected = scaling.fit(logits, y).predict_proba(logits)
+    proba = scaling.fit(scale * logits, y).predict_proba(scale * logits)
+    np.testing.assert_allclose(proba, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logits_that_overflow_are_refused(dtype, make_logits):
+    logits, y = make_logits(100, 3)
+    largest = np.finfo(dtype).max / np.abs(logits).max() * logits
+    far = (0.9 * largest).astype(dtype)
+    with pytest.raises(ValueError, match=r"logits of at most .* got .*Divide all"):
+        VectorScaling(from_logits=True).fit(np.abs(far), y)
+    fitted = VectorScaling(from_logits=True).fit(logits.astype(dtype) / 1000, y)
+    with pytest.raises(ValueError, match="logits that overflow when they are calibrat"):
+        fitted.predict_proba(np.abs(far))
+
+
+def test_no_parameter_is_without_a_constraint():
+    for name in get_calibrator_names():
+        calibrator = get_calibrator(name)
+        assert {*calibrator().get_params()} == {*calibrator._parameter_constraints}, (
+            name
+        )
+
+
+STRENGTHS = {"intercept", "diagonal", "off_diagonal", "lambd"}
+
+
+@pytest.mark.parametrize("value", [-1, np.nan, np.inf])
+@pytest.mark.parametrize("name", get_calibrator_names())
+def test_strengths_are_finite_and_not_negative(name, value):
+    logits, y = PROBLEMS["four blobs"]
+    calibrator = get_calibrator(name)(from_logits=True)
+    for strength in {*calibrator.get_params()} & (STRENGTHS | {"gamma"}):
+        if isinstance(calibrator, DirichletCalibrator) and strength == "diagonal":
+            continue  # a switch
+        calibrator = get_calibrator(name)(from_logits=True, **{strength: value})
+        with pytest.raises(ValueError, match=strength):
+            calibrator.fit(logits, y)
+
+
+@pytest.mark.parametrize(
+    "binned",
+    [
+        HistogramBinning(n_bins=10**9),
+        HistogramBinning(n_bins=10**9, strategy="uniform"),
+        ScalingBinning(n_bins=10**9),
+        SplineCalibration(n_knots=10**9),
+        TemperatureScaling(objective="ece", n_bins=10**9),
+    ],
+    ids=repr,
+)
+def test_more_bins_than_can_be_filled_are_refused(binned, make_logits, fresh):
+    logits, y = make_logits(100, 3)
+    with bounded(), pytest.raises(ValueError, match=r"n_(bins|knots).*1000000000"):
+        fresh(binned, from_logits=True).fit(logits, y)
+
+
+@pytest.mark.parametrize(
+    "matrix", [MatrixScaling(), DirichletCalibrator(), StructuredMatrixScaling()]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+def test_matrices_of_too_many_classes_are_refused(matrix, fresh):
+    matrix, logits = fresh(matrix, from_logits=True), np.zeros((2, 5001))
+    with bounded(), pytest.raises(ValueError, match=r"at most 5000 classes.*got 5001"):
+        matrix.fit(logits, [0, 1], labels=range(5001))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("calibrator_class", [VectorScaling, PlattScaling])
+def test_warnings_do_not_list_every_class(calibrator_class):
+    with pytest.warns(UserWarning, match=r"10, 11, \.\.\.\] \(998 classes\)"):
+        calibrator_class().fit(np.full((2, 1000), 1e-3), [0, 1], labels=range(1000))
