@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sklearn_calib._core.arrays import check_unmasked
 from sklearn_calib._core.validation import StrOptions, check_proba
 from sklearn_calib.metrics._targets import (
     TARGETS,
@@ -25,6 +26,7 @@ def predictions_of(estimator, X, name):
             f"{estimator!r}. Fit a CalibratedClassifier with "
             'response_method="decision_function".'
         )
+    check_unmasked(X, "X")
     return {
         "y_proba": estimator.predict_proba(X),
         "labels": estimator.classes_,

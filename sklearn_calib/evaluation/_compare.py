@@ -7,7 +7,12 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.validation import Interval, validate_params
+from sklearn_calib._core.arrays import as_labels, check_unmasked
+from sklearn_calib._core.validation import (
+    Interval,
+    check_sample_weight,
+    validate_params,
+)
 from sklearn_calib.metrics import bootstrap_interval, ece_interval, get_scorer
 
 METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
@@ -172,6 +177,9 @@ def compare(
         )
     if not isinstance(metrics, dict):
         metrics = {name.removeprefix("neg_"): name for name in metrics}
+    check_unmasked(X, "X")
+    y = as_labels(y, "y")
+    check_sample_weight(sample_weight, y)
     answers = {name: _ask(name, each, X) for name, each in estimators.items()}
     options = {
         "confidence_level": confidence_level,
