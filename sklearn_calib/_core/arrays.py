@@ -7,7 +7,7 @@ from numbers import Complex, Real
 import numpy as np
 from scipy.sparse import issparse
 
-# Labels of two of these kinds have no order, or True would be the same as 1.
+# Labels of two of these kinds have no order, and True would be the same as 1.
 LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 
 
@@ -159,9 +159,12 @@ def as_labels(y, name):
         )
     if y.dtype.kind != "O":
         return y
-    kind = _check_one_kind(_types(y), name)
-    numbers = np.array(y.tolist()) if kind in LABEL_KINDS[:2] else y
-    return numbers if numbers.dtype.kind in "biuf" else y
+    if _check_one_kind(_types(y), name) not in LABEL_KINDS[:2]:
+        return y
+    numbers = np.array(y.tolist())
+    # numpy rounds integers that have no common dtype.
+    rounds = numbers.dtype.kind == "f" and (abs(numbers) >= 2**53).any()
+    return numbers if numbers.dtype.kind in "biuf" and not rounds else y
 
 
 def _types(array):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sklearn_calib._core.arrays import check_unmasked
 from sklearn_calib._core.validation import StrOptions, check_proba
 from sklearn_calib.metrics._targets import (
     TARGETS,
@@ -58,6 +59,7 @@ class FromEstimator:
                 f"{estimator!r}. Fit a CalibratedClassifier with "
                 'response_method="decision_function".'
             )
+        check_unmasked(X, "X")
         return cls.from_predictions(
             y,
             estimator.predict_proba(X),

@@ -8,8 +8,13 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.arrays import as_labels, check_unmasked
 from sklearn_calib._core.scorers import LabelledScorer, metric_of
-from sklearn_calib._core.validation import Interval, validate_params
+from sklearn_calib._core.validation import (
+    Interval,
+    check_sample_weight,
+    validate_params,
+)
 from sklearn_calib.metrics import bootstrap_interval, get_scorer
 from sklearn_calib.metrics._debiasing import interval_kind
 
@@ -154,6 +159,9 @@ def compare(
         )
     if not isinstance(metrics, dict):
         metrics = {name.removeprefix("neg_"): name for name in metrics}
+    check_unmasked(X, "X")
+    y = as_labels(y, "y")
+    check_sample_weight(sample_weight, y)
     answers = {name: _ask(name, each, X) for name, each in estimators.items()}
     options = {
         "confidence_level": confidence_level,

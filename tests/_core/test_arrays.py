@@ -91,7 +91,8 @@ def test_labels():
     assert as_labels(np.array([1, 2], object), "y").dtype.kind == "i"
     assert as_labels(np.array([[1], [2]], object), "y").shape == (2, 1)
     assert as_labels(np.array([1.5, 2], object), "y").dtype.kind == "f"
-    assert as_labels(np.array([2**70, 2], object), "y").dtype.kind == "O"
+    for large in ([2**70, 2], [2**63 + 1, -1]):
+        assert as_labels(np.array(large, object), "y").tolist() == large
     assert as_labels(np.array(["a", "b"], object), "y").dtype.kind == "O"
     assert as_labels([], "y").size == 0
     for y in ({0, 1}, None, np.array(3)):
