@@ -73,6 +73,7 @@ def valid(setting):
         "guard": "neg_log_loss",
         "scoring": "neg_ece",
         "name": "focal",
+        "file": "checkpoint.pt",
         "imbalance_factor": 0.5,
         "epsilon": 0.1,
         "n_features": 3,

@@ -1,6 +1,8 @@
 """How a public name is called: what is made of it, and done with what was made."""
 
 import inspect
+from contextlib import chdir
+from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -203,7 +205,9 @@ def callback(kind):
             loss="adafocal", loss__n_bins=2, validation_fraction=0.5, max_epochs=1,
             random_state=0, **(own or {"callbacks": [made]}),
         )  # fmt: skip
-        return net.fit(X, y).predict_proba(X)
+        # What it writes is gone before the next try.
+        with TemporaryDirectory() as folder, chdir(folder):
+            return net.fit(X, y).predict_proba(X)
 
     yield "plain", call, parameters(kind)
 

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import chdir, suppress
 
 from hostile.judge import HANG, RAW, Outcome
 
@@ -70,7 +70,12 @@ def serve(connection):
 
     quiet_and_modest()
     rules(), subjects()  # before the first try, whose time they would take
-    with tempfile.TemporaryFile() as printed, suppress(EOFError):
+    with (
+        tempfile.TemporaryFile() as printed,
+        tempfile.TemporaryDirectory() as folder,
+        chdir(folder),  # for what is written under a hostile name
+        suppress(EOFError),
+    ):
         for stream in (sys.__stdout__, sys.__stderr__):
             os.dup2(printed.fileno(), stream.fileno())
         connection.send("ready")
