@@ -83,6 +83,7 @@ def valid(setting):
     special = {
         "logits": lambda: {"X": logits, "X_new": logits, "from_logits": True},
         "tensors": tensors_of,
+        "embeddings": tensors_of,
         "several labels": several_labels,
         "label tensors": label_tensors,
         "views": batch_of_views,

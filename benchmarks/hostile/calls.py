@@ -94,7 +94,8 @@ def loss_function(function):
     def call(target, **options):
         return value_and_gradient(function, options.pop(first), target, **options)
 
-    yield "tensors", call, parameters(function)
+    setting = "embeddings" if first == "embeddings" else "tensors"
+    yield setting, call, parameters(function)
 
 
 def loss_class(kind):
@@ -108,7 +109,8 @@ def loss_class(kind):
         return value_and_gradient(loss, rest.pop(first), rest.pop("target"), **rest)
 
     several = getattr(kind, "is_multilabel", False)
-    yield "label tensors" if several else "tensors", call, {**own, **forward}
+    setting = "embeddings" if "embeddings" in forward else "tensors"
+    yield "label tensors" if several else setting, call, {**own, **forward}
 
 
 def check_probabilities(proba):

@@ -76,7 +76,8 @@ TABLES = {
         **dict.fromkeys(["y", "y_true"], INDICATORS),
     },
     "tensors": BATCH,
-    "label tensors": BATCH,
+    "embeddings": {**BATCH, "target": tensors.LABELS},
+    "label tensors": {**BATCH, "target": tensors.INDICATORS},
     "fit": {**SHARED, **dict.fromkeys(["X", "X_new"], arguments.DATA)},
     "around": {**SHARED, **HANDED_ON},
     "fitted": {**SHARED, **HANDED_ON, "y": OF_KNOWN_CLASSES},
@@ -93,6 +94,10 @@ TABLES = {
 # Where a value means something else than in most places.
 SETTLED = {
     ("two", "y_true", "boolean inside"): OPEN,
+    # Shapes of results are inferred so.
+    ("tensors", "logits", "meta"): ANY,
+    ("embeddings", "embeddings", "meta"): ANY,
+    ("label tensors", "logits", "meta"): ANY,
     ("two", "y", "boolean inside"): OPEN,
     ("chunks", "labels", "nothing"): INVALID,
     # Squares are past the largest number of float32.

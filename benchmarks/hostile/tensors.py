@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from hostile.values import NO_ARRAYS, table
+from hostile.values import NO_ARRAYS, OPEN, Hostile, table
 
 
 def changed(tensor, value):
@@ -93,6 +93,8 @@ TENSORS = table(
         "float32 wrong by 3e38": lambda t: right(t.float(), 3e38).roll(1, 0),
     },
 )
+ANY_INTEGERS = {"negative", "too large", "huge", "ignored", "column", "columns"}
+SHARES = {"floats", "sums", "booleans"}
 CLASS_INDICES = table(
     same={
         "every other": SAME_NUMBERS["every other"],
@@ -130,7 +132,7 @@ TENSOR_WEIGHTS = table(
         "zeros": torch.zeros_like,
         "denormal": lambda t: torch.full_like(t, 5e-324),
         **{f"times {f:g}": lambda t, f=f: t * f for f in (1e-300, 1e-30, 1e30, 1e300)},
-        "wide": lambda t: t * 10.0 ** (torch.arange(len(t)) % 3 * 100 - 100),
+        "wide": lambda t: t * 10.0 ** (torch.arange(len(t)).to(t) % 3 * 100 - 100),
     },
     invalid={
         **{name: make for name, make in NO_TENSORS.items() if name != "nothing"},
@@ -145,6 +147,17 @@ TENSOR_WEIGHTS = table(
         "1.7e308": lambda t: torch.full_like(t, 1.7e308),
     },
 )
+# Labels that are only compared with each other.
+LABELS = {
+    name: Hostile(each.make, OPEN if name in ANY_INTEGERS else each.verdict)
+    for name, each in CLASS_INDICES.items()
+}
+# A 0 or a 1 for each label, or a share of it.
+INDICATORS = {
+    name: Hostile(each.make, OPEN if name in SHARES else each.verdict)
+    for name, each in CLASS_INDICES.items()
+    if name not in ("one class", "column", "columns", "probabilities")
+}
 NO_INPUTS = table(
     invalid={
         name: NO_TENSORS[name]
