@@ -75,7 +75,9 @@ def is_clear(error, names):
     if WELL_SAID.search(message) or is_raised_by_sklearn(error):
         return True
     named = any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", message) for n in names)
-    return named and re.search(r"\bgot\b|not fitted|must|no parameter", message)
+    return named and re.search(
+        r"\bgot\b|not fitted|must|no parameter|Incorrect", message
+    )
 
 
 def is_raised_by_sklearn(error):

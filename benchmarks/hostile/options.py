@@ -74,6 +74,9 @@ HANDED_ON = {
 # Work that is asked for by its amount, and then done.
 WORK = {"n_resamples", "max_epochs"}
 MUCH = {"10**9", "10**30", "large", "infinity", "minus one", "minus 10**9"}
+# Iterables of splits are scikit-learn's to unpack.
+SPLITS = {key for key, value in WRONG_FOR_MOST.items() if hasattr(value, "__len__")}
+SPLITS -= {"word", "empty word"}
 # No finite result need exist.
 EXTREME = {"tiny", "large", "infinity", "minus infinity", "10**9", "10**30"}
 EXTREME |= {"minus 10**9", "NaN", "numpy NaN", "NaN array"}
@@ -87,7 +90,7 @@ def hostile_options(name, default):
     if name in HANDED_ON:
         return {}
     values, invalid = WRONG_FOR_ALL | WRONG_FOR_MOST, set(WRONG_FOR_ALL)
-    left_out = set(MUCH if name in WORK else ())
+    left_out = set(MUCH if name in WORK else SPLITS if name == "cv" else ())
     if isinstance(default, int | float) and not isinstance(default, bool):
         invalid |= NEVER_A_NUMBER
     else:

@@ -91,6 +91,8 @@ TABLES = {
     },
 }
 
+SMALL_WEIGHTS = "times 1e-308", "times 1e-300", "times 1e-100", "denormal", "wide"
+
 # Where a value means something else than in most places.
 SETTLED = {
     ("two", "y_true", "boolean inside"): OPEN,
@@ -100,6 +102,16 @@ SETTLED = {
     ("label tensors", "logits", "meta"): ANY,
     ("two", "y", "boolean inside"): OPEN,
     ("chunks", "labels", "nothing"): INVALID,
+    # A number to abstain with does not go with words.
+    **{
+        ("estimators.SelectiveClassifier", "y", key): OPEN
+        for key in ("strings", "string objects", "categories")
+    },
+    # Networks of single precision have weights of it.
+    **{
+        ("fit", "sample_weight", key): OPEN
+        for key in (*SMALL_WEIGHTS, "times 1e+100", "times 1e+300", "times 1e+307")
+    },
     # Squares are past the largest number of float32.
     **{
         (name, "logits", f"float32 right by {scale}"): ANY
@@ -115,7 +127,7 @@ SETTLED = {
     **{
         (name, "sample_weight", key): OPEN
         for name in ("metrics.excess_aurc_loss", "metrics.aurc_loss")
-        for key in ("times 1e-308", "times 1e-300", "times 1e-100", "denormal", "wide")
+        for key in SMALL_WEIGHTS
     },
 }
 
