@@ -80,6 +80,9 @@ SPLITS -= {"word", "empty word"}
 # No finite result need exist.
 EXTREME = {"tiny", "large", "infinity", "minus infinity", "10**9", "10**30"}
 EXTREME |= {"minus 10**9", "NaN", "numpy NaN", "NaN array"}
+# Sizes that are asked for, and then take their memory.
+SIZES = {"n_features", "n_classes", "n_channels", "n_filters", "n_stages"}
+HUGE = {"10**9", "10**30"}
 # Functions are among the values of parameters that are neither numbers nor switches;
 # what they raise is theirs.
 FUNCTIONS = {"function", "class"}
@@ -91,6 +94,7 @@ def hostile_options(name, default):
         return {}
     values, invalid = WRONG_FOR_ALL | WRONG_FOR_MOST, set(WRONG_FOR_ALL)
     left_out = set(MUCH if name in WORK else SPLITS if name == "cv" else ())
+    left_out |= HUGE if name in SIZES else set()
     if isinstance(default, int | float) and not isinstance(default, bool):
         invalid |= NEVER_A_NUMBER
     else:

@@ -84,7 +84,7 @@ TABLES = {
     "validation": {**SHARED, "y": {}},
     "chunks": {**of_predictions(MATRIX), "y_true": OF_KNOWN_CLASSES},
     "plain": of_predictions(MATRIX),
-    "data": {**SHARED, **HANDED_ON, "y": OF_ANY_CLASSES},
+    "data": {**HANDED_ON, "y": OF_ANY_CLASSES},
     **{
         key: {"X": tensors.NO_INPUTS, "target": tensors.NO_INPUTS, "sample_weight": {}}
         for key in ["views", "table"]
