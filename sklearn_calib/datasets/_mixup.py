@@ -6,6 +6,8 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from sklearn_calib.datasets._tensors import check_tensors
+
 
 @dataclass
 class Mixup:
@@ -82,6 +84,7 @@ class Mixup:
             Mixed weights.
         """
         self._check_alpha()
+        check_tensors(X=X, target=target)
         alpha = torch.tensor(float(self.alpha))
         share = torch.distributions.Beta(alpha, alpha).sample().item()
         order = torch.randperm(len(X), device=X.device)

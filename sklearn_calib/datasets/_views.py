@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib.datasets._tensors import check_tensors
+
 
 @dataclass
 class FeatureCorruption:
@@ -211,7 +213,8 @@ def _check_share(name, value):
 
 
 def _check_dimensions(X, n_dimensions, wanted, other):
-    """Raise ValueError unless the batch has as many dimensions as are wanted."""
+    """Raise an error unless the batch has as many dimensions as are wanted."""
+    check_tensors(X=X)
     if X.ndim != n_dimensions:
         raise ValueError(
             f"X must be {wanted}, got shape {tuple(X.shape)}. Use {other}, or a "

@@ -1,8 +1,12 @@
 """Batches of arrays in memory, cut by indexing instead of sample by sample."""
 
+from numbers import Integral
+
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Subset
+
+from sklearn_calib._core.validation import Interval, validate_params
 
 
 class Batch(tuple):
@@ -43,6 +47,13 @@ class ArrayBatches:
             yield batch
 
 
+@validate_params(
+    {
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "shuffle": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
 def iterate_batches(dataset, batch_size=1, shuffle=False, **kwargs):
     """Return the batches of a dataset, cut from its arrays where it holds arrays.
 

@@ -1,8 +1,13 @@
 """The networks that `NeuralClassifier` builds when it is given none."""
 
 from itertools import pairwise
+from numbers import Integral, Real
 
 from torch import Tensor, nn
+
+from sklearn_calib._core.validation import Interval, validate_params
+
+_SIZE = [Interval(Integral, 1, None, closed="left")]
 
 
 class MLP(nn.Sequential):
@@ -34,7 +39,17 @@ class MLP(nn.Sequential):
     )
     """
 
+    @validate_params(
+        {
+            "n_features": _SIZE,
+            "n_classes": [*_SIZE, None],
+            "hidden_sizes": ["array-like"],
+            "dropout": [Interval(Real, 0, 1, closed="both")],
+        },
+        prefer_skip_nested_validation=True,
+    )
     def __init__(self, n_features, n_classes, hidden_sizes=(128, 128), dropout=0.0):
+        _check_sizes(hidden_sizes)
         layers = []
         for n_inputs, n_units in pairwise((n_features, *hidden_sizes)):
             layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
@@ -43,6 +58,15 @@ class MLP(nn.Sequential):
         if n_classes is not None:
             layers.append(nn.Linear((n_features, *hidden_sizes)[-1], n_classes))
         super().__init__(*layers)
+
+
+def _check_sizes(hidden_sizes):
+    """Raise ValueError unless all sizes are positive integers."""
+    if not all(isinstance(size, Integral) and size > 0 for size in hidden_sizes):
+        raise ValueError(
+            f"hidden_sizes must hold positive integers, got {hidden_sizes!r}. Pass one "
+            "width for each hidden layer, such as (128, 128)."
+        )
 
 
 class ConvNet(nn.Module):
@@ -75,6 +99,15 @@ class ConvNet(nn.Module):
     torch.Size([2, 10])
     """
 
+    @validate_params(
+        {
+            "n_channels": _SIZE,
+            "n_classes": [*_SIZE, None],
+            "n_filters": _SIZE,
+            "n_stages": [Interval(Integral, 0, None, closed="left")],
+        },
+        prefer_skip_nested_validation=True,
+    )
     def __init__(self, n_channels, n_classes, n_filters=32, n_stages=3):
         super().__init__()
         widths = [n_channels] + [n_filters * 2**stage for stage in range(n_stages)]

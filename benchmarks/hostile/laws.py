@@ -1,0 +1,157 @@
+"""Laws of objects: parameters, copies, files in memory, and fits that fail.
+
+A law is a function of a recipe for an object. It returns an `Outcome` where it does not
+hold, and nothing where it does.
+"""
+
+import pickle
+import re
+from functools import partial
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from hostile import arguments, calls, subjects
+from hostile.judge import RAW, SILENT, Outcome, are_equal
+
+
+def parameters_are_a_fixed_point(make, fit, ask):
+    for model in (make(), fit(make())):
+        before = repr(model.get_params())
+        model.set_params(**model.get_params())
+        if repr(model.get_params()) != before:
+            return Outcome(SILENT, "set_params(**get_params()) changed parameters")
+    if not are_equal(ask(model), ask(fit(make()))):
+        return Outcome(SILENT, "set_params(**get_params()) changed predictions")
+    return None
+
+
+def clones_are_equal(make, fit, ask):
+    model = fit(make())
+    copy = clone(model)
+    if repr(copy.get_params(deep=False)) != repr(model.get_params(deep=False)):
+        return Outcome(SILENT, "clone changed parameters")
+    if not are_equal(ask(fit(copy)), ask(model)):
+        return Outcome(SILENT, "the fitted clone predicts something else")
+    return None
+
+
+def pickles_are_equal(make, fit, ask):
+    model = fit(make())
+    if not are_equal(ask(pickle.loads(pickle.dumps(model))), ask(model)):
+        return Outcome(SILENT, "the pickled model predicts something else")
+    return None
+
+
+def a_failed_fit_changes_nothing(make, fit, ask, *, spoil):
+    """What it was, or clearly unfitted."""
+    model = fit(make())
+    before = ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
+    try:
+        spoil(model, fit)
+    except Exception:
+        pass
+    else:
+        return None  # the second fit did not fail
+    try:
+        after = ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
+    except NotFittedError:
+        return None
+    if not are_equal(before[0], after[0]) or before[1:] != after[1:]:
+        return Outcome(SILENT, f"a failed fit left {after[1]} of {before[1]}")
+    return None
+
+
+def _other_labels(model, fit):
+    model.fit(fit.X, fit.names, sample_weight=np.full(len(fit.y), -1.0))
+
+
+def _two_labels(model, fit):
+    model.fit(fit.X, fit.y > 0, sample_weight=np.full(len(fit.y), -1.0))
+
+
+def _other_width(model, fit):
+    X = np.hstack([fit.X, fit.X]) / (2 if fit.X.min() >= 0 else 1)
+    model.fit(X, fit.names, sample_weight=np.full(len(fit.y), -1.0))
+
+
+def _no_numbers(model, fit):
+    model.fit(np.full_like(fit.X, np.nan), fit.names)
+
+
+SPOILED = {
+    "other labels": _other_labels,
+    "two labels": _two_labels,
+    "other width": _other_width,
+    "NaN": _no_numbers,
+}
+
+
+def a_misspelt_parameter_is_suggested(make):
+    """Each parameter without its last letter but one."""
+    kind = type(make())
+    for name in calls.parameters(kind):
+        wrong = name[:-2] + name[-1]
+        if len(name) < 4 or wrong in calls.parameters(kind):
+            continue
+        try:
+            kind(**{wrong: 1})
+        except (TypeError, ValueError) as error:
+            if not re.search(f"[Dd]id you mean '{name}'", str(error)):
+                return Outcome(RAW, f"no suggestion for {wrong!r}: {error}")
+        else:
+            return Outcome(SILENT, f"accepted {wrong!r}")
+    return None
+
+
+class Fit:
+    """Fit a model on the problem of its setting."""
+
+    def __init__(self, given):
+        self.X, self.y = given["X"], given["y"]
+        self.names = np.array(list("zyxw"))[np.ravel(self.y)[: len(self.y)]]
+
+    def __call__(self, model):
+        return model.fit(self.X, self.y)
+
+    def ask(self, model):
+        return model.predict_proba(self.X)
+
+
+def laws():
+    """Return each law of each object as a function without arguments, by name."""
+    found = {}
+    for name, thing in subjects.public_names().items():
+        for setting, _, keywords in calls.recipes(name, thing):
+            if setting in ("three", "logits", "fit", "around") and "X" in keywords:
+                found |= _laws_of_a_model(f"{name}[{setting}]", thing, setting)
+        if calls.kind_of(name.partition(".")[0], thing) is calls.loss_class:
+            law = partial(a_misspelt_parameter_is_suggested, thing)
+            found[f"{name}: a misspelt parameter is suggested"] = law
+    return found
+
+
+def _laws_of_a_model(name, kind, setting):
+    own, special = calls.parameters(kind), arguments.SPECIAL
+    given = arguments.valid(setting) | special.get(name.partition("[")[0], {})
+    params = {
+        key: given[key]
+        for key, parameter in own.items()
+        if key in given
+        and (
+            parameter.default is parameter.empty
+            or key in {"from_logits", *arguments.ALWAYS_GIVEN, "coverage"}
+            or key in special.get(name.partition("[")[0], {})
+        )
+    }
+    fit = Fit(given)
+    make = partial(kind, **params)
+    found = {
+        law.__name__: partial(law, make, fit, fit.ask)
+        for law in (parameters_are_a_fixed_point, clones_are_equal, pickles_are_equal)
+    }
+    for how, spoil in SPOILED.items():
+        law = a_failed_fit_changes_nothing
+        found[f"{law.__name__} ({how})"] = partial(law, make, fit, fit.ask, spoil=spoil)
+    return {f"{name}: {law.replace('_', ' ')}": each for law, each in found.items()}

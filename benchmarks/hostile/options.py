@@ -1,0 +1,110 @@
+"""Hostile values for what is no array: numbers, names and switches of any parameter."""
+
+import numpy as np
+
+from hostile.values import ANY, INVALID, OPEN, Hostile
+
+
+class Nothing:
+    """An object of no use."""
+
+    def __repr__(self):
+        return "<Nothing>"
+
+
+# No parameter takes these.
+WRONG_FOR_ALL = {
+    "object": Nothing(),
+    "complex": 1 + 2j,
+    "bytes": b"hostile",
+}
+# Some parameter takes these.
+WRONG_FOR_MOST = {
+    "word": "hostile",
+    "empty word": "",
+    "None": None,
+    "True": True,
+    "minus one": -1,
+    "zero": 0,
+    "minus zero": -0.0,
+    "half": 0.5,
+    "one": 1,
+    "two": 2,
+    "tiny": 5e-324,
+    "large": 1e300,
+    "NaN": float("nan"),
+    "infinity": float("inf"),
+    "minus infinity": float("-inf"),
+    "10**9": 10**9,
+    "10**30": 10**30,
+    "minus 10**9": -(10**9),
+    "numpy NaN": np.float64("nan"),
+    "numpy int": np.int64(3),
+    "numpy float": np.float32(0.3),
+    "list": [],
+    "list of None": [None],
+    "list of words": ["hostile"],
+    "tuple": (1, 2),
+    "dict": {},
+    "dict of words": {"hostile": "value"},
+    "set": {1, "a"},
+    "function": len,
+    "class": int,
+    "array": np.array([1.0, 2.0]),
+    "NaN array": np.array([np.nan, 1.0]),
+    "empty array": np.array([]),
+    "words": np.array(["hostile", "values"]),
+}
+# Invalid where the default is a number, and where it is a name or a switch.
+NEVER_A_NUMBER = {
+    *("word", "empty word", "NaN", "minus infinity", "numpy NaN", "list", "dict"),
+    *("list of None", "list of words", "dict of words", "set", "function", "class"),
+    *("array", "NaN array", "empty array", "words", "tuple"),
+}
+NEVER_A_CHOICE = {
+    *("word", "empty word", "NaN", "minus infinity", "numpy NaN", "list", "dict"),
+    *("list of None", "list of words", "dict of words", "set"),
+    *("NaN array", "empty array", "words", "minus 10**9"),
+}
+# Handed on as they are, to matplotlib, to torch or to a legend.
+HANDED_ON = {
+    *("ax", "name", "risk_name", "net", "dataset", "generator"),
+    *("compile", "torch_load_kwargs", "n_jobs", "verbose"),
+}
+# Work that is asked for by its amount, and then done.
+WORK = {"n_resamples", "max_epochs"}
+MUCH = {"10**9", "10**30", "large", "infinity", "minus one", "minus 10**9"}
+# Iterables of splits are scikit-learn's to unpack.
+SPLITS = {key for key, value in WRONG_FOR_MOST.items() if hasattr(value, "__len__")}
+SPLITS -= {"word", "empty word"}
+# No finite result need exist.
+EXTREME = {"tiny", "large", "infinity", "minus infinity", "10**9", "10**30"}
+EXTREME |= {"minus 10**9", "NaN", "numpy NaN", "NaN array"}
+# Sizes that are asked for, and then take their memory.
+SIZES = {"n_features", "n_classes", "n_channels", "n_filters", "n_stages"}
+HUGE = {"10**9", "10**30"}
+# Functions are among the values of parameters that are neither numbers nor switches;
+# what they raise is theirs.
+FUNCTIONS = {"function", "class"}
+
+
+def hostile_options(name, default):
+    """Return the table for one parameter, by its name and its default."""
+    if name in HANDED_ON:
+        return {}
+    values, invalid = WRONG_FOR_ALL | WRONG_FOR_MOST, set(WRONG_FOR_ALL)
+    left_out = set(MUCH if name in WORK else SPLITS if name == "cv" else ())
+    left_out |= HUGE if name in SIZES else set()
+    if isinstance(default, int | float) and not isinstance(default, bool):
+        invalid |= NEVER_A_NUMBER
+    else:
+        left_out |= FUNCTIONS
+        invalid |= NEVER_A_CHOICE if isinstance(default, bool | str) else set()
+    return {
+        key: Hostile(
+            lambda _, value=value: value,
+            INVALID if key in invalid else ANY if key in EXTREME else OPEN,
+        )
+        for key, value in values.items()
+        if key not in left_out
+    }

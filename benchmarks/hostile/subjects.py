@@ -1,0 +1,241 @@
+"""How to call every public name with valid arguments, and which tables they take.
+
+The names come from ``__all__``, their arguments from their signatures: whoever adds a
+function or a class has it tried without a line here, unless it wants an argument of
+a name that no other has. Then the error says so.
+"""
+
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+
+from hostile import arguments, calls, options, tensors, values
+from hostile.values import ANY, INVALID, OPEN, VALID
+
+TOPICS = [
+    *("metrics", "losses", "calibrators", "estimators"),
+    *("displays", "evaluation", "datasets", "callbacks"),
+]
+# Bases: they have no behaviour of their own.
+ABSTRACT = {"calibrators.Calibrator", "losses.CalibrationLoss"}
+
+# What messages may say in place of the name of an argument.
+ALIASES = {"X", "y", "y_true", "logits", "target", "labels", "sample_weight", "loss"}
+
+MATRIX = {**values.PROBABILITIES, **values.MATRIX}
+COLUMN = {
+    **values.PROBABILITIES,
+    "column": values.Hostile(lambda a: a.reshape(-1, 1), VALID),
+}
+SHARED = {
+    "sample_weight": values.WEIGHTS,
+    "labels": arguments.LABEL_LISTS,
+    "groups": arguments.GROUPS,
+    **dict.fromkeys(["y_true", "y"], values.LABELS),
+    **dict.fromkeys(["scores_in", "scores_out"], arguments.SCORES),
+}
+RARE = {"one class", "boolean inside", "short", "complex", "nothing"}
+# Data for a classifier of scikit-learn are its to check.
+HANDED_ON = {key: {} for key in ["X", "X_new", "X_in", "X_out"]}
+# The classes are those of a fitted classifier.
+OF_KNOWN_CLASSES = {
+    key: values.Hostile(each.make, INVALID if each.verdict == INVALID else OPEN)
+    for key, each in values.LABELS.items()
+} | {"one class": values.Hostile(values.LABELS["one class"].make, VALID)}
+# Labels of any kind, of which there may be one.
+OF_ANY_CLASSES = {
+    key: values.Hostile(each.make, OPEN if key in RARE else each.verdict)
+    for key, each in values.LABELS.items()
+}
+# A 0 or a 1 for each label of each sample.
+INDICATORS = {
+    key: values.Hostile(each.make, INVALID if each.verdict == INVALID else OPEN)
+    for key, each in values.LABELS.items()
+    if key not in ("one class", "two columns", "boolean inside")
+}
+BATCH = {
+    **dict.fromkeys(["logits", "embeddings"], tensors.TENSORS),
+    "target": tensors.CLASS_INDICES,
+    "sample_weight": tensors.TENSOR_WEIGHTS,
+}
+
+
+def of_predictions(table):
+    """Return the tables of a setting whose predictions have this one."""
+    names = ["y_proba", "y_proba_a", "y_proba_b", "posterior", "X", "X_new"]
+    return {**SHARED, **dict.fromkeys(names, table)}
+
+
+# The tables of the arguments in each setting; other arguments have `options`.
+TABLES = {
+    "three": of_predictions(MATRIX),
+    "two": of_predictions(COLUMN),
+    "logits": of_predictions(values.LOGITS),
+    "several labels": {
+        **of_predictions(values.PROBABILITIES),
+        **dict.fromkeys(["y", "y_true"], INDICATORS),
+    },
+    "tensors": BATCH,
+    "embeddings": {**BATCH, "target": tensors.LABELS},
+    "label tensors": {**BATCH, "target": tensors.INDICATORS},
+    "fit": {**SHARED, **dict.fromkeys(["X", "X_new"], arguments.DATA)},
+    "around": {**SHARED, **HANDED_ON},
+    "fitted": {**SHARED, **HANDED_ON, "y": OF_KNOWN_CLASSES},
+    "validation": {**SHARED, "y": {}},
+    "chunks": {**of_predictions(MATRIX), "y_true": OF_KNOWN_CLASSES},
+    "plain": of_predictions(MATRIX),
+    "data": {**HANDED_ON, "y": OF_ANY_CLASSES},
+    **{
+        key: {"X": tensors.NO_INPUTS, "target": tensors.NO_INPUTS, "sample_weight": {}}
+        for key in ["views", "table"]
+    },
+}
+
+SMALL_WEIGHTS = "times 1e-308", "times 1e-300", "times 1e-100", "denormal", "wide"
+
+# Where a value means something else than in most places.
+SETTLED = {
+    ("two", "y_true", "boolean inside"): OPEN,
+    # Shapes of results are inferred so.
+    ("tensors", "logits", "meta"): ANY,
+    ("embeddings", "embeddings", "meta"): ANY,
+    ("label tensors", "logits", "meta"): ANY,
+    ("two", "y", "boolean inside"): OPEN,
+    ("chunks", "labels", "nothing"): INVALID,
+    # A number to abstain with does not go with words.
+    **{
+        ("estimators.SelectiveClassifier", "y", key): OPEN
+        for key in ("strings", "string objects", "categories")
+    },
+    # Networks of single precision have weights of it.
+    **{
+        ("fit", "sample_weight", key): OPEN
+        for key in (*SMALL_WEIGHTS, "times 1e+100", "times 1e+300", "times 1e+307")
+    },
+    # Squares are past the largest number of float32.
+    **{
+        (name, "logits", f"float32 right by {scale}"): ANY
+        for name in ("losses.ACLSLoss", "losses.acls_loss")
+        for scale in ("1e+30", "3e+38")
+    },
+    **{
+        (setting, name, "short"): VALID
+        for setting in ("three", "two", "logits", "fit", "several labels")
+        for name in ("X_new",)
+    },
+    # These count repetitions, of which there is at least one.
+    **{
+        (name, "sample_weight", key): OPEN
+        for name in ("metrics.excess_aurc_loss", "metrics.aurc_loss")
+        for key in SMALL_WEIGHTS
+    },
+}
+
+
+@dataclass
+class Subject:
+    """A public name in one setting, ready to be called."""
+
+    name: str
+    setting: str
+    call: object
+    arguments: dict
+    tables: dict
+    settled: dict = field(default_factory=dict)
+    results: dict = field(default_factory=dict)
+
+    def tries(self):
+        """Yield the argument, the name of the value and what must come of it."""
+        for argument, table in self.tables.items():
+            for key, hostile in table.items():
+                yield argument, key, self.settled.get((argument, key), hostile.verdict)
+
+    def arguments_with(self, changes):
+        """Return all arguments, of which some come from tables or as they are."""
+        made = {
+            name: self.tables[name][key].make(self.base(name))
+            if isinstance(key, str)
+            else key
+            for name, key in changes.items()
+        }
+        return {**self.arguments, **made}
+
+    def expected(self, changes):
+        """Return the result of the valid values that the hostile ones are made from."""
+        key = frozenset(changes)
+        if key not in self.results:
+            made = {name: self.base(name) for name in changes}
+            self.results[key] = self.call(**{**self.arguments, **made})
+        return self.results[key]
+
+    def base(self, argument):
+        """Return the valid value that hostile ones are made from."""
+        if argument in self.arguments:
+            return self.arguments[argument]
+        return arguments.valid(self.setting).get(argument)
+
+    @property
+    def names(self):
+        """What a message may call the arguments."""
+        return {*self.arguments, *self.tables, *ALIASES}
+
+
+def public_names():
+    """Return every public object of the topics by its name, "topic.name"."""
+    found = {}
+    for topic in TOPICS:
+        module = import_module(f"sklearn_calib.{topic}")
+        found |= {f"{topic}.{n}": getattr(module, n) for n in module.__all__}
+    return {name: thing for name, thing in found.items() if name not in ABSTRACT}
+
+
+@cache
+def subjects():
+    """Return all subjects by name, in each setting that they have."""
+    return {
+        subject.name: subject
+        for name, thing in public_names().items()
+        for subject in subjects_of(name, thing)
+    }
+
+
+def subjects_of(name, thing):
+    """Yield a public name in its settings."""
+    for setting, call, keywords in calls.recipes(name, thing):
+        special = arguments.SPECIAL.get(name, {})
+        known = {**arguments.valid(setting), **special}
+        given = {
+            key: find(known, key, name)
+            for key, parameter in keywords.items()
+            if parameter.default is parameter.empty
+            or key in {*arguments.ALWAYS_GIVEN, *special}
+        }
+        tables = TABLES.get(setting, SHARED)
+        yield Subject(
+            f"{name}[{setting}]",
+            setting,
+            call,
+            given,
+            {
+                key: tables[key]
+                if key in tables
+                else options.hostile_options(key, parameter.default)
+                for key, parameter in keywords.items()
+            },
+            {
+                key[1:]: verdict
+                for key, verdict in SETTLED.items()
+                if key[0] in (setting, name)
+            },
+        )
+
+
+def find(known, key, name):
+    """Return a valid value of an argument, or say that one is lacking."""
+    if key in known:
+        return known[key]
+    raise LookupError(
+        f"{name} wants an argument {key!r} that no table knows. Add a valid value to "
+        "benchmarks/hostile/arguments.py, and if it holds data, its table to TABLES in "
+        "benchmarks/hostile/subjects.py."
+    )

@@ -1,0 +1,102 @@
+"""Tries in a process of their own, which ends when one of them does not."""
+
+import multiprocessing
+import os
+import sys
+import tempfile
+from contextlib import chdir, suppress
+
+from hostile.judge import HANG, RAW, Outcome
+
+# Bytes of memory that a try may take: small problems that take more are a fault.
+MEMORY = 6 * 2**30
+
+
+def run(tries, *, seconds=10.0):
+    """Yield each try with its outcome; those that take longer than `seconds` hang.
+
+    A try is (name of a subject, changes, verdict). They run one by one in a child
+    process, which is replaced by another when a try does not return or kills it: a
+    loop within LAPACK heeds no signal.
+    """
+    child = Child()
+    try:
+        for each in tries:
+            outcome = child.judge(each, seconds)
+            if outcome is None:
+                child.stop()
+                outcome = Outcome(HANG, f"more than {seconds:g} s")
+                child = Child()
+            elif outcome == DIED:
+                child = Child()
+            yield each, outcome
+    finally:
+        child.stop()
+
+
+DIED = Outcome(RAW, "the process died")
+
+
+class Child:
+    """A process that judges tries."""
+
+    def __init__(self):
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self.process = context.Process(target=serve, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        self.connection.recv()
+
+    def judge(self, each, seconds):
+        """Return the outcome of a try, or None if there is none in time."""
+        self.connection.send(each)
+        if not self.connection.poll(seconds):
+            return None
+        try:
+            return self.connection.recv()
+        except EOFError:
+            return DIED
+
+    def stop(self):
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def serve(connection):
+    """Judge what comes through a connection until it is closed."""
+    from hostile.tries import perform, rules, subjects
+
+    quiet_and_modest()
+    rules(), subjects()  # before the first try, whose time they would take
+    with (
+        tempfile.TemporaryFile() as printed,
+        tempfile.TemporaryDirectory() as folder,
+        chdir(folder),  # for what is written under a hostile name
+        suppress(EOFError),
+    ):
+        for stream in (sys.__stdout__, sys.__stderr__):
+            os.dup2(printed.fileno(), stream.fileno())
+        connection.send("ready")
+        n_printed = 0
+        while True:
+            outcome = perform(connection.recv())
+            printed.seek(n_printed)
+            if (text := printed.read()) and not outcome.is_fault:
+                outcome = Outcome(RAW, f"printed: {text[:200].decode().strip()}")
+            n_printed += len(text)
+            connection.send(outcome)
+
+
+def quiet_and_modest():
+    """One thread, figures without a screen, a bound on memory where there is one."""
+    import matplotlib as mpl
+    import torch
+
+    mpl.use("Agg")
+    torch.set_num_threads(1)
+    with suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
