@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._base import can_check_values, check_finite
 
 
 def _msp(logits):
@@ -65,4 +66,6 @@ def compute_confidence(confidence, logits: Tensor) -> Tensor:
             f"row of logits, got {tuple(getattr(score, 'shape', ()))}. Reduce over "
             "the classes, as in logits.amax(1)."
         )
+    if callable(confidence) and can_check_values(score):
+        check_finite("confidence", score, among=logits.isfinite().all(1))
     return score.to(logits.dtype)

@@ -126,6 +126,7 @@ def _share(logits, target, margin, competitor):
     # Logits are compared, not probabilities, which collide by rounding. The distance
     # of the true class from itself, 0, is replaced together with the negative ones.
     distance = logits.gather(1, target.unsqueeze(1)) - logits
+    n_below = (distance > 0).sum(1)
     distance = F.threshold(distance, 0.0, torch.inf)
     count = RANKS[competitor] if competitor in RANKS else MEANS[competitor]
     if count is not None:
@@ -134,7 +135,7 @@ def _share(logits, target, margin, competitor):
     share = torch.exp(margin.unsqueeze(1) - distance)
     if competitor in RANKS:
         return share[:, -1]
-    return share.sum(1) / torch.isfinite(distance).sum(1).clamp_min(1)
+    return share.sum(1) / n_below.clamp(1, share.shape[1])
 
 
 def check_competitor(competitor):

@@ -107,7 +107,7 @@ def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _warn_above_maximum(gamma):
+def _warn_above_maximum(gamma, stacklevel=3):
     """Warn the caller's caller if the loss is not monotone in p_t."""
     if check_nonnegative("gamma", gamma) > GAMMA_MAX:
         warnings.warn(
@@ -115,7 +115,7 @@ def _warn_above_maximum(gamma):
             f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} samples "
             "are now pushed the wrong way; lower gamma.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
@@ -144,7 +144,8 @@ class InverseFocalLoss(CalibrationLoss):
 
     def __init__(self, *, gamma=1.0, reduction="mean"):
         super().__init__(reduction=reduction)
-        _warn_above_maximum(gamma)
+        # One more, for every constructor of a loss is wrapped.
+        _warn_above_maximum(gamma, stacklevel=4)
         self.gamma = gamma
 
     def forward(

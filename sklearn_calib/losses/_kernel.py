@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib._core.dirichlet_kernel import BANDWIDTHS
+from sklearn_calib.losses._base import check_not_meta
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._penalty import top_label
 
@@ -86,6 +87,7 @@ def _log_densities(log_proba, bandwidth, neighbours):
 
 def _find_bandwidth(log_proba, neighbours, weight):
     """Return the bandwidth of the largest likelihood, each sample left out."""
+    check_not_meta("logits", log_proba)
     counts = neighbours.sum(1) > 0
     counts = counts if weight is None else counts * weight
 

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    PROPORTIONS,
+    above_zero,
     check_batch,
     check_nonnegative,
     check_weight,
@@ -35,8 +37,6 @@ def add_penalty(
     check_nonnegative("lambd", lambd)
     logits, target = check_batch(logits, target, soft=soft)
     values = base(logits, target)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, values)
     share = _sample_shares(values, sample_weight)
     values = values + lambd * penalty(logits, target, share)
     return reduce_loss(values, reduction, sample_weight)
@@ -46,8 +46,8 @@ def _sample_shares(values, weight):
     """Return weights that sum to one."""
     if weight is None:
         return torch.full_like(values, 1 / len(values), requires_grad=False)
-    # The clamp protects 0 / 0, when a batch holds samples of weight zero only.
-    return weight / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+    weight = check_weight(weight, values, within=PROPORTIONS)
+    return weight / above_zero(weight.sum())
 
 
 def top_label(logits: Tensor, target: Tensor):

@@ -6,7 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_choice, check_n_bins, check_nonnegative
+from sklearn_calib.losses._base import (
+    above_zero,
+    check_choice,
+    check_n_bins,
+    check_nonnegative,
+)
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
 from sklearn_calib.losses._soft_rank import check_positive
@@ -156,8 +161,7 @@ def _memberships(confidence, lowest, n_bins, temperature):
 
 def _mean_by_bin(member, values):
     """Return the mean of values in each bin, 0 where nothing belongs to it."""
-    total = member.sum(0).clamp_min(torch.finfo(member.dtype).tiny)
-    return (member * values.unsqueeze(1)).sum(0) / total
+    return (member * values.unsqueeze(1)).sum(0) / above_zero(member.sum(0))
 
 
 def _check_params(n_bins, temperature, decay, binning, squared):

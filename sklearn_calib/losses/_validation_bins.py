@@ -14,7 +14,7 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
-from sklearn_calib.losses._base import CalibrationLoss, check_n_bins
+from sklearn_calib.losses._base import CalibrationLoss, check_n_bins, check_tensor
 
 # (1 - p) ** gamma is 0 or 1 in double precision from here on, and gamma times a loss,
 # which the gradient needs, is still far from the overflow of single precision.
@@ -42,11 +42,7 @@ def bin_of(values: Tensor, edges: Tensor) -> Tensor:
 def check_bins(edges, **per_bin):
     """Check the shapes of the edges between bins and of what has a value per bin."""
     for name, value in {"edges": edges, **per_bin}.items():
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name} must be a torch.Tensor, got {type(value).__name__}. Convert "
-                "it with torch.as_tensor."
-            )
+        check_tensor(name, value)
         n_values = edges.numel() + (name != "edges")
         if value.shape != (n_values,):
             raise ValueError(
