@@ -15,6 +15,7 @@ from sklearn_calib.losses._base import (
     check_weight,
     reduce_loss,
 )
+from sklearn_calib.losses._softmax import softmax
 
 
 def aucm_loss(
@@ -123,7 +124,7 @@ def aucm_loss(
 
 def _one_against_rest(logits, target):
     """Return scores and labels of shape (N, problems): one problem for two classes."""
-    score = logits.softmax(1)
+    score = softmax(logits)
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
     return (score, label) if logits.shape[1] > 2 else (score[:, 1:], label[:, 1:])
 

@@ -1,10 +1,10 @@
 """The Brier score as a training loss."""
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import CalibrationLoss, check_batch, reduce_loss
+from sklearn_calib.losses._softmax import softmax
 
 
 def brier_loss(
@@ -75,7 +75,7 @@ def brier_loss(
 
 def brier_values(logits: Tensor, target: Tensor) -> Tensor:
     """Return the loss of each sample of a checked batch."""
-    proba = F.softmax(logits, 1)
+    proba = softmax(logits)
     if target.ndim == 2:
         return (proba - target).square().sum(1)
     others = proba.scatter(1, target.unsqueeze(1), 0.0)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._base import can_check_values, check_finite
+from sklearn_calib.losses._softmax import negative_entropy
 
 
 def _msp(logits):
@@ -14,11 +15,6 @@ def _msp(logits):
 def _margin(logits):
     first, second = logits.softmax(1).topk(2, dim=1).values.unbind(1)
     return first - second
-
-
-def _negative_entropy(logits):
-    log_proba = logits.log_softmax(1)
-    return (log_proba.exp() * log_proba).sum(1)
 
 
 def _negative_gini(logits):
@@ -39,7 +35,7 @@ _CONFIDENCES = {
     "margin": _margin,
     "max_logit": _max_logit,
     "msp": _msp,
-    "negative_entropy": _negative_entropy,
+    "negative_entropy": negative_entropy,
     "negative_gini": _negative_gini,
 }
 

@@ -13,6 +13,7 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
+from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
 
 # By name, how many of the classes below the true one count, nearest first; None is all.
@@ -106,8 +107,8 @@ def dual_focal_loss(
     check_competitor(competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
-    log_weight = gamma * log_gap(logits, target, margin, competitor)
-    values = log_weight.exp() * -F.logsigmoid(margin)
+    log_base = log_gap(logits, target, margin, competitor)
+    values = focal_values(margin, gamma, log_base)
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -13,7 +13,7 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
-from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._margin import bounded_grad, true_class_margin
 
 
 @averages_over_labels
@@ -91,11 +91,15 @@ def focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def focal_values(margin: Tensor, gamma) -> Tensor:
-    """Return the focal loss of each sample; gamma is a number or one per sample."""
-    # (1 - p_t) ** gamma, in log space. As a power its derivative at p_t = 1 is infinite
-    # for gamma < 1 and would meet log(p_t) = 0 as inf * 0 = nan.
-    return torch.exp(gamma * F.logsigmoid(-margin)) * -F.logsigmoid(margin)
+def focal_values(margin: Tensor, gamma, log_base: Tensor | None = None) -> Tensor:
+    """Return the focal loss of each sample; gamma is a number or one per sample.
+
+    Its weight is ``(1 - p_t) ** gamma``, or the power of another base.
+    """
+    # In log space. As a power its derivative at p_t = 1 is infinite for gamma < 1 and
+    # would meet log(p_t) = 0 as inf * 0 = nan.
+    log_base = F.logsigmoid(-margin) if log_base is None else log_base
+    return torch.exp(gamma * bounded_grad(log_base)) * -F.logsigmoid(margin)
 
 
 class FocalLoss(CalibrationLoss):

@@ -15,7 +15,7 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
-from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._margin import bounded_grad, true_class_margin
 
 # The derivative in p of -(1 + p) ** gamma * log(p) is negative as long as gamma is
 # below (1 + p) / (-p * log(p)). That is smallest where log(p) = -(1 + p), which is at
@@ -103,7 +103,8 @@ def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
     """Return the loss without the warning."""
     check_nonnegative("gamma", gamma)
     margin = true_class_margin(*check_batch(logits, target))
-    values = (1 + torch.sigmoid(margin)) ** gamma * -F.logsigmoid(margin)
+    proba = bounded_grad(torch.sigmoid(margin))
+    values = (1 + proba) ** gamma * -F.logsigmoid(margin)
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -48,8 +48,8 @@ def _classwise(logits, target):
 def _top_label(logits, target):
     """Return whether the prediction is right, as one problem of two classes."""
     log_proba = torch.cat(_log_odds(logits, logits.argmax(1, keepdim=True)), 1)
-    _, hit = top_label(logits, target)
-    return log_proba[None], hit[None, :, None]
+    _, miss = top_label(logits, target)
+    return log_proba[None], (1 - miss)[None, :, None]
 
 
 def _log_odds(logits, top):

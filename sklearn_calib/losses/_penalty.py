@@ -11,6 +11,7 @@ from sklearn_calib.losses._base import (
     check_weight,
     reduce_loss,
 )
+from sklearn_calib.losses._margin import true_class_margin
 
 # Below this a square is divided by the root of this, not by its own: the gradient of a
 # root is infinite at 0, where all predictions are right or their errors cancel.
@@ -51,14 +52,14 @@ def _sample_shares(values, weight):
 
 
 def top_label(logits: Tensor, target: Tensor):
-    """Return the confidence of each prediction and whether it is right, 1 or 0.
+    """Return 1 minus the confidence of each prediction, and 1 where it is wrong or 0.
 
     Of tied classes the first is predicted, as by argmax. That a prediction is right is
     a constant for the gradient.
     """
     predicted = logits.argmax(1)
-    confidence = logits.softmax(1).gather(1, predicted.unsqueeze(1)).squeeze(1)
-    return confidence, (predicted == target).to(logits.dtype)
+    doubt = torch.sigmoid(-true_class_margin(logits, predicted))
+    return doubt, (predicted != target).to(logits.dtype)
 
 
 def root(square: Tensor) -> Tensor:
