@@ -3,7 +3,6 @@
 import warnings
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib._core.links import inverse_focal_posterior
@@ -15,7 +14,8 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
-from sklearn_calib.losses._margin import bounded_grad, true_class_margin
+from sklearn_calib.losses._focal import focal_values
+from sklearn_calib.losses._margin import true_class_margin
 
 # The derivative in p of -(1 + p) ** gamma * log(p) is negative as long as gamma is
 # below (1 + p) / (-p * log(p)). That is smallest where log(p) = -(1 + p), which is at
@@ -103,8 +103,7 @@ def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
     """Return the loss without the warning."""
     check_nonnegative("gamma", gamma)
     margin = true_class_margin(*check_batch(logits, target))
-    proba = bounded_grad(torch.sigmoid(margin))
-    values = (1 + proba) ** gamma * -F.logsigmoid(margin)
+    values = focal_values(margin, gamma, torch.sigmoid(margin).log1p())
     return reduce_loss(values, reduction, sample_weight)
 
 

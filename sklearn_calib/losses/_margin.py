@@ -33,25 +33,6 @@ def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
     return _TrueClassMargin.apply(logits, target)
 
 
-def bounded_grad(values: Tensor) -> Tensor:
-    """Return values whose gradient is finite when that of the loss overflows.
-
-    For what depends on the margin and does not change any more where the loss is that
-    large: it is multiplied by 0, and infinity times 0 is NaN.
-    """
-    if values.requires_grad and not is_traced():
-        values.register_hook(_clamp_to_finite)
-    return values
-
-
-def _clamp_to_finite(grad):
-    """Return a gradient without infinities; a second derivative may have none."""
-    if grad is None:
-        return None
-    largest = torch.finfo(grad.dtype).max
-    return grad.clamp(-largest, largest)
-
-
 class _TrueClassMargin(Function):
     """The margin with its gradient written down: 1 for z_t, minus softmax elsewhere.
 

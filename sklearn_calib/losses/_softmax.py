@@ -12,14 +12,20 @@ def softmax(logits: Tensor) -> Tensor:
 
     The gradient of a logit is ``p_k * (g_k - sum(p * g))``, a difference that rounding
     takes all digits of for the largest probability when it is near 1. A constant in g
-    changes nothing, so the g of the largest probability is made 0 first.
+    changes nothing. With the rounded ``sum(p * g)`` for it, the difference is exact.
     """
     proba = logits.softmax(1)
     if proba.requires_grad and not is_traced():
-        top = logits.argmax(1, keepdim=True)
-        # A second derivative may have no gradient here.
-        proba.register_hook(lambda g: None if g is None else g - g.gather(1, top))
+        weight = proba.detach()
+        proba.register_hook(lambda grad: _centred(grad, weight))
     return proba
+
+
+def _centred(grad, weight):
+    """Return a gradient without its mean; a second derivative may have none."""
+    if grad is None:
+        return None
+    return grad - (grad.detach() * weight).sum(1, keepdim=True)
 
 
 def negative_entropy(logits: Tensor) -> Tensor:
