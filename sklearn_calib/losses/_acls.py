@@ -94,14 +94,19 @@ def acls_loss(
     tensor([0.4400, 0.3133])
     """
     _check_parameters(margin, lambd_top, lambd_others)
+    check_nonnegative("lambd", lambd)
+    # The factors come before the squares, which may overflow where the loss does not.
     penalty = partial(
-        _excess, margin=margin, lambd_top=lambd_top, lambd_others=lambd_others
+        _excess,
+        margin=margin,
+        lambd_top=lambd * lambd_top,
+        lambd_others=lambd * lambd_others,
     )
     return add_penalty(
         penalty,
         logits,
         target,
-        lambd=lambd,
+        lambd=1.0,
         base=build_base(base, base_params, acls_loss),
         reduction=reduction,
         sample_weight=sample_weight,
@@ -112,9 +117,11 @@ def acls_loss(
 def _excess(logits, *_, margin, lambd_top, lambd_others):
     """Return what is penalised of each sample."""
     top = logits.amax(1, keepdim=True)
-    others = F.relu(top.detach() - logits - margin).square().sum(1)
-    of_top = F.relu(top.squeeze(1) - margin).square()
-    return lambd_top * of_top + lambd_others / (logits.shape[1] - 1) * others
+    others = F.relu(top.detach() - logits - margin)
+    of_top = F.relu(top.squeeze(1) - margin)
+    lambd_others = lambd_others / (logits.shape[1] - 1)
+    others = (lambd_others * others * others).sum(1)
+    return lambd_top * of_top * of_top + others
 
 
 def _check_parameters(margin, lambd_top, lambd_others):

@@ -7,12 +7,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    PROPORTIONS,
     CalibrationLoss,
+    above_zero,
     check_batch,
     check_nonnegative,
     check_weight,
     reduce_loss,
 )
+from sklearn_calib.losses._softmax import softmax
 
 
 def aucm_loss(
@@ -111,7 +114,7 @@ def aucm_loss(
     logits, target = check_batch(logits, target)
     weight = torch.ones_like(target, dtype=logits.dtype)
     if sample_weight is not None:
-        weight = check_weight(sample_weight, weight)
+        weight = check_weight(sample_weight, weight, within=PROPORTIONS)
     score, label = _one_against_rest(logits, target)
     positive = (weight.unsqueeze(1) * label).T
     negative = (weight.unsqueeze(1) * (1 - label)).T
@@ -121,7 +124,7 @@ def aucm_loss(
 
 def _one_against_rest(logits, target):
     """Return scores and labels of shape (N, problems): one problem for two classes."""
-    score = logits.softmax(1)
+    score = softmax(logits)
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
     return (score, label) if logits.shape[1] > 2 else (score[:, 1:], label[:, 1:])
 
@@ -139,7 +142,7 @@ def _min_max(score, positive, negative, margin, prior, a, b, alpha):
 
 def _prior_factors(n_positive, n_negative, prior):
     """Return the factors of the whole loss and of the means of both classes."""
-    rate = n_positive / _above_zero(n_positive + n_negative)
+    rate = n_positive / above_zero(n_positive + n_negative)
     one = torch.ones_like(rate)
     if prior is None:
         return ((n_positive > 0) & (n_negative > 0)).to(rate), one, one
@@ -150,12 +153,7 @@ def _prior_factors(n_positive, n_negative, prior):
 
 def _mean(values, weight):
     """Return the weighted mean of each column, 0 if all its weights are 0."""
-    return (weight * values.T).sum(1) / _above_zero(weight.sum(1))
-
-
-def _above_zero(values):
-    """Return values that can be divided by: 0 / 0 is 0."""
-    return values.clamp_min(torch.finfo(values.dtype).tiny)
+    return (weight * values.T).sum(1) / above_zero(weight.sum(1))
 
 
 def _or(given, default):

@@ -136,6 +136,8 @@ class AURCLoss(_ComposedLoss):
     tensor(0.6931)
     """
 
+    needs_values = True
+
     def __init__(
         self,
         *,

@@ -10,6 +10,7 @@ from sklearn_calib.losses._base import check_nonnegative
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, top_label
 from sklearn_calib.losses._soft_rank import check_positive
+from sklearn_calib.losses._softmax import softmax
 
 # The authors' code mixes uniform probabilities to this share into those whose entropy
 # it takes. And no smaller a share of the batch is divided by, which may have none good.
@@ -121,23 +122,23 @@ def avuc_loss(
 
 def _avuc(logits, target, share, *, threshold, temperature):
     """Return the penalty of the batch."""
-    confidence, hit = top_label(logits, target)
+    doubt, miss = top_label(logits, target)
     entropy = _entropy(logits)
     part = entropy / math.log(logits.shape[1])
     if temperature is None:
         uncertain = (part >= threshold).to(part.dtype)
-        share = share * torch.where(hit > 0, confidence, 1 - confidence)
+        share = share * torch.where(miss > 0, doubt, 1 - doubt)
     else:
         uncertain = _soft_step(part, threshold, temperature)
     unsure, sure = uncertain * entropy.tanh(), (1 - uncertain) * (1 - entropy.tanh())
-    good = (share * torch.where(hit > 0, sure, unsure)).sum()
-    bad = (share * torch.where(hit > 0, unsure, sure)).sum()
+    good = (share * torch.where(miss > 0, unsure, sure)).sum()
+    bad = (share * torch.where(miss > 0, sure, unsure)).sum()
     return torch.log1p(bad / good.clamp_min(SMALLEST))
 
 
 def _entropy(logits):
     """Return the entropy in nats."""
-    proba = (1 - SMALLEST) * logits.softmax(1) + SMALLEST / logits.shape[1]
+    proba = (1 - SMALLEST) * softmax(logits) + SMALLEST / logits.shape[1]
     return torch.special.entr(proba).sum(1)
 
 

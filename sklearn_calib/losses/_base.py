@@ -12,10 +12,39 @@ from sklearn_calib._core.validation import ROW_SUM_TOLERANCE, did_you_mean
 
 REDUCTIONS = ("mean", "none", "sum")
 
+# The bounds of the largest weight where weights are proportions, and where they count
+# repetitions: more of them change nothing in double precision.
+PROPORTIONS = (1e-6, 1e6)
+REPETITIONS = (0.0, 1e18)
+
+
+def _knows_keywords(init):
+    """Let a constructor answer an unknown keyword with the closest of its own."""
+    parameters = inspect.signature(init).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    @wraps(init)
+    def wrapper(self, *args, **params):
+        for name in () if is_open else params.keys() - names:
+            raise TypeError(
+                f"{type(self).__name__} got an unexpected keyword argument {name!r}."
+                f"{did_you_mean(name, names)} Its parameters: {sorted(names)}."
+            )
+        init(self, *args, **params)
+
+    return wrapper
+
 
 class ReducedLoss(nn.Module):
     """A torch module with a reduction and scikit-learn's ``get_params``."""
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _knows_keywords(cls.__init__)
+
+    @_knows_keywords
     def __init__(self, *, reduction="mean"):
         super().__init__()
         self.reduction = check_choice("reduction", reduction, REDUCTIONS)
@@ -56,6 +85,13 @@ class CalibrationLoss(ReducedLoss):
         How the losses of the samples become the loss of the batch: their (weighted)
         mean, their (weighted) sum, or no reduction.
 
+    Notes
+    -----
+    The loss is NaN if a logit is. With an infinite logit it is its limit for large
+    logits, infinite or NaN. Negative, infinite and NaN weights are refused on the CPU;
+    where a check would have to wait for an accelerator, or run inside `torch.compile`
+    or a transform of `torch.func`, values are not checked.
+
     Examples
     --------
     >>> from sklearn.base import clone
@@ -70,6 +106,9 @@ class CalibrationLoss(ReducedLoss):
     takes_probabilities = False
     # Whether forward takes the positions of the samples in the training data.
     needs_indices = False
+    # Whether a forward pass reads values, to rank or to search, and not only computes
+    # with them: then torch.compile cannot make one graph of it, nor a meta tensor do.
+    needs_values = False
     # Whether the target has a 0 or a 1 for each logit, instead of one class.
     is_multilabel = False
 
@@ -132,14 +171,53 @@ def check_batch(logits: Tensor, target: Tensor, *, soft=False):
     return logits, _check_class_index(target, logits)
 
 
+def is_traced():
+    """Tell whether torch.compile or a transform of torch.func runs the code.
+
+    Then no Python code can depend on values, and a transform asks more of a
+    `torch.autograd.Function` than its gradient, which would make each call slower.
+    """
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def can_check_values(tensor):
+    """Tell whether a check may read the values: an accelerator would be waited for."""
+    return tensor.device.type == "cpu" and not is_traced()
+
+
+def check_not_meta(name, tensor):
+    """Refuse a tensor without values where they decide what is computed."""
+    if tensor.is_meta:
+        raise TypeError(
+            f"{name} must have values, to be ranked or to choose a bandwidth by, got a "
+            "meta tensor. Use another loss, or a fixed bandwidth."
+        )
+
+
+def in_full_precision(tensor):
+    """Return a context without autocast, which rounds products."""
+    kind = "cpu" if tensor.is_meta else tensor.device.type
+    return torch.autocast(kind, enabled=False)
+
+
+def check_tensor(name, value, *, rule="a torch.Tensor"):
+    """Refuse anything but a dense tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name} must be {rule}, got {type(value).__name__}. "
+            "Convert it with torch.as_tensor."
+        )
+    if value.layout != torch.strided:
+        raise TypeError(
+            f"{name} must be dense, got a tensor of layout {value.layout}. "
+            "Call its method to_dense()."
+        )
+
+
 def check_tensors(logits, target):
-    """Refuse what is no tensor, and logits that are no floating point numbers."""
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name} must be a torch.Tensor, got {type(value).__name__}. "
-                "Convert it with torch.as_tensor."
-            )
+    """Refuse what is no dense tensor, and logits that are not floating point."""
+    check_tensor("logits", logits)
+    check_tensor("target", target)
     if not logits.is_floating_point():
         raise TypeError(
             f"logits must be floating point, got {logits.dtype}. "
@@ -157,13 +235,14 @@ def _check_class_index(target, logits):
             "such as cross_entropy_loss, and mdca_loss take probabilities, of the "
             "shape of logits, as Mixup makes them."
         )
-    if target.dtype == torch.bool or not torch.can_cast(target.dtype, torch.int64):
+    if not is_integer(target):
         raise TypeError(
             f"target must hold integers, got {target.dtype}. Call target.long()."
         )
     target = target.long()
-    # A gather checks the range for a third of what it costs to read it, and on an
-    # accelerator, where it cannot raise here, without waiting for the device.
+    if not can_check_values(target):
+        return target
+    # A gather checks the range for a third of what it costs to read it.
     try:
         logits.detach().gather(1, target.unsqueeze(1))
     except RuntimeError as error:
@@ -178,6 +257,23 @@ def _check_class_index(target, logits):
     return target
 
 
+def check_finite(name, values, among=True):
+    """Refuse values, out of those `among` which to look, that are NaN or infinite."""
+    bad = values[~values.isfinite() & among]
+    if len(bad):
+        raise ValueError(
+            f"{name} must be finite, got {bad[0].item()}. See whether the training "
+            "diverges: a smaller learning rate helps."
+        )
+
+
+def is_integer(tensor):
+    """Tell whether a tensor holds integers."""
+    # torch.can_cast would tell as well, but torch.compile does not know it.
+    is_other = tensor.is_floating_point() or tensor.is_complex()
+    return not is_other and tensor.dtype != torch.bool
+
+
 def _check_soft_target(target, logits):
     """Return the target as probabilities of the precision of the logits."""
     if target.shape != logits.shape or not target.is_floating_point():
@@ -186,7 +282,7 @@ def _check_soft_target(target, logits):
             f"logits, {tuple(logits.shape)}, got {tuple(target.shape)} of "
             f"{target.dtype}. For class indices call target.squeeze(1)."
         )
-    if target.device.type == "cpu":
+    if can_check_values(target):
         low = target.detach().min().item()
         gap = (target.detach().sum(1) - 1).abs().max().item()
         if not (low >= 0 and gap <= ROW_SUM_TOLERANCE):
@@ -218,11 +314,19 @@ def _mean_over_labels(
 ):
     """Return the mean over the labels of each sample, reduced over the samples."""
     logits, target = check_batch(logits, target, soft=True)
-    rows, labels = target.nonzero(as_tuple=True)
+    rows, labels = _label_pairs(target)
     each = loss(logits[rows], labels, reduction="none", **params)
     values = each.new_zeros(len(logits))
     values = values.index_add(0, rows, target[rows, labels] * each)
     return reduce_loss(values, reduction, sample_weight)
+
+
+def _label_pairs(target):
+    """Return the samples and labels of positive probability, or else all of them."""
+    if not (is_traced() or target.is_meta):
+        return target.nonzero(as_tuple=True)
+    samples, labels = (torch.arange(n, device=target.device) for n in target.shape)
+    return samples.repeat_interleave(len(labels)), labels.repeat(len(samples))
 
 
 def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
@@ -234,27 +338,60 @@ def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
     check_choice("reduction", reduction, REDUCTIONS)
     if sample_weight is None:
         return getattr(values, reduction)() if reduction != "none" else values
-    weight = check_weight(sample_weight, values)
+    weight = check_weight(
+        sample_weight, values, within=PROPORTIONS if reduction == "mean" else None
+    )
     values = weight * values
     if reduction == "none":
         return values
     total = values.sum()
-    if reduction == "sum":
-        return total
-    # The clamp protects 0 / 0, when a batch holds samples of weight zero only.
-    return total / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+    return total if reduction == "sum" else total / above_zero(weight.sum())
 
 
-def check_weight(sample_weight, values):
-    """Return one weight per sample, of the losses' precision and device."""
-    if not isinstance(sample_weight, Tensor):
-        raise TypeError(
-            "sample_weight must be a torch.Tensor or None, got "
-            f"{type(sample_weight).__name__}. Convert it with torch.as_tensor."
-        )
+def above_zero(values):
+    """Return values that can be divided by: 0 / 0 is 0."""
+    return values.clamp_min(torch.finfo(values.dtype).tiny)
+
+
+def check_weight(sample_weight, values, *, within=None):
+    """Return one weight per sample, of the losses' precision and device.
+
+    All are scaled so that the largest lies `within` two bounds, as it usually does
+    already: sums of large ones overflow, and single precision may not hold small ones.
+    """
+    check_tensor("sample_weight", sample_weight, rule="a torch.Tensor or None")
     if sample_weight.shape != values.shape:
         raise ValueError(
             f"sample_weight must have shape {tuple(values.shape)}, one weight per "
             f"sample, got {tuple(sample_weight.shape)}. Give one weight per sample."
         )
-    return sample_weight.to(values)
+    if sample_weight.is_complex():
+        raise TypeError(
+            f"sample_weight must be real, got {sample_weight.dtype}. Pass floats."
+        )
+    if can_check_values(sample_weight):
+        check_weight_values(sample_weight)
+    if within is None:
+        return sample_weight.to(values)
+    if not sample_weight.is_floating_point():
+        sample_weight = sample_weight.to(values)
+    largest = sample_weight.detach().amax()
+    bounded = largest.clamp(*within)
+    is_usual = (largest == bounded) | (largest == 0)
+    scaled = sample_weight / above_zero(largest) * bounded
+    return torch.where(is_usual, sample_weight, scaled).to(values)
+
+
+def check_weight_values(sample_weight):
+    """Refuse weights that are negative, NaN or infinite."""
+    low, high = (each.item() for each in sample_weight.detach().aminmax())
+    if low < 0:
+        raise ValueError(
+            f"sample_weight must be non-negative, got {low}. Leave out samples by a "
+            "weight of zero."
+        )
+    if not high < math.inf:
+        raise ValueError(
+            f"sample_weight must be finite, got {high}. Leave out samples by a weight "
+            "of zero."
+        )

@@ -1,10 +1,17 @@
 """The Brier score as a training loss."""
 
-import torch.nn.functional as F
+import torch
 from torch import Tensor
+from torch.autograd import Function
 
 from sklearn_calib._core.validation import check_proba
-from sklearn_calib.losses._base import CalibrationLoss, check_batch, reduce_loss
+from sklearn_calib.losses._base import (
+    CalibrationLoss,
+    check_batch,
+    is_traced,
+    reduce_loss,
+)
+from sklearn_calib.losses._softmax import softmax
 
 
 def brier_loss(
@@ -75,12 +82,47 @@ def brier_loss(
 
 def brier_values(logits: Tensor, target: Tensor) -> Tensor:
     """Return the loss of each sample of a checked batch."""
-    proba = F.softmax(logits, 1)
     if target.ndim == 2:
-        return (proba - target).square().sum(1)
+        return (softmax(logits) - target).square().sum(1)
+    if is_traced():
+        return _values_and_terms(logits, target)[0]
+    return _BrierValues.apply(logits, target)
+
+
+def _values_and_terms(logits, target):
+    """Return the losses, and what their gradients are made from."""
+    proba = logits.softmax(1)
     others = proba.scatter(1, target.unsqueeze(1), 0.0)
     # 1 - p_t as the sum of the others: the difference is 0 from a margin of 37 on.
-    return others.square().sum(1) + others.sum(1).square()
+    rest = others.sum(1)
+    return others.square().sum(1) + rest.square(), proba, others, rest
+
+
+class _BrierValues(Function):
+    """The loss of each sample with its gradient, which is ``2 * p_k * (g_k - value)``.
+
+    Here g is p_k + 1 - p_t for the other classes, 0 for the true one. What rounding
+    leaves of the mean of g - value is taken off once more: where one probability is
+    near 1, its difference is as small as the other probabilities.
+    """
+
+    @staticmethod
+    def forward(ctx, logits, target):
+        values, proba, others, rest = _values_and_terms(logits, target)
+        ctx.save_for_backward(logits, target, values, proba, others, rest)
+        return values
+
+    @staticmethod
+    def backward(ctx, grad):
+        logits, target, values, proba, others, rest = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # What is saved has no graph: a second derivative needs a new one.
+            values = _values_and_terms(logits, target)[0]
+            return *torch.autograd.grad(values, logits, grad, create_graph=True), None
+        gap = others + (rest - values).unsqueeze(1)
+        gap.scatter_(1, target.unsqueeze(1), -values.unsqueeze(1))
+        gap -= (gap * proba).sum(1, keepdim=True)
+        return gap.mul_(proba).mul_(2 * grad.unsqueeze(1)), None
 
 
 class BrierLoss(CalibrationLoss):

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 
 from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._base import can_check_values, check_finite
+from sklearn_calib.losses._softmax import negative_entropy
 
 
 def _msp(logits):
@@ -13,11 +15,6 @@ def _msp(logits):
 def _margin(logits):
     first, second = logits.softmax(1).topk(2, dim=1).values.unbind(1)
     return first - second
-
-
-def _negative_entropy(logits):
-    log_proba = logits.log_softmax(1)
-    return (log_proba.exp() * log_proba).sum(1)
 
 
 def _negative_gini(logits):
@@ -38,7 +35,7 @@ _CONFIDENCES = {
     "margin": _margin,
     "max_logit": _max_logit,
     "msp": _msp,
-    "negative_entropy": _negative_entropy,
+    "negative_entropy": negative_entropy,
     "negative_gini": _negative_gini,
 }
 
@@ -65,4 +62,6 @@ def compute_confidence(confidence, logits: Tensor) -> Tensor:
             f"row of logits, got {tuple(getattr(score, 'shape', ()))}. Reduce over "
             "the classes, as in logits.amax(1)."
         )
+    if callable(confidence) and can_check_values(score):
+        check_finite("confidence", score, among=logits.isfinite().all(1))
     return score.to(logits.dtype)

@@ -6,6 +6,7 @@ from sklearn_calib.losses._base import check_choice, check_nonnegative
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import compute_confidence
 from sklearn_calib.losses._penalty import add_penalty
+from sklearn_calib.losses._softmax import softmax
 
 
 def confidence_penalty_loss(
@@ -103,7 +104,7 @@ def _negative_entropy(logits, *_):
 
 
 def _l1_distance(logits, *_):
-    return (logits.softmax(1) - 1 / logits.shape[1]).abs().sum(1)
+    return (softmax(logits) - 1 / logits.shape[1]).abs().sum(1)
 
 
 PENALTIES = {"entropy": _negative_entropy, "l1": _l1_distance}

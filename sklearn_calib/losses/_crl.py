@@ -7,6 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    PROPORTIONS,
+    above_zero,
+    can_check_values,
     check_batch,
     check_nonnegative,
     check_weight,
@@ -109,15 +112,16 @@ def crl_loss(
     base = build_base(base, base_params, crl_loss)
     logits, target = check_batch(logits, target)
     values = base(logits, target)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, values)
+    weight = sample_weight
+    if weight is not None:
+        weight = check_weight(weight, values, within=PROPORTIONS)
     if indices is not None:
         _check_indices(indices, target, history)
         # None is refused by the line above, which type checkers do not see.
         known = history.to(values)  # type: ignore[union-attr]
         correctness = _correctness(known)[indices]
         ranking = _ranking_values(logits, correctness, confidence)
-        values = values + lambd * ranking * _partner_weight(sample_weight)
+        values = values + lambd * ranking * _partner_weight(weight)
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -141,7 +145,7 @@ def _partner_weight(weight):
     """Return the weight of each sample's next one, over the mean weight."""
     if weight is None:
         return 1.0
-    return weight.roll(-1) / weight.mean().clamp_min(torch.finfo(weight.dtype).tiny)
+    return weight.roll(-1) / above_zero(weight.mean())
 
 
 def _check_params(lambd, confidence):
@@ -164,8 +168,7 @@ def _check_indices(indices, target, history):
             f"got {tuple(indices.shape)}. Give one position per sample."
         )
     size = 0 if history is None else len(history)
-    # An accelerator would have to be waited for, and stops by itself.
-    if size and indices.device.type != "cpu":
+    if size and not can_check_values(indices):
         return
     low, high = indices.min().item(), indices.max().item()
     if low < 0 or high >= size:

@@ -10,8 +10,10 @@ from sklearn_calib.losses._base import (
     CalibrationLoss,
     check_batch,
     check_nonnegative,
+    is_traced,
     reduce_loss,
 )
+from sklearn_calib.losses._margin import true_class_margin
 
 
 def cross_entropy_loss(
@@ -92,7 +94,7 @@ def cross_entropy_loss(
 def _cross_entropy(logits, target, label_smoothing):
     """Return the loss of each sample."""
     if target.ndim == 1 and not label_smoothing:
-        return SurpriseAndConfidence.apply(logits, target)[0]
+        return surprise_and_confidence(logits, target)[0]
     log_proba = F.log_softmax(logits, 1)
     if target.ndim == 1:
         hit = log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
@@ -101,7 +103,15 @@ def _cross_entropy(logits, target, label_smoothing):
     return (label_smoothing - 1) * hit - label_smoothing * log_proba.mean(1)
 
 
-class SurpriseAndConfidence(Function):
+def surprise_and_confidence(logits, target):
+    """Return -log p_t and the largest probability of each sample."""
+    if is_traced():
+        surprise = -F.logsigmoid(true_class_margin(logits, target))
+        return surprise, logits.softmax(1).max(1).values
+    return _SurpriseAndConfidence.apply(logits, target)
+
+
+class _SurpriseAndConfidence(Function):
     """-log p_t and the largest probability, from one softmax and with their gradient.
 
     The surprise is exact however close p_t is to 1. Written down, the gradient takes

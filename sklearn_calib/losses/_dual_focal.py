@@ -13,6 +13,7 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
+from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
 
 # By name, how many of the classes below the true one count, nearest first; None is all.
@@ -106,8 +107,8 @@ def dual_focal_loss(
     check_competitor(competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
-    log_weight = gamma * log_gap(logits, target, margin, competitor)
-    values = log_weight.exp() * -F.logsigmoid(margin)
+    log_base = log_gap(logits, target, margin, competitor)
+    values = focal_values(margin, gamma, log_base)
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -126,6 +127,7 @@ def _share(logits, target, margin, competitor):
     # Logits are compared, not probabilities, which collide by rounding. The distance
     # of the true class from itself, 0, is replaced together with the negative ones.
     distance = logits.gather(1, target.unsqueeze(1)) - logits
+    n_below = (distance > 0).sum(1)
     distance = F.threshold(distance, 0.0, torch.inf)
     count = RANKS[competitor] if competitor in RANKS else MEANS[competitor]
     if count is not None:
@@ -134,7 +136,7 @@ def _share(logits, target, margin, competitor):
     share = torch.exp(margin.unsqueeze(1) - distance)
     if competitor in RANKS:
         return share[:, -1]
-    return share.sum(1) / torch.isfinite(distance).sum(1).clamp_min(1)
+    return share.sum(1) / n_below.clamp(1, share.shape[1])
 
 
 def check_competitor(competitor):

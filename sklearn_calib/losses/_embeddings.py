@@ -1,17 +1,14 @@
 """What the losses of embeddings share: the checks of a batch and who is like whom."""
 
-import torch
 from torch import Tensor
+
+from sklearn_calib.losses._base import check_tensor, in_full_precision, is_integer
 
 
 def flatten_views(embeddings: Tensor, target: Tensor):
     """Return all views as rows, of at least single precision, and their labels."""
-    for name, value in (("embeddings", embeddings), ("target", target)):
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name} must be a torch.Tensor, got {type(value).__name__}. "
-                "Convert it with torch.as_tensor."
-            )
+    check_tensor("embeddings", embeddings)
+    check_tensor("target", target)
     if not embeddings.is_floating_point():
         raise TypeError(
             f"embeddings must be floating point, got {embeddings.dtype}. "
@@ -37,7 +34,7 @@ def _check_labels(target, n_samples):
             f"target must have shape ({n_samples},), one label for each sample, "
             f"got {tuple(target.shape)}. The views of a sample share its label."
         )
-    if target.is_floating_point() or target.is_complex() or target.dtype == torch.bool:
+    if not is_integer(target):
         raise TypeError(
             f"target must hold integers, got {target.dtype}. Call target.long()."
         )
@@ -50,7 +47,7 @@ def same_label(labels: Tensor) -> Tensor:
 
 def similarities(rows: Tensor) -> Tensor:
     """Return all inner products, never in half precision."""
-    with torch.autocast(rows.device.type, enabled=False):
+    with in_full_precision(rows):
         return rows @ rows.T
 
 

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import Function
 
 from sklearn_calib._core.links import focal_posterior
 from sklearn_calib._core.validation import check_proba
@@ -11,6 +12,7 @@ from sklearn_calib.losses._base import (
     averages_over_labels,
     check_batch,
     check_nonnegative,
+    is_traced,
     reduce_loss,
 )
 from sklearn_calib.losses._margin import true_class_margin
@@ -91,11 +93,44 @@ def focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def focal_values(margin: Tensor, gamma) -> Tensor:
-    """Return the focal loss of each sample; gamma is a number or one per sample."""
-    # (1 - p_t) ** gamma, in log space. As a power its derivative at p_t = 1 is infinite
-    # for gamma < 1 and would meet log(p_t) = 0 as inf * 0 = nan.
-    return torch.exp(gamma * F.logsigmoid(-margin)) * -F.logsigmoid(margin)
+def focal_values(margin: Tensor, gamma, log_base: Tensor | None = None) -> Tensor:
+    """Return the focal loss of each sample; gamma is a number or one per sample.
+
+    Its weight is ``(1 - p_t) ** gamma``, or the power of another base.
+    """
+    # In log space. As a power its derivative at p_t = 1 is infinite for gamma < 1 and
+    # would meet log(p_t) = 0 as inf * 0 = nan.
+    log_base = F.logsigmoid(-margin) if log_base is None else log_base
+    if is_traced():
+        return torch.exp(gamma * log_base) * -F.logsigmoid(margin)
+    return _FadingSurprise.apply(log_base, margin, gamma)
+
+
+class _FadingSurprise(Function):
+    """exp(gamma * log_base) * -log(p_t) with a gradient that is never inf * 0.
+
+    That by the base overflows before the loss does, where the base does not depend on
+    the logits any more.
+    """
+
+    @staticmethod
+    def forward(ctx, log_base, margin, gamma):
+        weight, surprise = (gamma * log_base).exp_(), -F.logsigmoid(margin)
+        ctx.save_for_backward(log_base, margin, weight, surprise)
+        ctx.gamma = gamma
+        return weight * surprise
+
+    @staticmethod
+    def backward(ctx, grad):
+        log_base, margin, weight, surprise = ctx.saved_tensors
+        # What is saved has no graph: a second derivative needs a new one.
+        if torch.is_grad_enabled():
+            weight = torch.exp(ctx.gamma * log_base)
+            surprise = -F.logsigmoid(margin)
+        grad = weight * grad
+        largest = torch.finfo(grad.dtype).max
+        of_base = (ctx.gamma * surprise * grad).clamp(-largest, largest)
+        return of_base, -torch.sigmoid(-margin) * grad, None
 
 
 class FocalLoss(CalibrationLoss):

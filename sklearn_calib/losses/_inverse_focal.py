@@ -3,7 +3,6 @@
 import warnings
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib._core.links import inverse_focal_posterior
@@ -15,6 +14,7 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     reduce_loss,
 )
+from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
 
 # The derivative in p of -(1 + p) ** gamma * log(p) is negative as long as gamma is
@@ -103,11 +103,11 @@ def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
     """Return the loss without the warning."""
     check_nonnegative("gamma", gamma)
     margin = true_class_margin(*check_batch(logits, target))
-    values = (1 + torch.sigmoid(margin)) ** gamma * -F.logsigmoid(margin)
+    values = focal_values(margin, gamma, torch.sigmoid(margin).log1p())
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _warn_above_maximum(gamma):
+def _warn_above_maximum(gamma, stacklevel=3):
     """Warn the caller's caller if the loss is not monotone in p_t."""
     if check_nonnegative("gamma", gamma) > GAMMA_MAX:
         warnings.warn(
@@ -115,7 +115,7 @@ def _warn_above_maximum(gamma):
             f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} samples "
             "are now pushed the wrong way; lower gamma.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
@@ -144,7 +144,8 @@ class InverseFocalLoss(CalibrationLoss):
 
     def __init__(self, *, gamma=1.0, reduction="mean"):
         super().__init__(reduction=reduction)
-        _warn_above_maximum(gamma)
+        # One more, for every constructor of a loss is wrapped.
+        _warn_above_maximum(gamma, stacklevel=4)
         self.gamma = gamma
 
     def forward(

@@ -1,13 +1,14 @@
 """A loss plus the calibration error of the batch, estimated with kernels (KDE-XE)."""
 
-import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    REPETITIONS,
     check_batch,
     check_choice,
     check_nonnegative,
     check_weight,
+    in_full_precision,
     reduce_loss,
 )
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
@@ -114,13 +115,12 @@ def kde_ece_loss(
     base = build_base(base, base_params, kde_ece_loss)
     logits, target = check_batch(logits, target)
     values = base(logits, target)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, values)
+    weight = sample_weight
+    if weight is not None:
+        weight = check_weight(weight, values, within=REPETITIONS)
     power = NORMS.index(norm) + 1
-    with torch.autocast(logits.device.type, enabled=False):  # it rounds products
-        error = calibration_errors(
-            logits, target, mode, power, bandwidth, sample_weight
-        )
+    with in_full_precision(logits):
+        error = calibration_errors(logits, target, mode, power, bandwidth, weight)
     return reduce_loss(values + lambd * error, reduction, sample_weight)
 
 
@@ -181,6 +181,7 @@ class KDEECELoss(_ComposedLoss):
         _check_params(lambd, mode, norm, bandwidth)
         self.lambd, self.mode, self.norm = lambd, mode, norm
         self.bandwidth = bandwidth
+        self.needs_values = bandwidth == "auto"
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None

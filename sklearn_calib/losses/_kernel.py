@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib._core.dirichlet_kernel import BANDWIDTHS
+from sklearn_calib.losses._base import check_not_meta
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._penalty import top_label
 
@@ -47,8 +48,8 @@ def _classwise(logits, target):
 def _top_label(logits, target):
     """Return whether the prediction is right, as one problem of two classes."""
     log_proba = torch.cat(_log_odds(logits, logits.argmax(1, keepdim=True)), 1)
-    _, hit = top_label(logits, target)
-    return log_proba[None], hit[None, :, None]
+    _, miss = top_label(logits, target)
+    return log_proba[None], (1 - miss)[None, :, None]
 
 
 def _log_odds(logits, top):
@@ -86,6 +87,7 @@ def _log_densities(log_proba, bandwidth, neighbours):
 
 def _find_bandwidth(log_proba, neighbours, weight):
     """Return the bandwidth of the largest likelihood, each sample left out."""
+    check_not_meta("logits", log_proba)
     counts = neighbours.sum(1) > 0
     counts = counts if weight is None else counts * weight
 

@@ -92,7 +92,7 @@ def _divergence(margin, alpha):
     entropy = -(1 - alpha) * math.log1p(-alpha) - alpha * math.log(alpha)
     # At the bound rounding may leave less than 0, the value inside it.
     values = -(1 - alpha) * F.logsigmoid(margin) - alpha * F.logsigmoid(-margin)
-    return torch.where(margin < log_odds, (values - entropy).clamp_min(0), 0.0)
+    return torch.where(margin >= log_odds, 0.0, (values - entropy).clamp_min(0))
 
 
 def _check_alpha(alpha):

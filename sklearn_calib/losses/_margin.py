@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from sklearn_calib.losses._base import is_traced
+
 
 def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
     """Return z_t - logsumexp of the other logits, the log odds of the true class.
@@ -24,6 +26,10 @@ def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
     -------
     margin : Tensor of shape (N,)
     """
+    if is_traced():
+        target = target.unsqueeze(1)
+        others = logits.scatter(1, target, -torch.inf).logsumexp(1)
+        return logits.gather(1, target).squeeze(1) - others
     return _TrueClassMargin.apply(logits, target)
 
 

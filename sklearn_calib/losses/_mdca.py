@@ -5,6 +5,7 @@ from torch import Tensor
 from sklearn_calib.losses._base import check_nonnegative
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, top_label
+from sklearn_calib.losses._softmax import softmax
 
 
 def mdca_loss(
@@ -96,11 +97,13 @@ def mdca_loss(
 
 def _mdca(logits, target, share):
     """Return the mean gap of the classes."""
-    proba = logits.softmax(1)
+    proba = softmax(logits)
     if target.ndim == 2:
         return (share.unsqueeze(1) * (proba - target)).sum(0).abs().mean()
-    mean = (share.unsqueeze(1) * proba).sum(0)
-    return mean.index_add(0, target, share, alpha=-1).abs().mean()
+    # p_t - 1 is minus the sum of the others, which does not round to 0.
+    others = share.unsqueeze(1) * proba.scatter(1, target.unsqueeze(1), 0.0)
+    gap = others.sum(0).index_add(0, target, others.sum(1), alpha=-1)
+    return gap.abs().mean()
 
 
 def dca_loss(
@@ -188,8 +191,8 @@ def dca_loss(
 
 def _dca(logits, target, share):
     """Return the gap of the predicted classes."""
-    confidence, hit = top_label(logits, target)
-    return (share * (confidence - hit)).sum().abs()
+    doubt, miss = top_label(logits, target)
+    return (share * (doubt - miss)).sum().abs()
 
 
 class MDCALoss(_ComposedLoss):

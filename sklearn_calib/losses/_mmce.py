@@ -106,8 +106,8 @@ def mmce_loss(
 
 def _mmce(logits, target, share, *, squared):
     """Return the error, or its square."""
-    confidence, hit = top_label(logits, target)
-    square = _embedding_square(share * (hit - confidence), confidence)
+    doubt, miss = top_label(logits, target)
+    square = _embedding_square(share * (doubt - miss), 1 - doubt)
     return square if squared else root(square)
 
 
@@ -220,18 +220,18 @@ def weighted_mmce_loss(
 
 def _weighted_mmce(logits, target, share):
     """Return the error of shares that weigh hits and misses the same."""
-    confidence, hit = top_label(logits, target)
-    share = _shares_by_hit(hit, share)
-    return root(_embedding_square(share * (hit - confidence), confidence))
+    doubt, miss = top_label(logits, target)
+    share = _shares_by_miss(miss, share)
+    return root(_embedding_square(share * (doubt - miss), 1 - doubt))
 
 
-def _shares_by_hit(hit, share):
+def _shares_by_miss(miss, share):
     """Return the shares of right and of wrong predictions, each of which sum to one.
 
     They are 0 if the batch has but one of the two.
     """
-    right, wrong = (share * hit).sum(), (share * (1 - hit)).sum()
-    own = torch.where(hit > 0, right, wrong)
+    right, wrong = (share * (1 - miss)).sum(), (share * miss).sum()
+    own = torch.where(miss > 0, wrong, right)
     return torch.where(right * wrong > 0, share / own, 0.0)
 
 

@@ -4,11 +4,14 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    PROPORTIONS,
+    above_zero,
     check_batch,
     check_nonnegative,
     check_weight,
     reduce_loss,
 )
+from sklearn_calib.losses._margin import true_class_margin
 
 # Below this a square is divided by the root of this, not by its own: the gradient of a
 # root is infinite at 0, where all predictions are right or their errors cancel.
@@ -35,8 +38,6 @@ def add_penalty(
     check_nonnegative("lambd", lambd)
     logits, target = check_batch(logits, target, soft=soft)
     values = base(logits, target)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, values)
     share = _sample_shares(values, sample_weight)
     values = values + lambd * penalty(logits, target, share)
     return reduce_loss(values, reduction, sample_weight)
@@ -46,19 +47,19 @@ def _sample_shares(values, weight):
     """Return weights that sum to one."""
     if weight is None:
         return torch.full_like(values, 1 / len(values), requires_grad=False)
-    # The clamp protects 0 / 0, when a batch holds samples of weight zero only.
-    return weight / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+    weight = check_weight(weight, values, within=PROPORTIONS)
+    return weight / above_zero(weight.sum())
 
 
 def top_label(logits: Tensor, target: Tensor):
-    """Return the confidence of each prediction and whether it is right, 1 or 0.
+    """Return 1 minus the confidence of each prediction, and 1 where it is wrong or 0.
 
     Of tied classes the first is predicted, as by argmax. That a prediction is right is
     a constant for the gradient.
     """
     predicted = logits.argmax(1)
-    confidence = logits.softmax(1).gather(1, predicted.unsqueeze(1)).squeeze(1)
-    return confidence, (predicted == target).to(logits.dtype)
+    doubt = torch.sigmoid(-true_class_margin(logits, predicted))
+    return doubt, (predicted != target).to(logits.dtype)
 
 
 def root(square: Tensor) -> Tensor:

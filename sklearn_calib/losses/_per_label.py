@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_tensors, reduce_loss
+from sklearn_calib.losses._base import can_check_values, check_tensors, reduce_loss
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 
 
@@ -110,7 +110,7 @@ def _check_shapes(logits, target):
             f"{tuple(target.shape)}. Pass a 0 or a 1 for each label of each sample, or "
             "choose another loss where each sample has one class, such as 'focal'."
         )
-    if target.device.type == "cpu" and not ((target >= 0) & (target <= 1)).all():
+    if can_check_values(target) and not ((target >= 0) & (target <= 1)).all():
         low, high = target.min().item(), target.max().item()
         raise ValueError(
             f"target must lie in [0, 1], got values in [{low:g}, {high:g}]. Pass 1 for "

@@ -6,6 +6,7 @@ import torch
 from scipy.special import digamma
 from torch import Tensor
 
+from sklearn_calib.losses._base import above_zero, check_not_meta
 from sklearn_calib.losses._soft_rank import SoftRank
 
 RANKS = ("hard", "soft")
@@ -30,11 +31,12 @@ def rank_weights(
     score: Tensor, *, ranks, weights, epsilon, sample_weight: Tensor | None = None
 ) -> Tensor:
     """Return the weight of each sample from its confidence."""
+    check_not_meta("logits", score)
     if ranks == "hard":
         score, epsilon = score.detach(), TIED[score.dtype]
     elif epsilon == "auto":
         epsilon = auto_epsilon(score.detach(), sample_weight)
-    rank = SoftRank.apply(score, float(epsilon), sample_weight, "confidence")
+    rank = SoftRank.apply(score, float(epsilon), sample_weight)
     n = len(rank) if sample_weight is None else _total(sample_weight).item()
     return WEIGHTS[weights](rank, n)
 
@@ -51,4 +53,4 @@ def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None):
 
 def _total(weight):
     """Return the sum of the weights, above 0 if the batch has weights of 0 only."""
-    return weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+    return above_zero(weight.sum())

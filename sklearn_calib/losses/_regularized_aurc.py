@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    REPETITIONS,
     check_batch,
     check_choice,
     check_nonnegative,
@@ -12,7 +13,10 @@ from sklearn_calib.losses._base import (
 )
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence, compute_confidence
-from sklearn_calib.losses._cross_entropy import CrossEntropyLoss, SurpriseAndConfidence
+from sklearn_calib.losses._cross_entropy import (
+    CrossEntropyLoss,
+    surprise_and_confidence,
+)
 from sklearn_calib.losses._rank_weights import RANKS, WEIGHTS, rank_weights
 from sklearn_calib.losses._soft_rank import check_positive
 
@@ -165,14 +169,11 @@ def area_loss(
     """Return the loss of a batch, given parameters that were checked."""
     logits, target = check_batch(logits, target)
     values, score = _values_and_confidence(base, confidence, logits, target)
-    if sample_weight is not None:
-        sample_weight = check_weight(sample_weight, values)
+    repeats = sample_weight
+    if repeats is not None:
+        repeats = check_weight(repeats, values, within=REPETITIONS)
     weight = rank_weights(
-        score,
-        ranks=ranks,
-        weights=weights,
-        epsilon=epsilon,
-        sample_weight=sample_weight,
+        score, ranks=ranks, weights=weights, epsilon=epsilon, sample_weight=repeats
     )
     values = torch.lerp(values, weight * values, float(lambd))
     return reduce_loss(values, reduction, sample_weight)
@@ -182,7 +183,7 @@ def _values_and_confidence(base, confidence, logits, target):
     """Return the loss of each sample and how sure the network is of it."""
     is_cross_entropy = type(base) is CrossEntropyLoss and not base.label_smoothing
     if is_cross_entropy and confidence == "msp":
-        return SurpriseAndConfidence.apply(logits, target)
+        return surprise_and_confidence(logits, target)
     return base(logits, target), compute_confidence(confidence, logits)
 
 
@@ -234,6 +235,8 @@ class RegularizedAURCLoss(_ComposedLoss):
     >>> loss(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.3147)
     """
+
+    needs_values = True
 
     def __init__(
         self,

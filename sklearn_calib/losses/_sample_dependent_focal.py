@@ -14,6 +14,7 @@ from sklearn_calib.losses._base import (
     reduce_loss,
 )
 from sklearn_calib.losses._dual_focal import check_competitor, log_gap
+from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
 
 
@@ -104,7 +105,7 @@ def sample_dependent_focal_loss(
         log_rest = log_gap(logits, target, margin, competitor)
         lead = -torch.expm1(log_rest)
     gamma = _scheduled_gamma(lead, gammas, thresholds)
-    values = torch.exp(gamma * log_rest) * -F.logsigmoid(margin)
+    values = focal_values(margin, gamma, log_rest)
     return reduce_loss(values, reduction, sample_weight)
 
 

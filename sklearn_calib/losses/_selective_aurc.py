@@ -4,6 +4,9 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    REPETITIONS,
+    above_zero,
+    can_check_values,
     check_batch,
     check_n_bins,
     check_nonnegative,
@@ -144,17 +147,12 @@ def _loss_and_histogram(
     values = base(logits, target)
     weight = torch.ones_like(values)
     if sample_weight is not None:
-        weight = check_weight(sample_weight, values)
-    if not (smallest := weight.min().item()) >= 0:
-        raise ValueError(
-            f"sample_weight must be non-negative, got {smallest}. Leave out samples by "
-            "a weight of zero."
-        )
+        weight = check_weight(sample_weight, values, within=REPETITIONS)
     score = compute_confidence(confidence, logits)
     histogram = histogram.to(score) + _count(score.detach(), weight, len(histogram))
     bound = _quantile(score, weight, quantile)
     share = _share_below(torch.minimum(score, bound), histogram, bandwidth)
-    n = weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+    n = above_zero(weight.sum())
     share = torch.clamp(share, 1 / (n + 1), n / (n + 1))
     values = -torch.log1p(-share) * values
     return reduce_loss(values, reduction, sample_weight), histogram
@@ -162,14 +160,16 @@ def _loss_and_histogram(
 
 def _count(score, weight, n_bins):
     """Return the weight of the scores in each of `n_bins` bins of equal width."""
-    if not ((score >= 0) & (score <= 1 + 1e-6)).all():
+    if can_check_values(score) and ((score < 0) | (score > 1 + 1e-6)).any():
         raise ValueError(
             "confidence must return scores in [0, 1], got values in "
             f"[{score.min().item():.3g}, {score.max().item():.3g}]. Choose one of "
             f"{CONFIDENCES}, or scale them."
         )
-    index = (score * n_bins).long().clamp(max=n_bins - 1)
-    return score.new_zeros(n_bins).index_add_(0, index, weight)
+    # What is NaN makes the loss NaN, but is not remembered.
+    is_known = score == score
+    index = torch.where(is_known, score * n_bins, 0).long().clamp(max=n_bins - 1)
+    return score.new_zeros(n_bins).index_add(0, index, weight * is_known)
 
 
 def _share_below(score, histogram, bandwidth):
@@ -177,7 +177,7 @@ def _share_below(score, histogram, bandwidth):
     bins = torch.arange(len(histogram), device=score.device, dtype=score.dtype)
     centres = (bins + 0.5) / len(histogram)
     steps = torch.sigmoid((score.unsqueeze(1) - centres) / bandwidth)
-    total = histogram.sum().clamp_min(torch.finfo(histogram.dtype).tiny)
+    total = above_zero(histogram.sum())
     # Not a matrix product, which autocast rounds.
     return (steps * (histogram / total)).sum(1)
 

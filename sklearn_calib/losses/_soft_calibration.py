@@ -6,7 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_choice, check_n_bins, check_nonnegative
+from sklearn_calib.losses._base import (
+    above_zero,
+    check_choice,
+    check_n_bins,
+    check_nonnegative,
+)
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
 from sklearn_calib.losses._soft_rank import check_positive
@@ -127,20 +132,20 @@ def soft_binned_ece_loss(
 
 def _label_binned(logits, target, share, *, n_bins, temperature, squared):
     """Return the error of confidences against the accuracy of their bins."""
-    confidence, hit = top_label(logits, target)
-    member = _memberships(confidence, 1 / logits.shape[1], n_bins, temperature)
+    doubt, miss = top_label(logits, target)
+    member = _memberships(1 - doubt, 1 / logits.shape[1], n_bins, temperature)
     member = share.unsqueeze(1) * ((1 - SPREAD) * member + SPREAD / n_bins)
-    accuracy = _mean_by_bin(member, hit)
-    square = (member * (accuracy - confidence.unsqueeze(1)).square()).sum()
+    error_rate = _mean_by_bin(member, miss)
+    square = (member * (error_rate - doubt.unsqueeze(1)).square()).sum()
     return square if squared else root(square)
 
 
 def _bin_binned(logits, target, share, *, n_bins, temperature, squared):
     """Return the error of the mean confidence of bins against their accuracy."""
-    confidence, hit = top_label(logits, target)
-    member = _memberships(confidence, 0.0, n_bins, temperature)
+    doubt, miss = top_label(logits, target)
+    member = _memberships(1 - doubt, 0.0, n_bins, temperature)
     member = share.unsqueeze(1) * member
-    square = (member.sum(0) * _mean_by_bin(member, confidence - hit).square()).sum()
+    square = (member.sum(0) * _mean_by_bin(member, doubt - miss).square()).sum()
     return square if squared else root(square)
 
 
@@ -156,8 +161,7 @@ def _memberships(confidence, lowest, n_bins, temperature):
 
 def _mean_by_bin(member, values):
     """Return the mean of values in each bin, 0 where nothing belongs to it."""
-    total = member.sum(0).clamp_min(torch.finfo(member.dtype).tiny)
-    return (member * values.unsqueeze(1)).sum(0) / total
+    return (member * values.unsqueeze(1)).sum(0) / above_zero(member.sum(0))
 
 
 def _check_params(n_bins, temperature, decay, binning, squared):

@@ -9,6 +9,13 @@ from scipy.optimize import isotonic_regression
 from torch import Tensor
 from torch.autograd import Function
 
+from sklearn_calib.losses._base import (
+    REPETITIONS,
+    check_finite,
+    check_not_meta,
+    check_weight,
+)
+
 # Stands for a weight of zero: it moves no mean, and its square is still a number.
 TINY = 1e-150
 
@@ -77,12 +84,11 @@ def soft_rank(
     """
     check_positive("epsilon", epsilon)
     _check_values(values)
-    if sample_weight is not None and sample_weight.shape != values.shape:
-        raise ValueError(
-            f"sample_weight must have shape {tuple(values.shape)}, that of values, got "
-            f"{tuple(sample_weight.shape)}. Give one weight per value."
-        )
-    return SoftRank.apply(values, float(epsilon), sample_weight, "values")
+    check_not_meta("values", values)
+    check_finite("values", values)
+    if sample_weight is not None:
+        sample_weight = check_weight(sample_weight, values, within=REPETITIONS)
+    return SoftRank.apply(values, float(epsilon), sample_weight)
 
 
 PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
@@ -117,20 +123,20 @@ def _check_values(values):
 
 
 class SoftRank(Function):
-    """The projection on the permutahedron. `name` is what messages call the values."""
+    """The projection on the permutahedron; NaN if a value is NaN or infinite."""
 
     @staticmethod
-    def forward(ctx, values, epsilon, sample_weight, name):
+    def forward(ctx, values, epsilon, sample_weight):
         rows = _to_numpy(values).reshape(-1, values.shape[-1])
         weight = None if sample_weight is None else _to_numpy(sample_weight)
-        ranks, ctx.pools = _project(rows, epsilon, weight, name)
+        ranks, ctx.pools = _project(rows, epsilon, weight)
         return _to_tensor(ranks, values)
 
     @staticmethod
     def backward(ctx, grad):
         # The detour for a second derivative takes as long as the product itself.
         multiply = _PoolGradient.apply if torch.is_grad_enabled() else _multiply
-        return multiply(grad, ctx.pools, False), None, None, None
+        return multiply(grad, ctx.pools, False), None, None
 
 
 class _PoolGradient(Function):
@@ -148,6 +154,8 @@ class _PoolGradient(Function):
 
 def _multiply(grad, pools, transposed):
     """Return the product of the transposed Jacobian, or of itself, with a tensor."""
+    if pools is None:
+        return torch.full_like(grad, torch.nan)
     return _to_tensor(pools.multiply(_to_numpy(grad).ravel(), transposed), grad)
 
 
@@ -190,17 +198,23 @@ class _Pools:
         return restored
 
 
-def _project(rows, epsilon, weight, name):
-    """Return the ranks of the values, rows end to end, and the pools behind them."""
+def _project(rows, epsilon, weight):
+    """Return the ranks of the values, rows end to end, and the pools behind them.
+
+    Where a value is not finite, all ranks are NaN, and there are no pools.
+    """
     order = rows.argsort(axis=1)
     if len(rows) > 1:
         order += rows.shape[1] * np.arange(len(rows))[:, None]
     order = order.ravel()
     ordered = rows.ravel()[order]
     by_row = ordered.reshape(rows.shape)
-    _check_finite(by_row, name)
+    # On lists, for a few numbers cost NumPy ten times as long. NaN is sorted last.
+    if not all(map(math.isfinite, by_row[:, 0].tolist() + by_row[:, -1].tolist())):
+        return np.full(rows.size, np.nan), None
     if weight is not None:
-        weight = _check_weight(weight).ravel()[order]
+        # The isotonic regression needs weights above zero.
+        weight = np.maximum(weight, TINY).ravel()[order]
     plain, far = _plain_ranks(weight, rows.shape)
     # Gaps of so many epsilon end a pool, and larger ones change nothing. Unbounded, the
     # values over epsilon would swamp the ranks that are taken from them.
@@ -225,27 +239,6 @@ def _plain_ranks(weight, shape):
     weight = weight.reshape(shape)
     plain = (weight.cumsum(axis=1) - (weight - 1) / 2).ravel()
     return plain, float(plain.max()) + 1
-
-
-def _check_finite(by_row, name):
-    """Check sorted rows by their ends; NaN is sorted to the end."""
-    # On lists, for a few numbers cost NumPy ten times as long.
-    for value in by_row[:, 0].tolist() + by_row[:, -1].tolist():
-        if not math.isfinite(value):
-            raise ValueError(
-                f"{name} must be finite, got {value}. See whether the training "
-                "diverges: a smaller learning rate helps."
-            )
-
-
-def _check_weight(weight):
-    """Return weights above zero, which the isotonic regression needs."""
-    if not weight.min() >= 0:
-        raise ValueError(
-            f"sample_weight must be non-negative, got {weight.min()}. Leave out values "
-            "by a weight of zero."
-        )
-    return np.maximum(weight, TINY)
 
 
 def _to_numpy(tensor):

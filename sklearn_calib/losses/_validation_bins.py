@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib._core.binning import bin_sums, interior_edges, occupied_bins
@@ -14,7 +13,8 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
-from sklearn_calib.losses._base import CalibrationLoss, check_n_bins
+from sklearn_calib.losses._base import CalibrationLoss, check_n_bins, check_tensor
+from sklearn_calib.losses._focal import focal_values
 
 # (1 - p) ** gamma is 0 or 1 in double precision from here on, and gamma times a loss,
 # which the gradient needs, is still far from the overflow of single precision.
@@ -31,7 +31,7 @@ def signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Tens
     """
     log_inverse = -torch.log1p(-torch.expm1(log_rest))
     log_base = torch.where(gamma >= 0, log_rest, log_inverse)
-    return torch.exp(gamma * log_base) * -F.logsigmoid(margin)
+    return focal_values(margin, gamma, log_base)
 
 
 def bin_of(values: Tensor, edges: Tensor) -> Tensor:
@@ -42,11 +42,7 @@ def bin_of(values: Tensor, edges: Tensor) -> Tensor:
 def check_bins(edges, **per_bin):
     """Check the shapes of the edges between bins and of what has a value per bin."""
     for name, value in {"edges": edges, **per_bin}.items():
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name} must be a torch.Tensor, got {type(value).__name__}. Convert "
-                "it with torch.as_tensor."
-            )
+        check_tensor(name, value)
         n_values = edges.numel() + (name != "edges")
         if value.shape != (n_values,):
             raise ValueError(

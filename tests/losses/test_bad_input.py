@@ -37,10 +37,14 @@ def test_batch(name, logits, target, error, message):
 
 
 @all_names
-def test_sparse_logits(name):
-    """Torch's own error is not mistaken for a label out of range."""
-    with pytest.raises(NotImplementedError, match="aten::gather"):
-        get_loss(name)()(BATCH[0].to_sparse(), BATCH[1])
+@pytest.mark.parametrize("position", [0, 1, 2], ids=["logits", "target", "weight"])
+def test_sparse(name, position):
+    batch = [*BATCH, torch.ones(2)]
+    batch[position] = batch[position].to_sparse()
+    name_of = ("logits", "target", "sample_weight")[position]
+    message = rf"{name_of} must be dense, .*sparse_coo\. Call its method to_dense\(\)"
+    with pytest.raises(TypeError, match=message):
+        get_loss(name)()(*batch)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,22 @@ def test_probabilities_as_target(name):
         ([1.0, 1.0], TypeError, "sample_weight must be a torch.Tensor or None, got li"),
         (torch.ones(2, 1), ValueError, r"must have shape \(2,\), .*got \(2, 1\)"),
         (torch.ones(3), ValueError, r"must have shape \(2,\), .*got \(3,\)"),
+        (torch.tensor([1, -1]), ValueError, "must be non-negative, got -1. Le"),
+        (
+            torch.tensor([1, torch.nan]),
+            ValueError,
+            "must be finite, got nan. Leave out",
+        ),
+        (
+            torch.tensor([torch.inf, 1]),
+            ValueError,
+            "must be finite, got inf. Leave out",
+        ),
+        (
+            torch.tensor([1j, 1]),
+            TypeError,
+            "must be real, got torch.complex64. Pass fl",
+        ),
     ],
 )
 def test_weight(name, weight, error, message):
@@ -112,6 +132,16 @@ def test_number_out_of_range(name, param, bad):
 def test_number_of_wrong_type(name, param, bad):
     message = f"{param} must be a number, .*, got {re.escape(repr(bad))} of type"
     assert_refused(name, TypeError, message, **{param: bad})
+
+
+@all_names
+def test_unknown_keyword(name):
+    """The closest of the loss's own parameters is named."""
+    first = next(iter(get_loss(name)().get_params(deep=False)))
+    message = rf"{get_loss(name).__name__} got an unexpected keyword argument "
+    message += rf"'{first}x'\. Did you mean '{first}'\?"
+    with pytest.raises(TypeError, match=message):
+        get_loss(name)(**{f"{first}x": 1})
 
 
 @all_names

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from sklearn_calib.losses import CrossEntropyLoss, brier_loss, cross_entropy_loss
-from sklearn_calib.losses._cross_entropy import SurpriseAndConfidence
+from sklearn_calib.losses._cross_entropy import surprise_and_confidence
 
 REFERENCE = "loss_label_smoothing"
 NOT_FOLLOWED = {}
@@ -57,7 +57,7 @@ def test_derivatives_of_surprise_and_confidence(mix):
     assert (logits.argmax(1) == target).unique().numel() == 2
 
     def function(logits):
-        return mix(*SurpriseAndConfidence.apply(logits, target))
+        return mix(*surprise_and_confidence(logits, target))
 
     logits.requires_grad_()
     assert torch.autograd.gradcheck(function, logits)

@@ -1,0 +1,115 @@
+"""Losses where numbers end: logits that are NaN or infinite, weights of any size."""
+
+import pytest
+import torch
+
+from sklearn_calib.losses import (
+    AURCLoss,
+    KDEECELoss,
+    MMCELoss,
+    PerLabelLoss,
+    RegularizedAURCLoss,
+    SelectiveAURCLoss,
+)
+
+# A sample of weight m is m equal samples, which for these is another batch than one of
+# weight 1.
+WITH_REPETITIONS = (AURCLoss, KDEECELoss, RegularizedAURCLoss, SelectiveAURCLoss)
+
+LABELS = torch.tensor([1, 2, 3, 0])
+
+all_losses = pytest.mark.losses
+bad_weights = pytest.mark.parametrize(
+    "weight", [None, [1.0, 2.0, 3.0, 1.0], [0.0, 2.0, 3.0, 1.0]], ids=str
+)
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+
+
+def random_logits(dtype=torch.float32):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(4, 4, generator=generator, dtype=dtype)
+
+
+def with_reduction(loss, reduction):
+    return type(loss)(**{**loss.get_params(), "reduction": reduction}).eval()
+
+
+def targets(loss):
+    """Return each kind of target that the loss takes."""
+    one_hot = torch.eye(4)[LABELS]
+    if loss.is_multilabel:
+        return [one_hot.long(), one_hot]
+    return [LABELS, 0.8 * one_hot + 0.05] if loss.takes_probabilities else [LABELS]
+
+
+def assert_nan(loss, weight):
+    weight = None if weight is None else torch.tensor(weight)
+    for target in targets(loss):
+        for column in range(4):
+            logits = random_logits()
+            logits[0, column] = torch.nan
+            values = with_reduction(loss, "none")(logits, target, weight)
+            assert values[0].isnan()
+            for reduction in ("mean", "sum"):
+                value = with_reduction(loss, reduction)(logits, target, weight)
+                assert value.isnan()
+
+
+@all_losses
+@bad_weights
+@pytest.mark.filterwarnings("ignore:gamma must be at most")
+def test_nan_in_means_nan_out(loss, weight):
+    """In whichever logit it is, and even where the sample has no weight."""
+    assert_nan(loss, weight)
+
+
+@bad_weights
+@pytest.mark.parametrize(
+    "loss",
+    [PerLabelLoss(), *(c(base="label_relaxation") for c in (MMCELoss, PerLabelLoss))],
+    ids=repr,
+)
+def test_nan_passes_a_base(loss, weight):
+    assert_nan(loss, weight)
+
+
+@all_losses
+@pytest.mark.filterwarnings("ignore:gamma must be at most")
+def test_infinite_logits(loss):
+    """The loss has the limit for large logits, or is infinite, or NaN."""
+    loss = with_reduction(loss, "none")
+    for end in (torch.inf, -torch.inf):
+        for column in range(4):
+            logits = random_logits(torch.float64)
+            logits[0, column] = end
+            value = loss(logits, LABELS)[0]
+            logits[0, column] = 1e6 if end > 0 else -1e6
+            limit = loss(logits, LABELS)[0]
+            assert value.isnan() or value.isinf() or value.isclose(limit)
+
+
+@all_losses
+@pytest.mark.filterwarnings("ignore:gamma must be at most")
+def test_nan_is_not_remembered(loss):
+    """A batch that is NaN leaves what a loss has learned as it was."""
+    loss = with_reduction(loss, "mean").train()
+    before = {name: value.clone() for name, value in loss.named_buffers()}
+    loss(torch.full((4, 4), torch.nan), LABELS)
+    for name, value in loss.named_buffers():
+        assert torch.equal(value, before[name])
+
+
+@all_losses
+@dtypes
+@pytest.mark.parametrize("factor", [1e-300, 1e-30, 1e30, 1e307])
+def test_weights_of_any_size(loss, dtype, factor):
+    """The mean depends on proportions, unless weights count as repetitions."""
+    logits, weight = random_logits(dtype), torch.tensor([1.0, 2.0, 0.0, 3.0]).double()
+    value = loss(logits, LABELS, factor * weight)
+    assert torch.isfinite(value)
+    if not isinstance(loss, WITH_REPETITIONS):
+        torch.testing.assert_close(value, loss(logits, LABELS, weight))
+    (gradient,) = torch.autograd.grad(
+        loss(logits.requires_grad_(), LABELS, factor * weight), logits
+    )
+    assert torch.isfinite(gradient).all()
