@@ -180,7 +180,7 @@ def train_missing(options):
 def what_happened(model):
     """Return what the history of a training says, epoch by epoch."""
     names = ["valid_ece"]
-    if hasattr(model.criterion_, "update"):
+    if model.criterion_.learns_from_validation:
         names += ["gamma", "calibration_gap", "bin_edges"]
     history = {name: model.history_[:, name] for name in names}
     return {"seconds": np.median(model.history_[:, "dur"]), **history}

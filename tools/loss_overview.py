@@ -67,9 +67,9 @@ def parameters(loss):
 def needs(loss):
     """Return what a loss needs or takes besides logits and labels."""
     found = {
-        "validation data": hasattr(loss, "update"),
+        "validation data": loss.learns_from_validation is True,
         "which samples it sees": loss.needs_indices,
-        "the start of each epoch": hasattr(loss, "reset"),
+        "the start of each epoch": "start_epoch" in vars(loss),
         "the whole batch": not loss.is_per_sample,
         "takes probabilities as labels": loss.takes_probabilities,
         "a 0 or 1 for each label": loss.is_multilabel,

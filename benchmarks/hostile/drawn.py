@@ -2,8 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
 from hostile.subjects import subjects
 from hostile.values import ANY, INVALID, OPEN, SAME, VALID

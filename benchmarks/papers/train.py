@@ -70,7 +70,7 @@ def _choices(settings):
 
 def build(settings, loss, seed, shares, device, choices=()):
     """Return the classifier of a run, not trained yet."""
-    learns = hasattr(get_loss(loss["loss"]), "update")
+    learns = get_loss(loss["loss"])().learns_from_validation
     valid = predefined_split(Dataset(*shares["valid"])) if learns else None
     n_batches = math.ceil(len(shares["train"][1]) / BATCH_SIZE)
     return NeuralClassifier(

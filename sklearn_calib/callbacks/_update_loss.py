@@ -9,15 +9,17 @@ from skorch.utils import to_numpy
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib.losses import CalibrationLoss
 
 
 class UpdateLoss(Callback):
     """Let a loss such as AdaFocal learn from the validation share.
 
     One of the default callbacks of `NeuralClassifier`, where it is called
-    `update_loss`. A loss that has a method `update` gets the labels and the
-    probabilities of the validation share, and what it returns is recorded in the
-    history of the epoch. With other losses nothing happens.
+    `update_loss`. A :class:`~sklearn_calib.losses.CalibrationLoss` that declares
+    `learns_from_validation` gets the labels and the probabilities of the validation
+    set in its method `update`, and what that returns is recorded in the history of the
+    epoch. With other losses nothing happens.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ class UpdateLoss(Callback):
 
     def on_epoch_begin(self, net, dataset_valid=None, **kwargs):
         """Find out whether and when there is something to learn in this epoch."""
-        learns = hasattr(net.criterion_, "update")
+        learns = CalibrationLoss.of(net.criterion_).learns_from_validation
         self.dataset_valid_ = dataset_valid if learns else None
         self.period_ = _period(self.update_every, len(net.history))
         self.is_due_ = False
@@ -110,8 +112,8 @@ class UpdateLoss(Callback):
         weighted = {}
         if weights[0] is not None:
             weighted["sample_weight"] = np.concatenate([to_numpy(w) for w in weights])
-        learned = net.criterion_.update(y_true, proba, **weighted)
-        for name, values in (learned or {}).items():
+        learned = CalibrationLoss.of(net.criterion_).update(y_true, proba, **weighted)
+        for name, values in learned.items():
             net.history.record(name, values)
 
 

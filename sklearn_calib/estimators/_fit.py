@@ -16,6 +16,7 @@ from sklearn_calib._core.validation import (
     did_you_mean,
     encode_labels,
 )
+from sklearn_calib.estimators._loss_params import warn_of_plain_update
 from sklearn_calib.estimators._parameters import (
     accepted_names,
     check_callbacks,
@@ -113,6 +114,7 @@ class FitMixin:
         if self.callbacks != "disable":
             check_callbacks(self)
         self._check_refit()
+        warn_of_plain_update(self.loss)
 
     def _run(self, training, X, codes, anew, fit_params):
         """Let skorch train, on seeds and weights that hold for this run."""
@@ -193,14 +195,15 @@ class FitMixin:
         """Raise ValueError if the loss does not tell the posterior."""
         if not self.posterior:
             return
-        if not hasattr(self.criterion_, "posterior"):
+        n_classes = len(self.classes_inferred_)
+        try:
+            self._loss.posterior(np.full((1, n_classes), 1 / n_classes))
+        except NotImplementedError:
             raise ValueError(
                 f"posterior must be False for the loss {type(self.criterion_).__name__}"
-                ", which is not known to tell it, got True. Choose another loss, such "
-                "as 'focal', or calibrate afterwards."
-            )
-        n_classes = len(self.classes_inferred_)
-        self.criterion_.posterior(np.full((1, n_classes), 1 / n_classes))
+                ", which is not known to determine it, got True. Choose another loss, "
+                "such as 'focal', or calibrate afterwards."
+            ) from None
 
     def _check_refit(self):
         """Raise ValueError if there is no start to go back to."""

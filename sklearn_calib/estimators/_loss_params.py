@@ -1,10 +1,12 @@
 """The loss as a parameter of an estimator: a name, a class or an instance."""
 
 import inspect
+import warnings
 from collections import defaultdict
 
 from skorch.callbacks import Callback
 
+from sklearn_calib.losses import CalibrationLoss
 from sklearn_calib.losses._parameters import (
     add_prefix,
     all_params,
@@ -101,6 +103,18 @@ def check_takes_weights(criterion):
             f"sample_weight must be None for the loss {type(criterion).__name__}, "
             "which has no weighted form. Choose a loss whose forward takes "
             "sample_weight, or repeat the samples."
+        )
+
+
+def warn_of_plain_update(loss):
+    """Warn of a loss that looks as if it learned, and does not say so."""
+    kind = loss if isinstance(loss, type) else type(loss)
+    if hasattr(kind, "update") and not issubclass(kind, CalibrationLoss | str):
+        warnings.warn(
+            f"The method update of the loss {kind.__name__} is not called, as it is "
+            "not a sklearn_calib.losses.CalibrationLoss. Inherit from that class and "
+            "set learns_from_validation = True to learn from a validation set.",
+            UserWarning,
         )
 
 

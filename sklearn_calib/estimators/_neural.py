@@ -345,7 +345,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         if not self.posterior:
             return proba
         self._check_posterior()
-        return self.criterion_.posterior(proba)
+        return self._loss.posterior(proba)
 
     def decision_function(self, X):
         """Return the logits, in float64.

@@ -25,6 +25,7 @@ from sklearn_calib.estimators._parameters import check_takes
 from sklearn_calib.estimators._resume import ResumeMixin
 from sklearn_calib.estimators._state import StateMixin
 from sklearn_calib.estimators._training import epoch_seed, validation_split
+from sklearn_calib.losses import CalibrationLoss
 
 
 class _PrintNumbers(PrintLog):
@@ -196,24 +197,27 @@ class SkorchClassifier(
 
     def _start_history(self, n_samples, *, is_drawn):
         """Let a loss with a history begin one, unless it has that of these samples."""
-        if not getattr(self.criterion_, "needs_indices", False):
+        if not self._loss.needs_indices:
             return
         # Without a seed, others are held out than were in the fit before.
         is_other_share = is_drawn and self._training.seed is None
-        if is_other_share or len(self.criterion_.history) != n_samples:
-            self.criterion_.start_history(n_samples)
+        if is_other_share or len(self._loss.history) != n_samples:
+            self._loss.start_history(n_samples)
 
     def _check_can_learn(self, valid):
         """Raise ValueError if the loss learns and there is nothing to learn from."""
-        if valid is None and self._learns() and not self._training.loss_states:
+        learns = self._loss.learns_from_validation
+        if valid is None and learns and not self._training.loss_states:
             raise ValueError(
                 f"loss {type(self.criterion_).__name__} must have validation data to "
                 "learn from, got none. Call fit, not partial_fit, and let "
                 "validation_fraction or train_split hold some out."
             )
 
-    def _learns(self):
-        return hasattr(self.criterion_, "update")
+    @property
+    def _loss(self):
+        """The loss as far as it declares what it needs."""
+        return CalibrationLoss.of(self.criterion_)
 
     def _get_split(self, y):
         fraction = self.validation_fraction
@@ -233,7 +237,7 @@ class SkorchClassifier(
     def _watches_validation(self):
         """Tell whether the loss, early stopping or a callback needs validation data."""
         monitors = [getattr(each, "monitor", None) for _, each in self.callbacks_]
-        return self._learns() or any(
+        return self._loss.learns_from_validation or any(
             isinstance(name, str) and name.startswith("valid") for name in monitors
         )
 
@@ -268,10 +272,9 @@ class SkorchClassifier(
         super().on_epoch_begin(net, **kwargs)
         if self._training.seed is not None:
             torch.manual_seed(epoch_seed(self._training.seed, len(self.history)))
-        if self._learns():
+        if self._loss.learns_from_validation:
             self._keep_loss_state(len(self.history) - 1)
-        if hasattr(self.criterion_, "reset"):
-            self.criterion_.reset()
+        self._loss.start_epoch()
 
     def _keep_loss_state(self, epoch):
         """Keep the state of the loss, or return to the one of the run before."""
@@ -282,8 +285,8 @@ class SkorchClassifier(
             state.pop("history", None)
             states.append(deepcopy(state))
         else:
-            needs_history = getattr(self.criterion_, "needs_indices", False)
-            own = {"history": self.criterion_.history} if needs_history else {}
+            loss = self._loss
+            own = {"history": loss.history} if loss.needs_indices else {}
             self.criterion_.load_state_dict({**states[epoch], **own})
 
     def train_step(self, batch, **fit_params):
@@ -311,10 +314,10 @@ class SkorchClassifier(
     def on_batch_end(self, net, batch=None, training=False, y_pred=None, **kwargs):
         """Let a loss that has a history record what the network said."""
         super().on_batch_end(net, batch=batch, training=training, **kwargs)
-        if training and getattr(self.criterion_, "needs_indices", False):
+        if training and self._loss.needs_indices:
             logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
             y = to_tensor(unpack_data(batch)[1], device=self.device)
-            self.criterion_.record(logits, y, indices=self._on_device(batch, "indices"))
+            self._loss.record(logits, y, indices=self._on_device(batch, "indices"))
 
     def _on_device(self, batch, name):
         """Return what stands beside a batch, None without."""
@@ -334,7 +337,7 @@ class SkorchClassifier(
         weight = self._on_device(self._batch, "sample_weight")
         if weight is not None:
             beside["sample_weight"] = weight.to(logits.dtype)
-        if training and getattr(self.criterion_, "needs_indices", False):
+        if training and self._loss.needs_indices:
             beside["indices"] = self._indices()
         y_true = to_tensor(y_true, device=self.device)
         return self.criterion_(logits, y_true, **beside)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded late
     from sklearn_calib.losses._aucm import AUCMLoss as AUCMLoss, aucm_loss as aucm_loss
     from sklearn_calib.losses._aurc import AURCLoss as AURCLoss, aurc_loss as aurc_loss
     from sklearn_calib.losses._avuc import AvUCLoss as AvUCLoss, avuc_loss as avuc_loss
-    from sklearn_calib.losses._base import CalibrationLoss as CalibrationLoss
     from sklearn_calib.losses._brier import (
         BrierLoss as BrierLoss,
         brier_loss as brier_loss,
@@ -29,6 +28,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded late
     from sklearn_calib.losses._calfocal import (
         CalFocalLoss as CalFocalLoss,
         calfocal_loss as calfocal_loss,
+    )
+    from sklearn_calib.losses._calibration_loss import (
+        CalibrationLoss as CalibrationLoss,
     )
     from sklearn_calib.losses._confidence_penalty import (
         ConfidencePenaltyLoss as ConfidencePenaltyLoss,
@@ -121,7 +123,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded late
 _HOMES = {
     **LOSSES.homes(),
     **{f"{name}_loss": LOSSES.home(name) for name in LOSSES.names()},
-    "CalibrationLoss": "sklearn_calib.losses._base",
+    "CalibrationLoss": "sklearn_calib.losses._calibration_loss",
     "RefinementLoss": "sklearn_calib.losses._refinement",
     "SupConLoss": "sklearn_calib.losses._supcon",
     "get_loss": "sklearn_calib.losses._registry",

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from sklearn_calib.losses._base import (
     PROPORTIONS,
-    CalibrationLoss,
     above_zero,
     check_batch,
     check_nonnegative,
     check_weight,
     reduce_loss,
 )
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._softmax import softmax
 
 

@@ -1,12 +1,11 @@
-"""What every loss shares: the base class, the checks of a batch and the reduction."""
+"""What every loss shares: checks of a batch and of parameters, and the reduction."""
 
-import inspect
 import math
 from functools import wraps
 from numbers import Integral, Real
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sklearn_calib._core.validation import ROW_SUM_TOLERANCE, did_you_mean
 
@@ -16,101 +15,6 @@ REDUCTIONS = ("mean", "none", "sum")
 # repetitions: more of them change nothing in double precision.
 PROPORTIONS = (1e-6, 1e6)
 REPETITIONS = (0.0, 1e18)
-
-
-def _knows_keywords(init):
-    """Let a constructor answer an unknown keyword with the closest of its own."""
-    parameters = inspect.signature(init).parameters.values()
-    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
-
-    @wraps(init)
-    def wrapper(self, *args, **params):
-        for name in () if is_open else params.keys() - names:
-            raise TypeError(
-                f"{type(self).__name__} got an unexpected keyword argument {name!r}."
-                f"{did_you_mean(name, names)} Its parameters: {sorted(names)}."
-            )
-        init(self, *args, **params)
-
-    return wrapper
-
-
-class ReducedLoss(nn.Module):
-    """A torch module with a reduction and scikit-learn's ``get_params``."""
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            cls.__init__ = _knows_keywords(cls.__init__)
-
-    @_knows_keywords
-    def __init__(self, *, reduction="mean"):
-        super().__init__()
-        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
-
-    def get_params(self, deep=True):  # noqa: ARG002 - the signature of scikit-learn
-        """Return the arguments of the constructor and their values.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            No difference: there is no base whose parameters could be listed.
-
-        Returns
-        -------
-        params : dict
-            Values by name, in the order of the constructor.
-        """
-        parameters = inspect.signature(type(self)).parameters.values()
-        names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-        return {name: getattr(self, name) for name in names}
-
-    def __repr__(self):
-        items = self.get_params(deep=False).items()
-        parameters = ", ".join(f"{name}={value!r}" for name, value in items)
-        return f"{type(self).__name__}({parameters})"
-
-
-class CalibrationLoss(ReducedLoss):
-    """Base class of all losses: a torch module with scikit-learn's ``get_params``.
-
-    A subclass stores every argument of its constructor, unchanged, under the name of
-    the argument, and its ``forward`` hands them to the function that it wraps. Then
-    ``repr``, pickling and :func:`sklearn.base.clone` work with nothing else to write.
-
-    Parameters
-    ----------
-    reduction : {"mean", "sum", "none"}, default="mean"
-        How the losses of the samples become the loss of the batch: their (weighted)
-        mean, their (weighted) sum, or no reduction.
-
-    Notes
-    -----
-    The loss is NaN if a logit is. With an infinite logit it is its limit for large
-    logits, infinite or NaN. Negative, infinite and NaN weights are refused on the CPU;
-    where a check would have to wait for an accelerator, or run inside `torch.compile`
-    or a transform of `torch.func`, values are not checked.
-
-    Examples
-    --------
-    >>> from sklearn.base import clone
-    >>> from sklearn_calib.losses import FocalLoss
-    >>> clone(FocalLoss(gamma=2.0)).get_params()
-    {'gamma': 2.0, 'reduction': 'mean'}
-    """
-
-    # Whether the loss of a sample is the same in any batch.
-    is_per_sample = True
-    # Whether the target may be probabilities instead of class indices.
-    takes_probabilities = False
-    # Whether forward takes the positions of the samples in the training data.
-    needs_indices = False
-    # Whether a forward pass reads values, to rank or to search, and not only computes
-    # with them: then torch.compile cannot make one graph of it, nor a meta tensor do.
-    needs_values = False
-    # Whether the target has a 0 or a 1 for each logit, instead of one class.
-    is_multilabel = False
 
 
 def check_choice(name, value, choices):

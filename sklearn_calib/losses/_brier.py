@@ -5,12 +5,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from sklearn_calib._core.validation import check_proba
-from sklearn_calib.losses._base import (
-    CalibrationLoss,
-    check_batch,
-    is_traced,
-    reduce_loss,
-)
+from sklearn_calib.losses._base import check_batch, is_traced, reduce_loss
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._softmax import softmax
 
 

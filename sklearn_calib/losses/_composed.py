@@ -4,7 +4,7 @@ import inspect
 from copy import copy, deepcopy
 
 from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses._base import CalibrationLoss
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._parameters import (
     PREFIX,
     all_params,
@@ -31,8 +31,15 @@ class _ComposedLoss(CalibrationLoss):
         vars(self)["base"] = base
         self._base_params = base_params
         self.base_ = deepcopy(build_base(base, base_params, type(self)))
-        if hasattr(self.base_, "update"):
-            self.update = self.base_.update
+
+    @property
+    def learns_from_validation(self):
+        """Whether the base does."""
+        return self.base_.learns_from_validation
+
+    def update(self, y_true, y_proba, *, sample_weight=None):
+        """Let the base learn; see :meth:`CalibrationLoss.update`."""
+        return self.base_.update(y_true, y_proba, sample_weight=sample_weight)
 
     def get_params(self, deep=True):
         """Return the arguments of the constructor and their values.

@@ -7,12 +7,12 @@ from torch.autograd import Function
 
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    CalibrationLoss,
     check_batch,
     check_nonnegative,
     is_traced,
     reduce_loss,
 )
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
 
 

@@ -8,13 +8,13 @@ from torch.autograd import Function
 from sklearn_calib._core.links import focal_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    CalibrationLoss,
     averages_over_labels,
     check_batch,
     check_nonnegative,
     is_traced,
     reduce_loss,
 )
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
 
 

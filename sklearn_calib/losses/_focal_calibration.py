@@ -7,7 +7,6 @@ from torch import Tensor
 from sklearn_calib._core.links import focal_calibration_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    CalibrationLoss,
     averages_over_labels,
     check_batch,
     check_choice,
@@ -15,6 +14,7 @@ from sklearn_calib.losses._base import (
     reduce_loss,
 )
 from sklearn_calib.losses._brier import brier_values
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
 

@@ -8,12 +8,12 @@ from torch import Tensor
 from sklearn_calib._core.links import inverse_focal_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    CalibrationLoss,
     averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
 

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import CalibrationLoss, check_batch
+from sklearn_calib.losses._base import check_batch
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._cross_entropy import cross_entropy_loss
 from sklearn_calib.losses._soft_rank import check_positive
 

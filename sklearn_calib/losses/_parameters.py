@@ -6,7 +6,7 @@ from copy import deepcopy
 from torch import nn
 
 from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses._base import CalibrationLoss
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._registry import LOSSES, get_loss_names
 
 PREFIX = "base__"

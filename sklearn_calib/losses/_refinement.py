@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import REDUCTIONS, ReducedLoss, check_choice
+from sklearn_calib.losses._base import REDUCTIONS, check_choice
+from sklearn_calib.losses._calibration_loss import ReducedLoss
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,

@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    CalibrationLoss,
     averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._dual_focal import check_competitor, log_gap
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin

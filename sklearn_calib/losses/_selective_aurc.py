@@ -232,7 +232,7 @@ class SelectiveAURCLoss(_ComposedLoss):
     Attributes
     ----------
     histogram : Tensor of shape (n_bins,)
-        Numbers of the confidences seen since the last :meth:`reset`, a buffer.
+        Numbers of the confidences seen since the last :meth:`start_epoch`, a buffer.
 
     Examples
     --------
@@ -281,6 +281,6 @@ class SelectiveAURCLoss(_ComposedLoss):
             self.histogram.copy_(histogram)
         return loss
 
-    def reset(self):
+    def start_epoch(self):
         """Forget the confidences seen so far."""
         self.histogram.zero_()

@@ -2,12 +2,8 @@
 
 from torch import Tensor
 
-from sklearn_calib.losses._base import (
-    REDUCTIONS,
-    ReducedLoss,
-    check_choice,
-    check_nonnegative,
-)
+from sklearn_calib.losses._base import REDUCTIONS, check_choice, check_nonnegative
+from sklearn_calib.losses._calibration_loss import ReducedLoss
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,

@@ -13,7 +13,8 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
-from sklearn_calib.losses._base import CalibrationLoss, check_n_bins, check_tensor
+from sklearn_calib.losses._base import check_n_bins, check_tensor
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 
 # (1 - p) ** gamma is 0 or 1 in double precision from here on, and gamma times a loss,
@@ -57,6 +58,8 @@ class _ValidationBinsLoss(CalibrationLoss):
     A subclass has the method ``_learn(confidence, accuracy)``: NumPy arrays of one
     value per bin in use. It changes the buffers and returns what it adds to the record.
     """
+
+    learns_from_validation = True
 
     def __init__(self, *, n_bins, reduction):
         super().__init__(reduction=reduction)

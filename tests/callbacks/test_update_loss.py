@@ -22,15 +22,17 @@ LABELS = np.array(["ant", "bee", "cow"])[y]
 class Learner(CrossEntropyLoss):
     """Cross-entropy that records what it is given, and how often it starts anew."""
 
+    learns_from_validation = True
+
     def __init__(self):
         super().__init__()
         self.seen, self.n_resets = [], 0
 
-    def update(self, y_true, y_proba, sample_weight=None):
+    def update(self, y_true, y_proba, *, sample_weight=None):
         self.seen.append((y_true, y_proba, sample_weight))
         return {"n_updates": [float(len(self.seen))]}
 
-    def reset(self):
+    def start_epoch(self):
         self.n_resets += 1
 
 

@@ -53,7 +53,8 @@ def test_sklearn_checks_hold_for_every_loss(loss):
         "check_fit_idempotent",
         "check_estimators_pickle",
     }
-    if not (hasattr(get_loss(loss), "update") or get_loss(loss).needs_indices):
+    criterion = get_loss(loss)()
+    if not (criterion.learns_from_validation or criterion.needs_indices):
         # A validation share is other samples, once the samples are repeated, and so
         # are the neighbours in a batch.
         checks.add("check_sample_weight_equivalence_on_dense_data")

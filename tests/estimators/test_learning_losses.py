@@ -22,7 +22,7 @@ X, y = make_classification(
 )
 LABELS = np.array(["ant", "bee", "cow"])[y]
 LEARNED = ["bin_edges", "bin_confidence", "bin_accuracy", "bin_weight"]
-LOSSES = [name for name in get_loss_names() if hasattr(get_loss(name), "update")]
+LOSSES = [name for name in get_loss_names() if get_loss(name)().learns_from_validation]
 NET = NeuralClassifier(
     loss="adafocal",
     loss__n_bins=5,

@@ -140,7 +140,7 @@ def test_weights_equal_repetition(table, loss):
     X, y = table
     weight = np.random.default_rng(0).integers(0, 4, size=len(X))
     net = NeuralClassifier(loss=loss, batch_size=-1, dtype="float64", **SEEDED)
-    if hasattr(get_loss(loss), "update"):  # the same samples to learn from
+    if get_loss(loss)().learns_from_validation:  # the same samples to learn from
         net.set_params(train_split=predefined_split(Dataset(X, y)))
     weighted = clone(net).fit(X, y, sample_weight=weight).predict_proba(X)
     repeated = clone(net).fit(X.repeat(weight, 0), y.repeat(weight)).predict_proba(X)

@@ -65,12 +65,12 @@ def test_the_module_remembers_until_it_is_reset():
     first, second = random_batch(), random_batch(seed=1)
     loss = SelectiveAURCLoss().double()
     alone = loss(*second)
-    loss.reset()
+    loss.start_epoch()
     loss(*first)
     together = loss(*second)
     assert loss.histogram.sum() == 80
     assert together != alone
-    loss.reset()
+    loss.start_epoch()
     assert loss(*second) == alone
 
 
