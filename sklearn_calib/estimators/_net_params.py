@@ -135,13 +135,16 @@ class NetParamsMixin:
             "optimizer": {*self._optimizers},
         }
         changed = {prefix_of(name) for name in params if name not in live}
-        self._stale |= {kind for kind, names in kinds.items() if names & changed}
+        stale = {kind for kind, names in kinds.items() if names & changed}
+        if stale:
+            self._stale |= stale
         if not self.history_:
             self._renew()
 
     def _renew(self):
         """Build anew what was built by other parameters, and what depends on it."""
-        stale, self._stale = self._stale, frozenset()
+        stale = self._stale
+        vars(self).pop("_stale", None)
         if "module" in stale:
             self._initialize_module()
         if stale & {"loss", "module"}:
@@ -164,7 +167,7 @@ class NetParamsMixin:
 
     def initialize(self):
         """Build all parts by the parameters that are set."""
-        self._stale = frozenset()
+        vars(self).pop("_stale", None)
         return super().initialize()
 
     def initialize_callbacks(self):

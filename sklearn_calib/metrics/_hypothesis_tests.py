@@ -24,6 +24,8 @@ from sklearn_calib.metrics._targets import (
 
 ALTERNATIVES = StrOptions({"greater", "less", "two-sided"})
 JUDGED = StrOptions({"canonical", "top_label"})
+# So near to 1 the digits of 1 - p are fewer than those of the other probabilities.
+NEAR = 0.01
 # Classes to the power of three, added up over bins: some five seconds.
 MOST_WORK = 2e10
 
@@ -310,13 +312,16 @@ def hosmer_lemeshow_test(
     n_bins = resolve_n_bins(n_bins, len(judged), None)
     edges = parting_edges(judged, n_bins=n_bins, strategy=strategy)
     index, proba = bin_index(judged, edges), in_double(proba)
+    index = index.astype(np.min_scalar_type(index.max()))  # small ones sort faster
     order = np.argsort(index, kind="stable")
-    bins = np.split(order, np.flatnonzero(np.diff(index[order])) + 1)
-    open_classes = [_open_classes(proba[b]) for b in bins]
+    proba, codes = proba[order], codes[order]
+    starts = np.flatnonzero(np.diff(index[order])) + 1
+    bins = np.split(proba, starts), np.split(codes, starts)
+    open_classes = [_open_classes(each) for each in bins[0]]
     _check_work(open_classes)
     squares = [
-        _bin_chi_square(proba[b], codes[b], is_open, variance)
-        for b, is_open in zip(bins, open_classes, strict=True)
+        _bin_chi_square(*each, variance)
+        for each in zip(*bins, open_classes, strict=True)
     ]
     statistic, df = np.sum(squares, axis=0)
     if _holds_impossible(proba, codes):
@@ -333,11 +338,12 @@ def hosmer_lemeshow_test(
 
 
 def _complements(proba):
-    """Return 1 - p, of the largest of a row as the sum of the others."""
-    others, rows, top = proba.copy(), np.arange(len(proba)), proba.argmax(axis=1)
-    others[rows, top] = 0
+    """Return 1 - p, where p is close to 1 as the sum of the others of its row."""
     complements = 1 - proba
-    complements[rows, top] = others.sum(axis=1)
+    rows, columns = np.nonzero(complements < NEAR)
+    others = proba[rows]
+    others[np.arange(len(rows)), columns] = 0
+    complements[rows, columns] = others.sum(axis=1)
     return complements
 
 
@@ -345,6 +351,8 @@ def _open_classes(proba):
     """Return which classes may be true and need not be, in some row of a bin."""
     # Not by p < 1: beside a probability of 1e-17 that is lost.
     is_possible = proba > 0
+    if is_possible.all():
+        return is_possible[0]
     return is_possible[np.count_nonzero(is_possible, axis=1) > 1].any(axis=0)
 
 

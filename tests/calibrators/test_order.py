@@ -47,7 +47,9 @@ FITS = {
 }
 all_that_keep_it = pytest.mark.parametrize("keeps_order", KEEP_ORDER)
 all_fits = pytest.mark.parametrize("see", FITS.values(), ids=list(FITS))
-dtypes = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+dtypes = pytest.mark.parametrize(
+    "dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)]
+)
 
 
 def fitted_to(calibrator, see, make_logits, dtype, n_classes):

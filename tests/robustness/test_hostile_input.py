@@ -23,21 +23,22 @@ def _importable():
         sys.modules.pop(name)
 
 
-def faults(tries, *, seconds):
+def faults_of(tries, *, seconds):
     """Return a line for each try that is a fault."""
     from hostile.workers import run
 
-    return [
+    return "\n".join(
         f"{outcome.category}: {name}, {changes}: {outcome.detail}"
         for (name, changes, _), outcome in run(tries, seconds=seconds)
         if outcome.is_fault
-    ]
+    )
 
 
 def test_each_argument_meets_a_value_and_each_value_a_name():
     from hostile.tries import lawful, one_of_each
 
-    assert not faults([*one_of_each(), *lawful()], seconds=30)
+    faults = faults_of([*one_of_each(), *lawful()], seconds=30)
+    assert not faults, faults
 
 
 @pytest.mark.slow
@@ -45,7 +46,8 @@ def test_campaign():
     """Twenty thousand tries, as in the benchmark."""
     from hostile.tries import campaign
 
-    assert not faults(campaign(20_000), seconds=60)
+    faults = faults_of(campaign(20_000), seconds=60)
+    assert not faults, faults
 
 
 @pytest.mark.parametrize(
