@@ -95,13 +95,15 @@ SMALL_WEIGHTS = "times 1e-308", "times 1e-300", "times 1e-100", "denormal", "wid
 
 # Where a value means something else than in most places.
 SETTLED = {
+    # True is 1, where the other label is 0.
     ("two", "y_true", "boolean inside"): OPEN,
+    ("two", "y", "boolean inside"): OPEN,
+    # Labels cannot be told from one chunk.
+    ("chunks", "labels", "nothing"): INVALID,
     # Shapes of results are inferred so.
     ("tensors", "logits", "meta"): ANY,
     ("embeddings", "embeddings", "meta"): ANY,
     ("label tensors", "logits", "meta"): ANY,
-    ("two", "y", "boolean inside"): OPEN,
-    ("chunks", "labels", "nothing"): INVALID,
     # A number to abstain with does not go with words.
     **{
         ("estimators.SelectiveClassifier", "y", key): OPEN
@@ -118,10 +120,10 @@ SETTLED = {
         for name in ("losses.ACLSLoss", "losses.acls_loss")
         for scale in ("1e+30", "3e+38")
     },
+    # Fewer samples may be predicted than there were to fit.
     **{
-        (setting, name, "short"): VALID
+        (setting, "X_new", "short"): VALID
         for setting in ("three", "two", "logits", "fit", "several labels")
-        for name in ("X_new",)
     },
     # These count repetitions, of which there is at least one.
     **{
