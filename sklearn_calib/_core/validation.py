@@ -369,8 +369,7 @@ def _check_label_count(present, n_classes, name):
 
 def _columns_by_label(labels, n_classes):
     """Return the column of each label as a dict."""
-    _label_array(labels, "labels")
-    labels = np.asarray(labels).tolist() if hasattr(labels, "dtype") else list(labels)
+    labels = _label_array(labels, "labels").tolist()
     column = {label: code for code, label in enumerate(labels)}
     if len(labels) != n_classes or len(column) != n_classes:
         raise ValueError(

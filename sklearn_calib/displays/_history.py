@@ -23,6 +23,11 @@ def name_of(estimator, name):
 
 def recorded_rows(history, names, way_out):
     """Return the epochs of a history that hold all names, if any."""
+    if not isinstance(history, list) or any(not isinstance(h, dict) for h in history):
+        raise TypeError(
+            "history must be a list with a dict for each epoch, such as the `history_` "
+            f"of a fitted NeuralClassifier, got {type(history).__name__}."
+        )
     rows = [row for row in history if all(name in row for name in names)]
     if rows:
         return rows
