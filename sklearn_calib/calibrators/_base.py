@@ -60,22 +60,26 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         rounding. Belongs to the class.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, to have a logarithm: half of the
-        smallest positive probability in the data of `fit`, at least 2.2e-16 and at
-        most 1 / (2 n_classes). Only with `from_logits=False`.
+        What a probability of zero is taken for, to have a logarithm: if there are zeros
+        in the data of `fit`, half of the smallest positive probability there, at least
+        2.2e-16 and at most 1 / (2 n_classes); otherwise 2.2e-16. Only with
+        `from_logits=False`.
 
     Notes
     -----
     A probability of zero says that the classifier could not tell it from zero. How
     small that is differs between the votes of ten trees and a softmax in float64, so
     it is learned from the data, as for concentrations below a detection limit [1]_.
+    Data of `fit` without a zero show no such limit but 2.2e-16, the resolution of
+    double precision: the logarithms of such products of underflow, down to -745, would
+    outweigh all others.
+
     With z for `zero_replacement_`, a probability p below 2 z is taken for z + p / 2:
     the order stays, so that a zero never comes out above a smaller positive
     probability, nor a certain prediction less confident than one that is nearly so.
-    No probability of `fit` is below 2 z, but for those near 2.2e-16, the resolution of
-    double precision: the logarithms of such products of underflow, down to -745, would
-    outweigh all others. Pass logits where the classifier has them. No probability of
-    zero is ever returned: the smallest is the smallest normal number of the dtype.
+    None in `fit` is below 2 z, but for those near 2.2e-16. Pass logits where the
+    classifier has them. No probability of zero is ever returned: the smallest is the
+    smallest normal number of the dtype.
 
     References
     ----------
@@ -136,7 +140,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         if self.from_logits:
             _check_range(X)
         else:
-            self.zero_replacement_ = _half_smallest(X, sample_weight)
+            self.zero_replacement_ = _find_zero_replacement(X, sample_weight)
         self._fit(self._as_logits(X), codes, sample_weight)
         return self
 
@@ -254,11 +258,12 @@ def _check_range(logits):
         )
 
 
-def _half_smallest(proba, sample_weight):
-    """Return half of the smallest positive probability that has a weight."""
+def _find_zero_replacement(proba, sample_weight):
+    """Return half of the smallest probability beside zeros, of rows with a weight."""
     if sample_weight is not None and sample_weight.min() == 0:
         proba = proba[sample_weight > 0]
-    smallest = proba.min() or proba[proba > 0].min()
+    if proba.min() > 0:
+        return RESOLUTION
     # Below 1 / n_classes, so that no zero becomes the largest of its row.
-    half = min(float(smallest), 1 / proba.shape[1]) / 2
+    half = min(float(proba[proba > 0].min()), 1 / proba.shape[1]) / 2
     return max(half, RESOLUTION)

@@ -102,13 +102,19 @@ def test_zeros_and_small_probabilities_that_fit_has_not_seen(
 ):
     """A zero is taken for a small value, and what is smaller for no less than it."""
     logits, y = make_logits()
-    fitted = fresh(calibrator).fit(softmax(logits), y)
-    assert fitted.zero_replacement_ == softmax(logits).min() / 2
-    proba = fitted.predict_proba([[0.5, 0.3, 0.2, 0], [0.5, 0.3, 0.2, 1e-30]])
-    assert (proba > 0).all()
-    if fitted.preserves_argmax:
-        np.testing.assert_array_equal(proba.argmax(axis=1), 0)
-        assert proba[0, 3] <= proba[1, 3]
+    X = softmax(logits)
+    fitted = fresh(calibrator).fit(X, y)
+    assert fitted.zero_replacement_ == np.finfo(np.float64).eps
+    X[X < 1e-3] = 0
+    X /= X.sum(axis=1, keepdims=True)
+    for some in (X[X.min(axis=1) > 0], X):
+        fitted.fit(some, y[: len(some)])
+        proba = fitted.predict_proba([[0.5, 0.3, 0.2, 0], [0.5, 0.3, 0.2, 1e-30]])
+        assert (proba > 0).all()
+        if fitted.preserves_argmax:
+            np.testing.assert_array_equal(proba.argmax(axis=1), 0)
+            assert proba[0, 3] <= proba[1, 3]
+    assert fitted.zero_replacement_ == X[X > 0].min() / 2
     fitted.fit(np.eye(4)[[0, 1, 2, 3, 0]], [0, 1, 2, 3, 1])
     assert fitted.zero_replacement_ == 1 / 8
 
