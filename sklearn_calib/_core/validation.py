@@ -54,9 +54,9 @@ HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
 # Elements of a block that stays in a second-level cache: 65536 doubles are 512 KiB.
 BLOCK_SIZE = 65536
 
-# The largest weight is kept within 2 to the power of minus and plus this. Sums of
-# weights and of their squares are then far from overflow, and of so many repetitions a
-# thousandth more or less changes nothing that counts them.
+# The largest weight is kept within 2 to the power of minus and plus this: sums of
+# weights and of their squares are far from overflow then, and what counts repetitions
+# is at its limit.
 LARGEST_EXPONENT = 100
 
 # Up to about this many columns numpy is faster down the columns than along the rows.
@@ -229,7 +229,7 @@ def weight_factor(largest):
     It is 1 unless their sums, or sums of their squares, might overflow or underflow.
     """
     exponent = int(np.frexp(largest)[1])
-    return 2.0 ** (np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT) - exponent)
+    return 2.0 ** (min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT) - exponent)
 
 
 def check_weight_range(low, high):

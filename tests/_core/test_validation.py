@@ -11,6 +11,7 @@ from sklearn_calib._core.validation import (
     did_you_mean,
     encode_labels,
     row_blocks,
+    weight_factor,
 )
 
 
@@ -197,6 +198,18 @@ def test_encode_labels_refuses_booleans_of_three_classes():
     assert encode_labels(y, labels=[0, 1], n_classes=2).tolist() == [1, 0]
     with pytest.raises(TypeError, match=r"y_true must .*\[0, 1, 2\], got booleans"):
         encode_labels(y, labels=[0, 1, 2], n_classes=3)
+
+
+@pytest.mark.parametrize("largest", [1e308, 1e300, 2.0**100, 1, 1e-30, 1e-300, 5e-324])
+def test_extreme_weights_are_scaled_by_a_power_of_two(largest):
+    """Ordinary ones come back as they are, not as a copy."""
+    given = np.array([1.0, 0.5]) * largest
+    weight = check_sample_weight(given, [[1], [2]])
+    factor = weight_factor(largest)
+    assert np.frexp(factor)[0] == 0.5
+    np.testing.assert_array_equal(weight, given * factor)
+    assert 2.0**-102 < weight.max() < 2.0**101
+    assert (weight is given) == (factor == 1) == (1e-31 < largest < 1e30)
 
 
 def test_check_sample_weight():

@@ -87,6 +87,34 @@ def test_equal_to_numpy(array, dtype, weighted, options):
 
 
 @pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.parametrize("factor", [7, 1e300, 1e-300])
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.usefixtures("dispatch")
+def test_scale_of_weights_does_not_matter(array, factor, strategy):
+    y_true, y_proba, weight = problem()
+    value = expected_calibration_error(
+        array(y_true),
+        array(y_proba),
+        strategy=strategy,
+        sample_weight=array(weight * factor),
+    )
+    expected = expected_calibration_error(
+        y_true, y_proba, strategy=strategy, sample_weight=weight
+    )
+    assert value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_most_bins():
+    """Each is a pass over the data."""
+    y_true, y_proba, _ = problem()
+    with pytest.raises(ValueError, match=r"n_bins must be at most 1024 .* got 10{9}\."):
+        expected_calibration_error(
+            torch_array(y_true), torch_array(y_proba), n_bins=10**9
+        )
+
+
+@pytest.mark.parametrize("array", [torch_array, strict_array])
 @pytest.mark.parametrize("mode", [None, "positive", "top_label", "classwise"])
 @pytest.mark.parametrize("columns", [1, [1], [0, 1]], ids=str)
 @pytest.mark.usefixtures("dispatch")
