@@ -34,7 +34,7 @@ SHARED = {
     **dict.fromkeys(["y_true", "y"], values.LABELS),
     **dict.fromkeys(["scores_in", "scores_out"], arguments.SCORES),
 }
-RARE = {"one class", "boolean inside", "short", "complex", "nothing"}
+RARE = {"one class", "boolean inside", "short", "nothing", "empty", "empty list"}
 # Data for a classifier of scikit-learn are its to check.
 HANDED_ON = {key: {} for key in ["X", "X_new", "X_in", "X_out"]}
 # The classes are those of a fitted classifier.

@@ -8,6 +8,6 @@ def check_tensors(**values):
     for name, value in values.items():
         if not isinstance(value, Tensor):
             raise TypeError(
-                f"{name} must be a torch.Tensor, got {type(value).__name__}. Convert it "
-                "with torch.as_tensor."
+                f"{name} must be a torch.Tensor, got {type(value).__name__}. Convert "
+                "it with torch.as_tensor."
             )
