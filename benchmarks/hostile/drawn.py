@@ -111,7 +111,9 @@ def verdict_of(verdicts):
 @st.composite
 def several(draw, subject):
     """Draw two or three arguments of a subject, with a value from each table."""
-    tables = {name: table for name, table in subject.tables.items() if table}
+    # What are probabilities depends on from_logits.
+    tables = {k: table for k, table in subject.tables.items() if table}
+    tables.pop("from_logits", None)
     names = st.lists(
         st.sampled_from(sorted(tables)), min_size=2, max_size=3, unique=True
     )
@@ -125,5 +127,5 @@ def several(draw, subject):
 
 def combinations(n_tries):
     """Return tries with several hostile values at once."""
-    chosen = [s for s in subjects().values() if sum(map(bool, s.tables.values())) > 1]
+    chosen = [s for s in subjects().values() if sum(map(bool, s.tables.values())) > 2]
     return collect(st.sampled_from(chosen).flatmap(several), n_tries, 0)

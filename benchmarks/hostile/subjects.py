@@ -34,7 +34,7 @@ SHARED = {
     **dict.fromkeys(["y_true", "y"], values.LABELS),
     **dict.fromkeys(["scores_in", "scores_out"], arguments.SCORES),
 }
-RARE = {"one class", "boolean inside", "short", "complex", "nothing"}
+RARE = {"one class", "boolean inside", "short", "nothing", "empty", "empty list"}
 # Data for a classifier of scikit-learn are its to check.
 HANDED_ON = {key: {} for key in ["X", "X_new", "X_in", "X_out"]}
 # The classes are those of a fitted classifier.
@@ -114,6 +114,10 @@ SETTLED = {
         ("fit", "sample_weight", key): OPEN
         for key in (*SMALL_WEIGHTS, "times 1e+100", "times 1e+300", "times 1e+307")
     },
+    # The columns are those of fit.
+    ("fit", "X_new", "one column"): INVALID,
+    # One column has the probabilities of the positive class.
+    ("metrics.ece_consistency_bound", "y_proba", "one column"): VALID,
     # Squares are past the largest number of float32.
     **{
         (name, "logits", f"float32 right by {scale}"): ANY
@@ -128,7 +132,10 @@ SETTLED = {
     # These count repetitions, of which there is at least one.
     **{
         (name, "sample_weight", key): OPEN
-        for name in ("metrics.excess_aurc_loss", "metrics.aurc_loss")
+        for name in (
+            *("metrics.excess_aurc_loss", "metrics.aurc_loss"),
+            "evaluation.compare",
+        )
         for key in SMALL_WEIGHTS
     },
 }
