@@ -30,6 +30,7 @@ __all__ = [
     "convert_to_numpy",
     "device",
     "did_you_mean",
+    "distinct_labels",
     "encode_labels",
     "get_namespace",
     "is_elsewhere",
@@ -299,6 +300,11 @@ def encode_labels(y, *, labels=None, n_classes, name="y_true"):
     columns = np.array([column[label] for label in present], dtype=np.int64)
     in_place = np.array_equal(columns, np.arange(len(columns)))
     return codes if in_place else columns[codes]
+
+
+def distinct_labels(y, name):
+    """Return the sorted distinct labels as a list, and each sample's place in it."""
+    return _distinct(_label_array(y, name), name)
 
 
 def _label_array(y, name):

@@ -8,6 +8,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn_calib._core.validation import (
     Interval,
     StrOptions,
+    distinct_labels,
     validate_params,
 )
 
@@ -151,14 +152,13 @@ def make_long_tailed(
 
 def _encode(y, class_order):
     """Return the place of each label in the order, and the number of classes."""
-    labels, codes = np.unique(np.asarray(y), return_inverse=True)
-    labels = labels.tolist()
+    labels, codes = distinct_labels(y, "y")
     if len(labels) < 2:
         raise ValueError(
             f"y must hold at least 2 classes, got {labels}. A tail needs a head."
         )
     order = labels if class_order is None else np.asarray(class_order).tolist()
-    if sorted(order) != labels:
+    if len(order) != len(labels) or any(label not in order for label in labels):
         raise ValueError(
             f"class_order must hold each label of y once, got {order} for the labels "
             f"{labels}. Leave it out for the sorted labels."
@@ -234,7 +234,7 @@ def group_classes(y, groups="halves", *, random_state=None):
     >>> group_classes([0, 1, 2, 3], {"low": [0], "high": [1, 2, 3]})
     array(['low', 'high', 'high', 'high'], dtype='<U4')
     """
-    labels, codes = np.unique(np.asarray(y), return_inverse=True)
+    labels, codes = distinct_labels(y, "y")
     if not isinstance(groups, dict):
         shuffled = labels
         if groups == "random":
@@ -244,7 +244,7 @@ def group_classes(y, groups="halves", *, random_state=None):
     members = {group: np.atleast_1d(old).tolist() for group, old in groups.items()}
     found = {
         label: [group for group, old in members.items() if label in old]
-        for label in labels.tolist()
+        for label in labels
     }
     wrong = {label: names for label, names in found.items() if len(names) != 1}
     if wrong:
