@@ -120,6 +120,14 @@ SETTLED = {
         for name in ("losses.ACLSLoss", "losses.acls_loss")
         for scale in ("1e+30", "3e+38")
     },
+    # What is predicted has the columns of what was fitted.
+    **{("fit", key, "one column"): INVALID for key in ("X", "X_new")},
+    # All samples are of one group.
+    ("evaluation.calibration_report", "groups", "nothing"): VALID,
+    # No draws, no intervals.
+    ("evaluation.compare", "n_resamples", "zero"): ANY,
+    # scikit-learn's scorer of the log loss is not told the classes.
+    ("evaluation.compare", "y", "one class"): OPEN,
     # Fewer samples may be predicted than there were to fit.
     **{
         (setting, "X_new", "short"): VALID
@@ -128,7 +136,10 @@ SETTLED = {
     # These count repetitions, of which there is at least one.
     **{
         (name, "sample_weight", key): OPEN
-        for name in ("metrics.excess_aurc_loss", "metrics.aurc_loss")
+        for name in (
+            *("metrics.excess_aurc_loss", "metrics.aurc_loss"),
+            "evaluation.compare",  # which has one of them among its metrics
+        )
         for key in SMALL_WEIGHTS
     },
 }

@@ -50,13 +50,14 @@ class MLP(nn.Sequential):
     )
     def __init__(self, n_features, n_classes, hidden_sizes=(128, 128), dropout=0.0):
         _check_sizes(hidden_sizes)
+        widths = [int(width) for width in (n_features, *hidden_sizes)]
         layers = []
-        for n_inputs, n_units in pairwise((n_features, *hidden_sizes)):
+        for n_inputs, n_units in pairwise(widths):
             layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
             if dropout:
                 layers.append(nn.Dropout(dropout))
         if n_classes is not None:
-            layers.append(nn.Linear((n_features, *hidden_sizes)[-1], n_classes))
+            layers.append(nn.Linear(widths[-1], int(n_classes)))
         super().__init__(*layers)
 
 
@@ -110,11 +111,13 @@ class ConvNet(nn.Module):
     )
     def __init__(self, n_channels, n_classes, n_filters=32, n_stages=3):
         super().__init__()
-        widths = [n_channels] + [n_filters * 2**stage for stage in range(n_stages)]
+        widths = [int(n_channels)]
+        widths += [int(n_filters) * 2**stage for stage in range(n_stages)]
         stages = [_stage(*pair) for pair in pairwise(widths)]
         self.features = nn.Sequential(*stages)
-        has_classes = n_classes is not None
-        self.classifier = nn.Linear(widths[-1], n_classes) if has_classes else None
+        self.classifier = None
+        if n_classes is not None:
+            self.classifier = nn.Linear(widths[-1], int(n_classes))
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits, of shape (n_samples, n_classes), or the embeddings."""

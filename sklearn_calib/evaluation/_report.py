@@ -4,9 +4,11 @@ from numbers import Integral
 
 import numpy as np
 
+from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.validation import (
     Interval,
     check_sample_weight,
+    one_column,
     validate_params,
 )
 from sklearn_calib.metrics import (
@@ -34,7 +36,7 @@ from sklearn_calib.metrics._targets import (
         **DRAWS,
         "groups": ["array-like", None],
         "confidence_level": [*BETWEEN_0_AND_1, None],
-        "digits": [Interval(Integral, 0, None, closed="left"), None],
+        "digits": [Interval(Integral, 0, 15, closed="both"), None],
     },
     prefer_skip_nested_validation=True,
 )
@@ -95,7 +97,8 @@ def calibration_report(
         Controls the draws. Pass an int for repeatable intervals.
 
     digits : int or None, default=3
-        Number of decimals that values are rounded to; None leaves them as they are.
+        Number of decimals that values are rounded to, at most 15; None leaves them as
+        they are.
 
     Returns
     -------
@@ -149,7 +152,8 @@ def calibration_report(
     import pandas as pd
 
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    names = list(np.unique(y_true) if labels is None else labels)
+    names = np.unique(as_labels(y_true, "y_true")) if labels is None else labels
+    names = list(one_column(as_labels(names, "labels")))
     options = {"n_bins": n_bins, "strategy": strategy}
     interval = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level
@@ -170,7 +174,7 @@ def calibration_report(
         members[overall] = slice(None)
         tables = [report(rows) for rows in members.values()]
         table = pd.concat(tables, keys=list(members))
-    return table if digits is None else table.round(digits)
+    return table if digits is None else table.round(int(digits))
 
 
 def _report(proba, codes, weight, names, options, interval):

@@ -15,6 +15,12 @@ def test_mlp_has_the_layers_asked_for(hidden_sizes):
     assert net(torch.zeros(2, 4)).shape == (2, 3)
 
 
+def test_true_is_the_number_1():
+    """As it is where scikit-learn takes an integer."""
+    assert MLP(True, True, hidden_sizes=[True])(torch.zeros(2, 1)).shape == (2, 1)
+    assert ConvNet(True, True, True)(torch.zeros(2, 1, 8, 8)).shape == (2, 1)
+
+
 @pytest.mark.parametrize("size", [(8, 8), (28, 28), (33, 17), (1, 1)])
 def test_convnet_takes_images_of_any_size(size):
     net = ConvNet(n_channels=2, n_classes=5, n_filters=4).eval()
