@@ -138,7 +138,8 @@ SETTLED = {
         (name, "sample_weight", key): OPEN
         for name in (
             *("metrics.excess_aurc_loss", "metrics.aurc_loss"),
-            "evaluation.compare",  # which has one of them among its metrics
+            # Which have one of them among their values.
+            *("evaluation.compare", "displays.RiskCoverageDisplay"),
         )
         for key in SMALL_WEIGHTS
     },

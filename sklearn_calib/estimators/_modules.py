@@ -50,20 +50,19 @@ class MLP(nn.Sequential):
     )
     def __init__(self, n_features, n_classes, hidden_sizes=(128, 128), dropout=0.0):
         _check_sizes(hidden_sizes)
-        widths = [int(width) for width in (n_features, *hidden_sizes)]
         layers = []
-        for n_inputs, n_units in pairwise(widths):
+        for n_inputs, n_units in pairwise((n_features, *hidden_sizes)):
             layers += [nn.Linear(n_inputs, n_units), nn.ReLU()]
             if dropout:
                 layers.append(nn.Dropout(dropout))
         if n_classes is not None:
-            layers.append(nn.Linear(widths[-1], int(n_classes)))
+            layers.append(nn.Linear((n_features, *hidden_sizes)[-1], n_classes))
         super().__init__(*layers)
 
 
 def _check_sizes(hidden_sizes):
     """Raise ValueError unless all sizes are positive integers."""
-    if not all(isinstance(size, Integral) and size > 0 for size in hidden_sizes):
+    if not all(_SIZE[0].is_satisfied_by(size) for size in hidden_sizes):
         raise ValueError(
             f"hidden_sizes must hold positive integers, got {hidden_sizes!r}. Pass one "
             "width for each hidden layer, such as (128, 128)."
@@ -111,13 +110,11 @@ class ConvNet(nn.Module):
     )
     def __init__(self, n_channels, n_classes, n_filters=32, n_stages=3):
         super().__init__()
-        widths = [int(n_channels)]
-        widths += [int(n_filters) * 2**stage for stage in range(n_stages)]
+        widths = [n_channels] + [n_filters * 2**stage for stage in range(n_stages)]
         stages = [_stage(*pair) for pair in pairwise(widths)]
         self.features = nn.Sequential(*stages)
-        self.classifier = None
-        if n_classes is not None:
-            self.classifier = nn.Linear(widths[-1], int(n_classes))
+        has_classes = n_classes is not None
+        self.classifier = nn.Linear(widths[-1], n_classes) if has_classes else None
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits, of shape (n_samples, n_classes), or the embeddings."""

@@ -4,11 +4,9 @@ from numbers import Integral
 
 import numpy as np
 
-from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.validation import (
     Interval,
     check_sample_weight,
-    one_column,
     validate_params,
 )
 from sklearn_calib.metrics import (
@@ -25,6 +23,7 @@ from sklearn_calib.metrics._targets import (
     TARGETS,
     as_columns,
     check_targets,
+    classes_of,
     confidence_and_hit,
 )
 
@@ -152,8 +151,7 @@ def calibration_report(
     import pandas as pd
 
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    names = np.unique(as_labels(y_true, "y_true")) if labels is None else labels
-    names = list(one_column(as_labels(names, "labels")))
+    names = list(classes_of(y_true, labels))
     options = {"n_bins": n_bins, "strategy": strategy}
     interval = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level
@@ -174,7 +172,7 @@ def calibration_report(
         members[overall] = slice(None)
         tables = [report(rows) for rows in members.values()]
         table = pd.concat(tables, keys=list(members))
-    return table if digits is None else table.round(int(digits))
+    return table if digits is None else table.round(digits)
 
 
 def _report(proba, codes, weight, names, options, interval):

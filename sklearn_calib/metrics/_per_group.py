@@ -7,7 +7,6 @@ from inspect import signature
 import numpy as np
 
 from sklearn_calib._core.arrays import (
-    as_array,
     as_labels,
     as_numbers,
     check_unmasked,
@@ -159,8 +158,6 @@ def _as_frame(groups):
             f"n_features), got a {type(odd[0]).__name__}. Pass a list, an array or a "
             "DataFrame with a row for each sample."
         )
-    if members:
-        as_array(groups, "groups")  # refuse rows that pandas would fill up
     try:
         return pd.DataFrame(without_gradient(groups))
     except ValueError as error:

@@ -15,10 +15,18 @@ def test_mlp_has_the_layers_asked_for(hidden_sizes):
     assert net(torch.zeros(2, 4)).shape == (2, 3)
 
 
-def test_true_is_the_number_1():
-    """As it is where scikit-learn takes an integer."""
-    assert MLP(True, True, hidden_sizes=[True])(torch.zeros(2, 1)).shape == (2, 1)
-    assert ConvNet(True, True, True)(torch.zeros(2, 1, 8, 8)).shape == (2, 1)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: MLP(4, True),
+        lambda: MLP(4, 3, hidden_sizes=[True]),
+        lambda: ConvNet(1, 3, n_filters=True),
+    ],
+    ids=["classes", "hidden sizes", "filters"],
+)
+def test_true_is_no_width(build):
+    with pytest.raises(ValueError, match=r"must (be|hold) .*True"):
+        build()
 
 
 @pytest.mark.parametrize("size", [(8, 8), (28, 28), (33, 17), (1, 1)])
