@@ -124,6 +124,14 @@ SETTLED = {
         for name in ("losses.ACLSLoss", "losses.acls_loss")
         for scale in ("1e+30", "3e+38")
     },
+    # What is predicted has the columns of what was fitted.
+    **{("fit", key, "one column"): INVALID for key in ("X", "X_new")},
+    # All samples are of one group.
+    ("evaluation.calibration_report", "groups", "nothing"): VALID,
+    # No draws, no intervals.
+    ("evaluation.compare", "n_resamples", "zero"): ANY,
+    # scikit-learn's scorer of the log loss is not told the classes.
+    ("evaluation.compare", "y", "one class"): OPEN,
     # Fewer samples may be predicted than there were to fit.
     **{
         (setting, "X_new", "short"): VALID
@@ -134,7 +142,8 @@ SETTLED = {
         (name, "sample_weight", key): OPEN
         for name in (
             *("metrics.excess_aurc_loss", "metrics.aurc_loss"),
-            "evaluation.compare",
+            # Which have one of them among their values.
+            *("evaluation.compare", "displays.RiskCoverageDisplay"),
         )
         for key in SMALL_WEIGHTS
     },
