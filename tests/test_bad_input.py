@@ -179,6 +179,10 @@ PARAMETERS = {
         lambda: CalibratedClassifier(LogisticRegression(), "temperature").fit(X, Y),
         (TypeError, ValueError), "calibrator",
     ),
+    "classifier of no kind": (
+        lambda: CalibratedClassifier([], TemperatureScaling()).fit(X, Y), ValueError,
+        "'estimator' parameter of CalibratedClassifier must be .*'fit'",
+    ),
     "margins are no logits": (
         lambda: CalibratedClassifier(LinearSVC(), TemperatureScaling(), cv=2).fit(X, Y),
         (TypeError, ValueError), "logits",

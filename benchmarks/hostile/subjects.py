@@ -104,6 +104,8 @@ SETTLED = {
     ("tensors", "logits", "meta"): ANY,
     ("embeddings", "embeddings", "meta"): ANY,
     ("label tensors", "logits", "meta"): ANY,
+    # To scikit-learn an iterable, which is not used without a calibrator.
+    ("estimators.CalibratedClassifier", "cv", "bytes"): OPEN,
     # A number to abstain with does not go with words.
     **{
         ("estimators.SelectiveClassifier", "y", key): OPEN

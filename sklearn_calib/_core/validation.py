@@ -7,6 +7,7 @@ from sklearn import get_config
 from sklearn.utils import check_array
 from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
 from sklearn.utils._param_validation import (
+    HasMethods,
     Interval as NumericInterval,
     Options,
     StrOptions,
@@ -17,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight
 from sklearn_calib._core.arrays import as_labels, check_numbers
 
 __all__ = [
+    "HasMethods",
     "Interval",
     "Options",
     "StrOptions",

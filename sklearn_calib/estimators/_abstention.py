@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from math import ceil
-from numbers import Number
+from numbers import Real
 
 import numpy as np
 from scipy.stats import beta
@@ -71,7 +71,7 @@ def resolve_abstain_label(label, classes):
     is_text = isinstance(known[0], str)
     if label is None and is_text:
         label = "abstain"
-    if not isinstance(label, str if is_text else Number):
+    if not isinstance(label, str if is_text else Real):
         wanted, example = ("string", '"abstain"') if is_text else ("number", "-1")
         raise ValueError(
             f"abstain_label must be a {wanted}, as the labels are, got {label!r}. "

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
-from sklearn_calib._core.validation import StrOptions, check_sample_weight
+from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
 from sklearn_calib.estimators._folds import (
@@ -119,6 +119,7 @@ class CalibratedClassifier(
 
     _weighted_part = "calibrator"
     _parameter_constraints = {
+        "estimator": [HasMethods(["fit"])],
         "cv": ["cv_object"],
         "ensemble": ["boolean", StrOptions({"auto"})],
         "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],

@@ -35,8 +35,8 @@ def check_training_data(X, y, estimator):
 def make_splits(cv, X, y, classes, **params):
     """Return the rows of each fold's parts; all classes must be in the first."""
     rows = np.arange(len(y))
-    folds = check_cv(cv, y, classifier=True).split(X, y, **params)
     try:
+        folds = check_cv(cv, y, classifier=True).split(X, y, **params)
         splits = [(rows[train], rows[test]) for train, test in folds]
     except (IndexError, TypeError) as error:
         raise ValueError(

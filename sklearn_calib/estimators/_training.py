@@ -85,7 +85,7 @@ def check_representable(sample_weight, dtype):
         raise ValueError(
             f"sample_weight must stay positive and have a finite sum in {dtype}, got "
             f"weights in [{positive.min():.3g}, {positive.max():.3g}]. Divide them by "
-            "their mean."
+            "their mean, and leave out samples of negligible ones."
         )
 
 

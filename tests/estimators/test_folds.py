@@ -99,6 +99,7 @@ def test_class_missing_from_a_training_part():
     [
         ([], "cv must yield at least one fold, got none from list"),
         (np.array([]), "cv must yield at least one fold, got none from ndarray"),
+        (b"five", "cv must yield the training and the test rows .* from bytes"),
         ([None], "cv must yield the training and the test rows .*NoneType.* from list"),
         ([(1.5, 2.5)], "cv must yield the training and the test rows of each fold"),
         ([([600], [0])], "cv must yield the training and .*600 is out of bounds"),

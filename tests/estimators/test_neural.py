@@ -16,7 +16,7 @@ from skorch.helper import predefined_split
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import MLP
-from sklearn_calib.losses import get_loss, get_loss_names
+from sklearn_calib.losses import CrossEntropyLoss, get_loss, get_loss_names
 
 SEEDED = {"random_state": 0, "max_epochs": 3}
 
@@ -249,12 +249,16 @@ def test_early_stopping_returns_to_the_best_epoch(table):
 
 
 def test_a_loss_that_learns_gets_validation_data(table):
-    class Learning(torch.nn.CrossEntropyLoss):
+    class Learning(CrossEntropyLoss):
+        learns_from_validation = True
+
         def update(self, y_true, y_proba):
-            """Take the validation predictions."""
+            """Count the validation predictions."""
+            return {"n_seen": len(y_true), "n_rows": len(y_proba)}
 
     net = NeuralClassifier(loss=Learning, **SEEDED).fit(*table)
-    assert _valid_size(net) == 24
+    assert _valid_size(net) == net.history_[-1, "n_seen"] == 24
+    assert net.history_[-1, "n_rows"] == 24
 
 
 # skorch ----------------------------------------------------------------------------

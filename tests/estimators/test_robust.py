@@ -46,9 +46,18 @@ def test_parameters_set_after_a_fit_hold_for_a_warm_one(table):
 
 
 @pytest.mark.parametrize("scale", [1e40, 1e-50])
-def test_weights_beyond_the_precision_are_refused(table, scale):
+def test_weights_of_any_scale_are_proportions(table, scale):
     X, y = table
-    weight = np.full(len(X), scale)
+    weight = 1 + np.arange(len(X)) % 3.0
+    net = NeuralClassifier(**SEEDED)
+    expected = net.fit(X, y, sample_weight=weight).predict_proba(X)
+    scaled = net.fit(X, y, sample_weight=scale * weight).predict_proba(X)
+    np.testing.assert_allclose(scaled, expected, rtol=1e-4)
+
+
+def test_weights_beyond_the_precision_are_refused(table):
+    X, y = table
+    weight = np.where(np.arange(len(X)) % 2, 1.0, 1e-50)
     with pytest.raises(
         ValueError, match=r"in float32, got .* Divide them by their mean"
     ):

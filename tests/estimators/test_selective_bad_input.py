@@ -58,6 +58,7 @@ def selective(estimator=None, **params):
             ValueError, "confidence must not be NaN, .* got 600 of 600",
         ),
         ({"coverage": 1, "abstain_label": None}, ValueError, "must be a number,.*None"),
+        ({"coverage": 1, "abstain_label": 1j}, ValueError, "must be a number,.*got 1j"),
         ({"coverage": 1, "abstain_label": "no"}, ValueError, "must be a number,.*'no'"),
         ({"coverage": 1, "abstain_label": [3]}, ValueError, r"must be a number,.*\[3"),
         (
