@@ -7,7 +7,7 @@ from sklearn import get_config
 from sklearn.utils import check_array
 from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
 from sklearn.utils._param_validation import (
-    Interval,
+    Interval as NumericInterval,
     Options,
     StrOptions,
     validate_params,
@@ -30,6 +30,7 @@ __all__ = [
     "convert_to_numpy",
     "device",
     "did_you_mean",
+    "distinct_labels",
     "encode_labels",
     "get_namespace",
     "is_elsewhere",
@@ -61,6 +62,13 @@ LARGEST_EXPONENT = 100
 
 # Up to about this many columns numpy is faster down the columns than along the rows.
 FEW_COLUMNS = 20
+
+
+class Interval(NumericInterval):
+    """scikit-learn's, of numbers alone: True is an int to Python, not to numpy."""
+
+    def is_satisfied_by(self, val):
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
 
 
 def did_you_mean(name, names):
@@ -344,6 +352,12 @@ def _distinct(y, name):
     return present, np.fromiter(map(place.__getitem__, values), np.int64, len(values))
 
 
+def distinct_labels(y, name):
+    """Return the sorted distinct labels of an array, refusing those without order."""
+    _distinct(y.ravel(), name)
+    return np.unique(y)
+
+
 def _distinct_integers(y, low):
     """Count instead of sorting: forty times as fast on a million labels."""
     codes = y.astype(np.int64, copy=False)
@@ -369,12 +383,15 @@ def _check_label_count(present, n_classes, name):
 
 def _columns_by_label(labels, n_classes):
     """Return the column of each label as a dict."""
-    labels = _label_array(labels, "labels").tolist()
-    column = {label: code for code, label in enumerate(labels)}
-    if len(labels) != n_classes or len(column) != n_classes:
-        raise ValueError(
-            f"labels must hold {n_classes} distinct labels, one for each class of the "
-            f"probabilities, got {labels}. Pass them in the order of the columns, such "
-            "as estimator.classes_."
-        )
-    return column
+    array = as_labels(labels, "labels")
+    labels = array.tolist()
+    if array.ndim == 1:
+        _distinct(_label_array(array, "labels"), "labels")
+        column = {label: code for code, label in enumerate(labels)}
+        if len(labels) == len(column) == n_classes:
+            return column
+    raise ValueError(
+        f"labels must hold {n_classes} distinct labels, one for each class of the "
+        f"probabilities, got {labels}. Pass them in the order of the columns, such "
+        "as estimator.classes_."
+    )
