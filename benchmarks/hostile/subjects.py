@@ -104,6 +104,17 @@ SETTLED = {
     ("tensors", "logits", "meta"): ANY,
     ("embeddings", "embeddings", "meta"): ANY,
     ("label tensors", "logits", "meta"): ANY,
+    # There are no labels to say how many samples and classes there are.
+    **{
+        ("metrics.ece_consistency_bound", "y_proba", key): VALID
+        for key in ("short", "one column", "column more")
+    },
+    # Sequences to choose from, though the default is a number.
+    **{
+        (f"calibrators.Structured{kind}Scaling", "lambd", key): VALID
+        for kind in ("Matrix", "Vector")
+        for key in ("array", "tuple")
+    },
     # A number to abstain with does not go with words.
     **{
         ("estimators.SelectiveClassifier", "y", key): OPEN
