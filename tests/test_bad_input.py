@@ -3,6 +3,9 @@
 One row for each way to be wrong: what is done, the exception, and what it must say.
 """
 
+import inspect
+from importlib import import_module
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.svm import LinearSVC
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    validate_parameter_constraints,
+)
 
 import sklearn_calib.metrics as m
 from sklearn_calib import (
@@ -229,3 +237,39 @@ def test_error_says_what_is_wrong(action, exception, message):
 def test_targets_of_losses(target, exception, message):
     with pytest.raises(exception, match=message):
         focal_loss(torch.zeros(2, 3), target)
+
+
+TOPICS = (
+    *("calibrators", "datasets", "displays", "estimators", "evaluation", "metrics"),
+    "callbacks",
+)
+
+
+def _constraints():
+    """Return what every public name declares of its parameters."""
+    found = {}
+    for topic in TOPICS:
+        module = import_module(f"sklearn_calib.{topic}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            methods = dict(inspect.getmembers(thing, inspect.isroutine))
+            for key, each in {"": thing, **methods}.items():
+                declared = vars(each) if hasattr(each, "__dict__") else {}
+                for kind in ("_skl_parameter_constraints", "_parameter_constraints"):
+                    if kind in declared:
+                        found[f"{name}.{key}".rstrip(".")] = declared[kind]
+    return found
+
+
+def test_a_switch_is_not_a_number():
+    """Python counts True as an integer, which numpy and torch take for no size."""
+    tried = 0
+    for owner, constraints in _constraints().items():
+        for name, allowed in constraints.items():
+            intervals = [each for each in allowed if isinstance(each, Interval)]
+            if not intervals or "boolean" in allowed:
+                continue
+            tried += 1
+            with pytest.raises(InvalidParameterError, match=f"'{name}' parameter"):
+                validate_parameter_constraints(constraints, {name: True}, owner)
+    assert tried > 80

@@ -106,6 +106,17 @@ SETTLED = {
     ("label tensors", "logits", "meta"): ANY,
     # To scikit-learn an iterable, which is not used without a calibrator.
     ("estimators.CalibratedClassifier", "cv", "bytes"): OPEN,
+    # There are no labels to say how many samples and classes there are.
+    **{
+        ("metrics.ece_consistency_bound", "y_proba", key): VALID
+        for key in ("short", "one column", "column more")
+    },
+    # Sequences to choose from, though the default is a number.
+    **{
+        (f"calibrators.Structured{kind}Scaling", "lambd", key): VALID
+        for kind in ("Matrix", "Vector")
+        for key in ("array", "tuple")
+    },
     # A number to abstain with does not go with words.
     **{
         ("estimators.SelectiveClassifier", "y", key): OPEN

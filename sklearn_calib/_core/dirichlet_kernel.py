@@ -9,6 +9,8 @@ from sklearn_calib._core.validation import row_blocks
 
 # Among these the bandwidth of the largest likelihood is chosen.
 BANDWIDTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+# Of narrower kernels rounding leaves less than four digits.
+SMALLEST_BANDWIDTH = 1e-10
 # What probabilities are clipped to, for their logarithms.
 SMALLEST = 1e-7
 # The logarithm of a share that is taken for 0, for it cannot be told from it in a sum,

@@ -359,6 +359,12 @@ def _distinct(y, name):
     return present, np.fromiter(map(place.__getitem__, values), np.int64, len(values))
 
 
+def distinct_labels(y, name):
+    """Return the sorted distinct labels of an array, refusing those without order."""
+    _distinct(y.ravel(), name)
+    return np.unique(y)
+
+
 def _distinct_integers(y, low):
     """Count instead of sorting: forty times as fast on a million labels."""
     codes = y.astype(np.int64, copy=False)
@@ -384,12 +390,15 @@ def _check_label_count(present, n_classes, name):
 
 def _columns_by_label(labels, n_classes):
     """Return the column of each label as a dict."""
-    labels = _label_array(labels, "labels").tolist()
-    column = {label: code for code, label in enumerate(labels)}
-    if len(labels) != n_classes or len(column) != n_classes:
-        raise ValueError(
-            f"labels must hold {n_classes} distinct labels, one for each class of the "
-            f"probabilities, got {labels}. Pass them in the order of the columns, such "
-            "as estimator.classes_."
-        )
-    return column
+    array = as_labels(labels, "labels")
+    labels = array.tolist()
+    if array.ndim == 1:
+        _distinct(_label_array(array, "labels"), "labels")
+        column = {label: code for code, label in enumerate(labels)}
+        if len(labels) == len(column) == n_classes:
+            return column
+    raise ValueError(
+        f"labels must hold {n_classes} distinct labels, one for each class of the "
+        f"probabilities, got {labels}. Pass them in the order of the columns, such "
+        "as estimator.classes_."
+    )

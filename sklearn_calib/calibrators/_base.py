@@ -136,7 +136,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         check_consistent_length(X, y)
         codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
         sample_weight = check_sample_weight(sample_weight, X)
-        self.classes_ = np.unique(y) if labels is None else np.asarray(labels)
+        self.classes_ = np.unique(y) if labels is None else as_labels(labels, "labels")
         if self.from_logits:
             _check_range(X)
         else:
@@ -163,9 +163,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             proba = self._calibrate(logits)
         if np.isnan(proba.min()):
             raise ValueError(
-                "X holds logits that overflow when they are calibrated, up to "
-                f"{np.abs(logits).max():.3g}. Fit on logits of this size, or divide "
-                "those of fit and these by the same number."
+                "X must hold logits that do not overflow when they are calibrated, got "
+                f"some up to {np.abs(logits).max():.3g}. Fit on logits of this size, "
+                "or divide those of fit and these by the same number."
             )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
@@ -190,7 +190,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         check_dispatch(X, "X")
         X = check_numbers(X, "X")
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
-        X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        # It adds up what may add up to infinity minus infinity.
+        with np.errstate(invalid="ignore"):
+            X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         if not self.from_logits:
             try:
                 check_proba(X, name="X", allow_1d=True)

@@ -8,6 +8,9 @@ from scipy.special import gammaln
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
+# Weights may make more samples of few predictions, but no more histograms of them.
+MOST_SAMPLES = 10**6
+
 
 class BBQ(_OneVsRestCalibrator):
     r"""Average histograms of many numbers of bins, by Bayesian binning into quantiles.
@@ -51,7 +54,9 @@ class BBQ(_OneVsRestCalibrator):
     -----
     With n samples the numbers of bins are all from n^(1/3) / 10 to 10 n^(1/3), each bin
     with at least 5 samples; they have equal numbers of samples, the last one the rest,
-    and ties are not split. The beta prior of a bin has the weight of 2 samples and the
+    and ties are not split. Where weights sum to more than a million, n is in these
+    numbers of bins a million, or the number of distinct predictions if it is larger.
+    The beta prior of a bin has the weight of 2 samples and the
     middle of the bin as its mean. The probability of a bin with :math:`n_1` hits is
     :math:`(n_1 + q) / (n_b + 1)`, where q is the mean of the bin's middle and the
     probabilities of its hits. All of it is as in the authors' code, but for its pruning
@@ -109,14 +114,14 @@ def _cuts(total):
     `total` is the cumulated weight of the distinct values. The bins of a histogram
     follow each other; ties can leave some of them empty.
     """
-    n = total[-1]
+    n = min(total[-1], max(MOST_SAMPLES, len(total)))
     largest = max(1, min(math.ceil(n / 5), math.ceil(10 * n ** (1 / 3))))
     smallest = min(largest, max(1, math.floor(n ** (1 / 3) / 10)))
     n_bins = np.arange(smallest, largest + 1)
     models = np.repeat(np.arange(len(n_bins)), n_bins)
     last = n_bins.cumsum() - 1
     number = np.arange(len(models)) - np.repeat(last - n_bins, n_bins)
-    targets = number * np.repeat(np.floor(n / n_bins), n_bins)
+    targets = number * np.repeat(np.floor(total[-1] / n_bins), n_bins)
     ends = np.searchsorted(total, targets * (1 - 1e-12)) + 1
     ends[last] = len(total)
     return models, np.minimum(ends, len(total))
@@ -155,4 +160,6 @@ def _average(low, proba, share):
     order = np.flatnonzero(~is_first)
     order = order[np.argsort(low[order], kind="stable")]
     first = (proba * share)[is_first]
-    return low[order], first.sum() + np.append(0.0, step[order].cumsum())
+    values = first.sum() + np.append(0.0, step[order].cumsum())
+    # Rounding may leave the unit interval.
+    return low[order], np.clip(values, 0.0, 1.0, out=values)

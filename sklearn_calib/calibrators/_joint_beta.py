@@ -79,7 +79,7 @@ class JointBetaCalibration(_PenalisedCalibrator):
     """
 
     _kind = PairMap
-    penalty = "none"
+    penalty, lambd, mu = "none", "cv", None
 
     def __init__(self, *, from_logits=False):
         self.from_logits = from_logits

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature, magnitude
@@ -150,6 +151,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self.from_logits = from_logits
 
     def _fit(self, logits, codes, sample_weight):
+        self._strengths()  # Checked without a penalty, too.
         logits = logits.astype(np.float64)
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
         counts = self._warn_of_absent(codes, weight)
@@ -216,12 +218,13 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         return parameters
 
     def _strengths(self):
-        if self.penalty == "l2":
-            return super()._strengths()
         lambdas = _as_sequence("lambd", self.lambd)
-        if self.mu is None:
+        mus = None if self.mu is None else _as_sequence("mu", self.mu)
+        if self.penalty == "l2":
+            return [(lambd, None) for lambd in lambdas]
+        if mus is None:
             return [(lambd, lambd) for lambd in lambdas]
-        return list(itertools.product(lambdas, _as_sequence("mu", self.mu)))
+        return list(itertools.product(lambdas, mus))
 
     def _ridge(self, identity, n_samples, lambd, mu):  # noqa: ARG002 - see the parent
         n_classes = len(identity)
@@ -251,7 +254,7 @@ def _as_sequence(name, value):
     """Return the strengths to try, from the strongest on."""
     if isinstance(value, str):
         return STRENGTHS
-    values = np.unique(np.asarray(value, dtype=np.float64).ravel())[::-1]
+    values = np.unique(as_numbers(value, name).astype(np.float64))[::-1]
     if len(values) == 0 or not 0 <= values[-1] <= values[0] < np.inf:
         raise ValueError(
             f"{name} must hold non-negative numbers, got {value!r}. Pass one number, a "

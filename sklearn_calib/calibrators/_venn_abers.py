@@ -119,7 +119,7 @@ def _with_one_more_hit(mass, hits):
     slope = np.empty(len(mass))
     while active.size:
         a, b = left[active], right[active]
-        slope[active] = m = (y[b] + 1 - y[a]) / (x[b] + 1 - x[a])
+        slope[active] = m = (y[b] - y[a] + 1) / (x[b] - x[a] + 1)
         further_a, further_b = before[a], behind[b]
         move_a = (further_a < a) & (y[a] - y[further_a] > m * (x[a] - x[further_a]))
         move_b = (further_b > b) & (y[further_b] - y[b] < m * (x[further_b] - x[b]))

@@ -14,17 +14,13 @@ from sklearn_calib._core.binning import (
     quantile_ends,
 )
 from sklearn_calib._core.confidence import top_label_hits
-from sklearn_calib._core.validation import (
-    Interval,
-    StrOptions,
-    validate_params,
-    weight_factor,
-)
+from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 from sklearn_calib.metrics._accumulator_cells import (
     N_CELLS,
     cell_edges,
     cell_options,
     check_cells,
+    factor_of,
     sample_totals,
 )
 from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
@@ -166,8 +162,8 @@ class CalibrationAccumulator(BaseEstimator):
             sums = self._row_sums(*top, weight)
         else:
             sums = self._row_sums(*confidence_and_hit(proba, codes, self.mode), weight)
-        factor = 1.0 if weight is None else weight_factor(np.max(sample_weight))
-        return self._add(sums, sample_totals(*top, columns, codes, weight), factor)
+        totals = sample_totals(*top, columns, codes, weight)
+        return self._add(sums, totals, factor_of(sample_weight))
 
     def merge(self, other):
         """Add all that another accumulator with the same settings has seen.

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.binning import interior_edges
+from sklearn_calib._core.validation import weight_factor
 
 # So many that a cell is at most 4e-4 wide, and those of 0 and 1 only 1.5e-7.
 N_CELLS = 4096
@@ -37,6 +39,13 @@ def cell_edges(n_bins, strategy):
     """Return all edges of cells, from 0 to 1."""
     edges = interior_edges(np.empty(0), **cell_options(n_bins, strategy))
     return np.r_[0.0, edges, 1.0]
+
+
+def factor_of(sample_weight):
+    """Return what `check_sample_weight` has multiplied these weights by."""
+    if sample_weight is None:
+        return 1.0
+    return weight_factor(as_numbers(sample_weight, "sample_weight").max())
 
 
 def sample_totals(confidence, hit, proba, codes, weight):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.validation import validate_params
+from sklearn_calib._core.validation import check_proba, check_range, validate_params
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._consistency_test import refuse_two_samples, tail_share
 from sklearn_calib.metrics._debiasing import interval_kind
@@ -196,6 +196,8 @@ def difference_test(
         )
         for name, proba in {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}.items()
     )
+    _check_values(a, "y_proba_a")
+    _check_values(b, "y_proba_b")
     if a.y_proba.shape != b.y_proba.shape:
         raise ValueError(
             "y_proba_b must have the shape of y_proba_a, got "
@@ -230,6 +232,14 @@ def difference_test(
     return DifferenceResult(
         statistic, tail_share(statistic, null, alternative), low, high
     )
+
+
+def _check_values(sample, name):
+    """Refuse what is not probabilities by its name, which the metric does not know."""
+    if sample.y_true.ndim == 1:
+        check_proba(sample.y_proba, name=name, allow_1d=True)
+    else:
+        check_range(sample.y_proba.min(), sample.y_proba.max(), name)
 
 
 def _draw_swapped(n_samples, seed):

@@ -6,6 +6,7 @@ import numpy as np
 
 from sklearn_calib._core.dirichlet_kernel import (
     BANDWIDTHS,
+    SMALLEST_BANDWIDTH,
     log_likelihood,
     neighbour_frequencies,
 )
@@ -31,7 +32,10 @@ from sklearn_calib.metrics._targets import (
 @validate_params(
     {
         **TARGETS,
-        "bandwidth": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "bandwidth": [
+            Interval(Real, SMALLEST_BANDWIDTH, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "norm": [StrOptions({"l1", "l2"})],
         "mode": [StrOptions(MODES | {"canonical"}), None],
     },
@@ -63,7 +67,7 @@ def kde_calibration_error(
         is the second of two labels.
 
     bandwidth : float or "auto", default="auto"
-        Width of the kernels, above 0: at a probability p others within about
+        Width of the kernels, at least 1e-10: at a probability p others within about
         ``sqrt(p * (1 - p) * bandwidth)`` count. "auto" takes the one of seven from
         0.001 to 1 under which the predictions are the most likely, each left out in
         turn.

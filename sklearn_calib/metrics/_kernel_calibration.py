@@ -14,9 +14,11 @@ from sklearn_calib.metrics._hypothesis_tests import (
 )
 from sklearn_calib.metrics._targets import TARGETS, check_targets, merge_repetitions
 
+# Squares of narrower kernels vanish; to wider ones all predictions are alike.
+WIDTHS = 1e-150, 1e30
 KERNEL = {
     "kernel": [StrOptions({"gaussian", "laplacian"})],
-    "bandwidth": [StrOptions({"median"}), Interval(Real, 0, None, closed="neither")],
+    "bandwidth": [StrOptions({"median"}), Interval(Real, *WIDTHS, closed="both")],
     "mode": [JUDGED],
 }
 BLOCK = Interval(Integral, 2, None, closed="left")
@@ -68,8 +70,8 @@ def kernel_calibration_error(
         exp(-(d / bandwidth)^2 / 2).
 
     bandwidth : "median" or float, default="median"
-        Unit of the distances, above 0; by default the median distance between distinct
-        predictions.
+        Unit of the distances, from 1e-150 to 1e30; by default the median distance
+        between distinct predictions.
 
     mode : {"canonical", "top_label"}, default="canonical"
         Whether the probabilities of all classes are judged, or only that of the

@@ -79,8 +79,8 @@ def kernel_calibration_test(
         exp(-(d / bandwidth)^2 / 2).
 
     bandwidth : "median" or float, default="median"
-        Unit of the distances, above 0; by default the median distance between distinct
-        predictions.
+        Unit of the distances, from 1e-150 to 1e30; by default the median distance
+        between distinct predictions.
 
     mode : {"canonical", "top_label"}, default="canonical"
         Whether the probabilities of all classes are tested, or only that of the

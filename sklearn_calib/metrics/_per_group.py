@@ -12,7 +12,7 @@ from sklearn_calib._core.arrays import (
     check_unmasked,
     without_gradient,
 )
-from sklearn_calib._core.validation import validate_params
+from sklearn_calib._core.validation import distinct_labels, validate_params
 from sklearn_calib.metrics._resampling import fixed_by_partial
 from sklearn_calib.metrics._targets import TARGETS
 
@@ -98,7 +98,9 @@ def per_group(
     y_true, y_proba = as_labels(y_true, "y_true"), as_numbers(y_proba, "y_proba")
     if "labels" in signature(metric).parameters:
         labels = fixed_by_partial(metric, "labels", labels)
-        options["labels"] = np.unique(y_true) if labels is None else labels
+        if labels is None:
+            labels = distinct_labels(y_true, "y_true")
+        options["labels"] = labels
     weight = sample_weight
     if weight is not None:
         weight = as_numbers(weight, "sample_weight")
@@ -157,6 +159,12 @@ def _as_frame(groups):
             "groups must be array-like of shape (n_samples,) or (n_samples, "
             f"n_features), got a {type(odd[0]).__name__}. Pass a list, an array or a "
             "DataFrame with a row for each sample."
+        )
+    lengths = {len(each) for each in members if isinstance(each, list | tuple)}
+    if len(lengths) > 1:
+        raise ValueError(
+            "groups must have rows of equal length, got rows of "
+            f"{' and '.join(map(str, sorted(lengths)))}. Pass one row for each sample."
         )
     try:
         return pd.DataFrame(without_gradient(groups))

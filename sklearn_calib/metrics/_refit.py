@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib._core.validation import did_you_mean, validate_params
 
 
+@validate_params({"score": [str], "guard": [str]}, prefer_skip_nested_validation=True)
 def lowest_error_within_one_se(score, *, guard):
     """Return a `refit` rule: the best score among candidates that the guard lets pass.
 

@@ -8,7 +8,7 @@ from sklearn.metrics import (
 )
 
 from sklearn_calib._core.scorers import LabelledScorer
-from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib._core.validation import did_you_mean, validate_params
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._calibration_error import (
     expected_calibration_error,
@@ -29,6 +29,7 @@ from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_e
 from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
 
 
+@validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
 def get_scorer(scoring):
     """Return a scorer by its name, ours or scikit-learn's.
 

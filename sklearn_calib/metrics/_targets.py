@@ -42,7 +42,7 @@ DRAWS = {
 }
 PROGRESS = {
     "n_jobs": [Integral, None],
-    "verbose": [Interval(Integral, 0, None, closed="left")],
+    "verbose": ["verbose"],
 }
 MODES = {"top_label", "positive", "classwise"}
 

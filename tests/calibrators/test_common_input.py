@@ -180,10 +180,12 @@ def test_bad_from_logits_is_refused(calibrator, from_logits, fresh):
         ([0, 1, 3], r"only the labels \[0, 1, 3\], got also \[2\]"),
         ([0, 1, 2, 3], "labels must hold 3 distinct labels"),
         ([0, 1, 1], "labels must hold 3 distinct labels"),
+        ([[0], [1], [2]], "labels must hold 3 distinct labels"),
+        ([{}, {}, {}], "labels must hold labels of one kind .* got dict"),
     ],
 )
 def test_bad_labels_are_refused(calibrator, labels, message, fresh):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         fresh(calibrator).fit(PROBA, [0, 1, 2], labels=labels)
 
 
@@ -195,6 +197,31 @@ def test_bad_predictions_are_refused(calibrator, fresh):
         fitted.predict_proba(PROBA[:, :2] / PROBA[:, :2].sum(axis=1, keepdims=True))
     with pytest.raises(ValueError, match="sum to one"):
         fitted.predict_proba(2 * PROBA / 3)
+
+
+@pytest.mark.parametrize("factor", [1e100, 1e307, "wide"])
+def test_weights_of_any_size(calibrator, factor, make_logits, fresh):
+    """Many repetitions of few samples are no more work than few of many."""
+    logits, y = make_logits(n_samples=60, n_classes=3)
+    place = np.arange(len(y)) % 5
+    weight = 10.0 ** (50 * place - 100) if factor == "wide" else factor * (1 + place)
+    X = softmax(3 * logits)
+    proba = fresh(calibrator).fit(X, y, weight).predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert 0 < proba.min() <= proba.max() <= 1
+
+
+def test_largest_logits(calibrator, make_logits, fresh):
+    """Either they are calibrated, or refused by their name, without a warning."""
+    logits, y = make_logits(n_samples=60, n_classes=3)
+    fitted = fresh(calibrator).set_params(from_logits=True).fit(logits, y)
+    try:
+        proba = fitted.predict_proba(np.sign(logits) * np.finfo(float).max)
+    except ValueError as error:
+        if not str(error).startswith("X must hold logits that do not overflow"):
+            raise
+    else:
+        np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
 def test_registry():

@@ -294,6 +294,13 @@ BAD = {
     "penalty": ({"penalty": "l1"}, "'penalty' parameter"),
     "negative": ({"penalty": "l2", "lambd": -1.0}, "'lambd' parameter"),
     "word": ({"penalty": "l2", "lambd": "best"}, "'lambd' parameter"),
+    "word without a penalty": ({"lambd": ["best"]}, "lambd must hold numbers: could"),
+    "dict without a penalty": (
+        {"lambd": {"a": 1}},
+        "lambd must hold numbers: .*'dict'",
+    ),
+    "set": ({"penalty": "l2", "lambd": {1, 2}}, "lambd must hold numbers: .*'set'"),
+    "mu without ODIR": ({"penalty": "l2", "mu": [-1]}, "mu must hold non-negative"),
     "empty": ({"penalty": "l2", "lambd": []}, "lambd must hold non-negative.*got \\[]"),
     "negative in sequence": (
         {"penalty": "odir", "lambd": 1.0, "mu": [0.1, -2]},
@@ -305,5 +312,5 @@ BAD = {
 @pytest.mark.parametrize(("params", "message"), BAD.values(), ids=list(BAD))
 def test_bad_parameters_are_refused(params, message, make_logits):
     logits, y = make_logits(50, 3)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         MatrixScaling(from_logits=True, **params).fit(logits, y)

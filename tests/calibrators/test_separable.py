@@ -264,7 +264,7 @@ def test_logits_that_overflow_are_refused(dtype, make_logits):
     with pytest.raises(ValueError, match=r"logits of at most .* got .*Divide all"):
         VectorScaling(from_logits=True).fit(np.abs(far), y)
     fitted = VectorScaling(from_logits=True).fit(logits.astype(dtype) / 1000, y)
-    with pytest.raises(ValueError, match="logits that overflow when they are calibrat"):
+    with pytest.raises(ValueError, match="logits that do not overflow when they"):
         fitted.predict_proba(np.abs(far))
 
 

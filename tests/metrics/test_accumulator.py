@@ -2,11 +2,13 @@
 
 import math
 import pickle
+from decimal import Decimal
 from functools import reduce
 from operator import add
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings, strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -269,6 +271,26 @@ def test_sums_of_other_settings_are_not_mixed(change):
     ):
         with pytest.raises(ValueError, match="parameters must stay what they were"):
             action()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda weight: torch.tensor(weight, requires_grad=True),
+        lambda weight: [Decimal(each) for each in weight],
+        np.longdouble,
+    ],
+    ids=["tensor", "decimals", "long double"],
+)
+def test_weights_in_any_form(form):
+    """In chunks of weights that must be scaled, too."""
+    y_true, proba, weight = problem()
+    weight = 1e200 * weight
+    one, other = (CalibrationAccumulator(labels=LABELS[:4]) for _ in range(2))
+    one.update(y_true, proba, weight).update(y_true, proba)
+    other.update(y_true, proba, form(weight)).update(y_true, proba)
+    assert one.factor_ == other.factor_ < 1
+    assert one.compute() == other.compute()
 
 
 def test_bad_input():

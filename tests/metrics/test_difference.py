@@ -141,6 +141,12 @@ def test_refused():
     both = np.column_stack([1 - b, b])
     with pytest.raises(ValueError, match=r"shape of y_proba_a, got \(100, 2\) and"):
         difference_test(log_loss, y_true, a, both)
+    for name, changed in {
+        "y_proba_a": (2 - a, b),
+        "y_proba_b": (a, b + np.inf),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} must "):
+            difference_test(log_loss, y_true, *changed)
     with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
         difference_test(ood_auroc_score, y_true, a, b)
 

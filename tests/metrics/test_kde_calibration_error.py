@@ -97,6 +97,7 @@ def test_bandwidth_follows_the_predictions():
     ("options", "message"),
     [
         ({"bandwidth": 0}, "The 'bandwidth' parameter.*Got 0"),
+        ({"bandwidth": 5e-324}, "The 'bandwidth' parameter.*Got 5e-324"),
         ({"bandwidth": "scott"}, "The 'bandwidth' parameter.*Got 'scott'"),
         ({"norm": "max"}, "The 'norm' parameter.*Got 'max'"),
         ({"mode": "marginal"}, "The 'mode' parameter.*Got 'marginal'"),

@@ -181,6 +181,13 @@ def test_constant_predictions():
     assert error == pytest.approx(2 * 0.25**2)
 
 
+@pytest.mark.parametrize("bandwidth", [5e-324, 1e-160, 1e160])
+def test_bandwidths_whose_squares_are_not_numbers_are_refused(bandwidth):
+    for function in (kernel_calibration_error, kernel_calibration_test):
+        with pytest.raises(ValueError, match="'bandwidth' parameter"):
+            function(*draw(0), bandwidth=bandwidth, kernel="gaussian")
+
+
 def test_refused():
     codes, proba = draw(0)
     with pytest.raises(ValueError, match=r"block_size must be None unless .*got 2"):

@@ -119,6 +119,7 @@ def test_missing_values_are_a_group():
         ({"y_proba": [0.5]}, "y_true must hold one label for each row of y_proba"),
         ({"sample_weight": [1]}, "sample_weight.shape"),
         ({"n_bins": 0}, "The 'n_bins' parameter .* Got 0"),
+        ({"y_true": [{}, {}]}, "y_true must hold labels of one kind .* got dict"),
     ],
 )
 def test_bad_input(change, message):
@@ -128,7 +129,7 @@ def test_bad_input(change, message):
         "y_proba": [0.5, 0.5],
         "groups": ["a", "b"],
     }
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         per_group(**{**arguments, **change})
 
 
@@ -147,6 +148,7 @@ def test_bad_input(change, message):
             r"of shape \(n_samples,\) or .*shape=\(2, 1, 1\)",
         ),
         (np.array("a"), ValueError, r"of shape \(n_samples,\) or .* shape=\(\)"),
+        ([["a"], ["a", "b"]], ValueError, "rows of equal length, got rows of 1 and 2"),
         (np.ma.array([0, 1], mask=[1, 0]), ValueError, "no masked values, got 1 of 2"),
     ],
 )

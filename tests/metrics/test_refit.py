@@ -65,6 +65,15 @@ def test_scorer_that_was_not_measured(name):
         RULE(columns)
 
 
+def test_scorers_go_by_their_names():
+    with pytest.raises(
+        ValueError, match=r"'score' parameter .* must be an instance of"
+    ):
+        lowest_error_within_one_se(len, guard="neg_log_loss")
+    with pytest.raises(ValueError, match="'guard' parameter"):
+        lowest_error_within_one_se("neg_ece", guard=None)
+
+
 def test_misspelt_scorer():
     rule = lowest_error_within_one_se("neg_ecee", guard="neg_log_loss")
     with pytest.raises(ValueError, match=r"Did you mean 'neg_ece'\?"):

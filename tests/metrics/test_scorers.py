@@ -45,6 +45,8 @@ def of_the_positive_class(y, proba, **options):
     return expected_calibration_error(y, proba, **options)
 
 
+# Mixed with equal probabilities by the effective size, of which repetitions have more.
+EFFECTIVE = {"neg_refinement"}
 # What the names promise; of a name that is not here the scorer's own metric will do.
 PROMISED = {
     "coverage_at_5_percent_risk": partial(coverage_at_risk, max_risk=0.05),
@@ -129,6 +131,12 @@ def test_weights(name, problem):
     # By the effective number of samples two equal ones are not one of weight 2.
     weight = np.arange(len(y)) % (2 if name == "neg_refinement" else 3)
     value = get_scorer(name)(classifier, X, y, sample_weight=weight)
+    if name in EFFECTIVE:
+        metric, sign = metric_of(get_scorer(name))
+        proba, labels = classifier.predict_proba(X), classifier.classes_
+        expected = sign * metric(y, proba, labels=labels, sample_weight=weight)
+        assert value == pytest.approx(expected, rel=1e-9)
+        return
     repeated = get_scorer(name)(classifier, X.repeat(weight, axis=0), y.repeat(weight))
     assert value == pytest.approx(repeated, rel=1e-9)
 
@@ -261,6 +269,7 @@ def test_get_scorer():
         ("neg_ec", r"got 'neg_ec'\. Did you mean 'neg_ece'\?"),
         ("acuracy", r"Did you mean 'accuracy'\?"),
         ("zzz", r"got 'zzz'\. Names: \['coverage_at_5_percent_risk', "),
+        (["neg_ece"], r"The 'scoring' parameter of get_scorer .* Got \['neg_ece'\]"),
     ],
 )
 def test_unknown_name(name, hint):
