@@ -359,12 +359,6 @@ def _distinct(y, name):
     return present, np.fromiter(map(place.__getitem__, values), np.int64, len(values))
 
 
-def distinct_labels(y, name):
-    """Return the sorted distinct labels of an array, refusing those without order."""
-    _distinct(y.ravel(), name)
-    return np.unique(y)
-
-
 def _distinct_integers(y, low):
     """Count instead of sorting: forty times as fast on a million labels."""
     codes = y.astype(np.int64, copy=False)

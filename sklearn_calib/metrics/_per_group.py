@@ -99,7 +99,7 @@ def per_group(
     if "labels" in signature(metric).parameters:
         labels = fixed_by_partial(metric, "labels", labels)
         if labels is None:
-            labels = distinct_labels(y_true, "y_true")
+            labels, _ = distinct_labels(y_true.ravel(), "y_true")
         options["labels"] = labels
     weight = sample_weight
     if weight is not None:
