@@ -124,6 +124,13 @@ SETTLED = {
         for name in ("losses.ACLSLoss", "losses.acls_loss")
         for scale in ("1e+30", "3e+38")
     },
+    **{
+        (name, "embeddings", f"float32 right by {scale}"): ANY
+        for name in ("losses.RefinementLoss", "losses.refinement_loss")
+        for scale in ("2e+19", "5e+19", "1e+30", "3e+38")
+    },
+    # Vectors may have one component.
+    ("embeddings", "embeddings", "one column"): OPEN,
     # Fewer samples may be predicted than there were to fit.
     **{
         (setting, "X_new", "short"): VALID
