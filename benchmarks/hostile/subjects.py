@@ -145,6 +145,13 @@ SETTLED = {
     ("evaluation.compare", "n_resamples", "zero"): ANY,
     # scikit-learn's scorer of the log loss is not told the classes.
     ("evaluation.compare", "y", "one class"): OPEN,
+    **{
+        (name, "embeddings", f"float32 right by {scale}"): ANY
+        for name in ("losses.RefinementLoss", "losses.refinement_loss")
+        for scale in ("2e+19", "5e+19", "1e+30", "3e+38")
+    },
+    # Vectors may have one component.
+    ("embeddings", "embeddings", "one column"): OPEN,
     # Fewer samples may be predicted than there were to fit.
     **{
         (setting, "X_new", "short"): VALID

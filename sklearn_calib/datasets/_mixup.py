@@ -8,6 +8,9 @@ from torch import Tensor
 
 from sklearn_calib.datasets._tensors import check_tensors
 
+# Below, torch draws 0.5 where both of the numbers that it divides underflow.
+SMALLEST_ALPHA = 0.01
+
 
 @dataclass
 class Mixup:
@@ -25,7 +28,7 @@ class Mixup:
     Parameters
     ----------
     alpha : float, default=0.2
-        Greater than 0. The smaller, the closer are most of the mixed samples to one of
+        At least 0.01. The smaller, the closer are most of the mixed samples to one of
         the two; 1 draws the share uniformly. The values in [2]_ are 0.1 to 0.4.
 
     Raises
@@ -34,7 +37,7 @@ class Mixup:
         If alpha is no number, when the first batch is mixed.
 
     ValueError
-        If alpha is not greater than 0 and finite, when the first batch is mixed.
+        If alpha is not at least 0.01 and finite, when the first batch is mixed.
 
     References
     ----------
@@ -110,4 +113,10 @@ class Mixup:
         if not 0 < self.alpha < float("inf"):
             raise ValueError(
                 f"alpha must be > 0 and finite, got {self.alpha!r}. The default is 0.2."
+            )
+        if self.alpha < SMALLEST_ALPHA:
+            raise ValueError(
+                f"alpha must be at least {SMALLEST_ALPHA}, got {self.alpha!r}: below, "
+                "both samples would often count the same, and not one alone. Train "
+                "without Mixup, to which small values come close."
             )

@@ -98,9 +98,9 @@ def acls_loss(
     # The factors come before the squares, which may overflow where the loss does not.
     penalty = partial(
         _excess,
-        margin=margin,
-        lambd_top=lambd * lambd_top,
-        lambd_others=lambd * lambd_others,
+        margin=float(margin),
+        lambd_top=float(lambd) * float(lambd_top),
+        lambd_others=float(lambd) * float(lambd_others),
     )
     return add_penalty(
         penalty,

@@ -86,8 +86,8 @@ def ada_dual_focal_loss(
     >>> ada_dual_focal_loss(logits, target, gamma=gamma, edges=edges, reduction="none")
     tensor([0.5790, 0.6075])
     """
-    check_bins(edges, gamma=gamma)
     logits, target = check_batch(logits, target)
+    check_bins(logits, edges, gamma=gamma)
     margin = true_class_margin(logits, target)
     log_rest = log_gap(logits, target, margin, "largest")
     lead = -torch.expm1(log_rest.detach())

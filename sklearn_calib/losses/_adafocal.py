@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    as_float,
     averages_over_labels,
     check_batch,
     check_nonnegative,
@@ -95,8 +96,8 @@ def adafocal_loss(
     >>> adafocal_loss(logits, target, gamma=gamma, edges=edges, reduction="none")
     tensor([0.4281, 0.7593])
     """
-    check_bins(edges, gamma=gamma)
     logits, target = check_batch(logits, target)
+    check_bins(logits, edges, gamma=gamma)
     margin = true_class_margin(logits, target)
     gamma = gamma.to(logits.dtype)[bin_of(torch.sigmoid(margin.detach()), edges)]
     values = signed_focal_values(margin, F.logsigmoid(-margin), gamma)
@@ -215,10 +216,10 @@ class AdaFocalLoss(_ValidationBinsLoss):
             updated_gamma(
                 in_use,
                 torch.from_numpy(confidence - accuracy).to(in_use),
-                lambd=self.lambd,
-                gamma_max=self.gamma_max,
-                gamma_min=self.gamma_min,
-                switch=self.switch,
+                lambd=float(self.lambd),
+                gamma_max=as_float(self.gamma_max),
+                gamma_min=float(self.gamma_min),
+                switch=float(self.switch),
             )
         )
         return {"gamma": in_use}
@@ -240,6 +241,7 @@ def updated_gamma(
 
 def _check_gamma(name, value, low, high):
     """Return `value` if it is a number in [low, high]."""
+    low, high = float(low), float(high)
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(
             f"{name} must be a number in [{low:g}, {high:g}], got {value!r} of type "

@@ -9,9 +9,13 @@ from torch import Tensor
 from sklearn_calib.losses._base import (
     PROPORTIONS,
     above_zero,
+    as_float,
     check_batch,
+    check_can_move,
     check_nonnegative,
+    check_tensor,
     check_weight,
+    is_choice,
     reduce_loss,
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
@@ -112,12 +116,18 @@ def aucm_loss(
     """
     _check_params(margin, prior)
     logits, target = check_batch(logits, target)
+    n_problems = logits.shape[1] if logits.shape[1] > 2 else 1
+    a, b, alpha = (
+        _check_given(name, value, logits, n_problems)
+        for name, value in {"a": a, "b": b, "alpha": alpha}.items()
+    )
     weight = torch.ones_like(target, dtype=logits.dtype)
     if sample_weight is not None:
         weight = check_weight(sample_weight, weight, within=PROPORTIONS)
     score, label = _one_against_rest(logits, target)
     positive = (weight.unsqueeze(1) * label).T
     negative = (weight.unsqueeze(1) * (1 - label)).T
+    margin = float(margin)
     value = _min_max(score, positive, negative, margin, prior, a, b, alpha).mean()
     return reduce_loss(value.expand(len(target)), reduction, sample_weight)
 
@@ -146,8 +156,9 @@ def _prior_factors(n_positive, n_negative, prior):
     one = torch.ones_like(rate)
     if prior is None:
         return ((n_positive > 0) & (n_negative > 0)).to(rate), one, one
-    if prior == "batch":
+    if isinstance(prior, str):
         return rate * (1 - rate), one, one
+    prior = float(prior)
     return prior * (1 - prior) * one, rate / prior, (1 - rate) / (1 - prior)
 
 
@@ -158,13 +169,31 @@ def _mean(values, weight):
 
 def _or(given, default):
     """Return what is given as a tensor, or else the default."""
-    return default if given is None else torch.as_tensor(given).to(default)
+    return default if given is None else given.to(default)
+
+
+def _check_given(name, value, logits, n_problems):
+    """Return what is given in place of the solution as a tensor, or None."""
+    if value is None:
+        return None
+    number = as_float(value)
+    if number is not None:
+        return logits.new_tensor(number)
+    check_tensor(name, value, rule="a torch.Tensor, a number or None")
+    check_can_move(name, value, logits)
+    if value.is_complex() or value.shape not in ((), (n_problems,)):
+        raise ValueError(
+            f"{name} must be real and of shape () or ({n_problems},), one number for "
+            f"all classes or one per class, got {value.dtype} of shape "
+            f"{tuple(value.shape)}. None takes the solution of the batch."
+        )
+    return value
 
 
 def _check_params(margin, prior):
     """Check the margin and the prior."""
     check_nonnegative("margin", margin)
-    if prior is None or prior == "batch":
+    if prior is None or is_choice(prior, ("batch",)):
         return
     if not isinstance(prior, Real) or not 0 < prior < 1:
         raise ValueError(

@@ -126,7 +126,7 @@ def _avuc(logits, target, share, *, threshold, temperature):
     entropy = _entropy(logits)
     part = entropy / math.log(logits.shape[1])
     if temperature is None:
-        uncertain = (part >= threshold).to(part.dtype)
+        uncertain = (part >= float(threshold)).to(part.dtype)
         share = share * torch.where(miss > 0, doubt, 1 - doubt)
     else:
         uncertain = _soft_step(part, threshold, temperature)
@@ -147,7 +147,7 @@ def _soft_step(part, threshold, temperature):
     # The clamp protects 1 - part, which is 0 for equal logits, or below by rounding.
     part = part.clamp_max(1 - torch.finfo(part.dtype).eps)
     middle = math.log(threshold / (1 - threshold)) if threshold else -math.inf
-    return torch.sigmoid((part.logit() - middle) / temperature)
+    return torch.sigmoid((part.logit() - middle) / float(temperature))
 
 
 def _check_params(threshold, temperature):

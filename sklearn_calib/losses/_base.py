@@ -4,6 +4,7 @@ import math
 from functools import wraps
 from numbers import Integral, Real
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,10 +17,21 @@ REDUCTIONS = ("mean", "none", "sum")
 PROPORTIONS = (1e-6, 1e6)
 REPETITIONS = (0.0, 1e18)
 
+# The memory of a batch grows with the bins, and there are not so many samples.
+MOST_BINS = 10**6
+
+
+def is_choice(value, choices):
+    """Tell whether a value, which may be anything, is one of names, switches, numbers.
+
+    Lists cannot be looked up in dicts, nor arrays be compared with names.
+    """
+    return isinstance(value, str | Real | np.bool_) and value in choices
+
 
 def check_choice(name, value, choices):
-    """Return `value` if it is one of the strings `choices`."""
-    if value in choices:
+    """Return `value` if it is one of the names or switches `choices`."""
+    if is_choice(value, choices):
         return value
     allowed = ", ".join(map(repr, choices))
     raise ValueError(
@@ -27,16 +39,30 @@ def check_choice(name, value, choices):
     )
 
 
+def as_float(value):
+    """Return a number as a float, an integer above all of them as infinity, or None."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def check_nonnegative(
     name, value, *, below=math.inf, most=math.inf, hint="0 switches it off."
 ):
-    """Return `value` if it is a number in [0, below), or in [0, most]."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if number and 0 <= value < below and value <= most:
+    """Return `value` if it is a number in [0, below), or in [0, most].
+
+    It is returned as it came, for modules to keep. Before it is computed with it must
+    be made a float: tensors know neither fractions nor all integers.
+    """
+    number = as_float(value)
+    if number is not None and 0 <= number < below and number <= most:
         return value
     rule = "finite and >= 0" if math.isinf(below) else f"in [0, {below})"
     rule = rule if math.isinf(most) else f"in [0, {most}]"
-    if number:
+    if number is not None:
         raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
     raise TypeError(
         f"{name} must be a number, {rule}, got {value!r} of type "
@@ -53,6 +79,11 @@ def check_n_bins(n_bins, *, usual=15):
         )
     if n_bins < 1:
         raise ValueError(f"n_bins must be >= 1, got {n_bins!r}. The paper has {usual}.")
+    if n_bins > MOST_BINS:
+        raise ValueError(
+            f"n_bins must be at most {MOST_BINS}, got {n_bins!r}: most bins would be "
+            f"empty, and take their memory. The paper has {usual}."
+        )
     return n_bins
 
 
@@ -118,10 +149,29 @@ def check_tensor(name, value, *, rule="a torch.Tensor"):
         )
 
 
+def check_device(name, value, like, *, like_name="logits"):
+    """Refuse a tensor that is on another device than the one it is used with."""
+    if value.device != like.device:
+        raise ValueError(
+            f"{name} must be on the device of {like_name}, {like.device}, got "
+            f"{value.device}. Move it with its method to()."
+        )
+
+
+def check_can_move(name, value, like):
+    """Refuse a tensor without values that is to be moved to one with values."""
+    if value.is_meta and not like.is_meta:
+        raise TypeError(
+            f"{name} must hold values, as logits do, got a meta tensor. Make it on the "
+            f"device of logits, {like.device}."
+        )
+
+
 def check_tensors(logits, target):
     """Refuse what is no dense tensor, and logits that are not floating point."""
     check_tensor("logits", logits)
     check_tensor("target", target)
+    check_device("target", target, logits)
     if not logits.is_floating_point():
         raise TypeError(
             f"logits must be floating point, got {logits.dtype}. "
@@ -240,16 +290,27 @@ def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
     w * l, so that the sum is that of "none". A batch of total weight zero has mean 0.
     """
     check_choice("reduction", reduction, REDUCTIONS)
-    if sample_weight is None:
-        return getattr(values, reduction)() if reduction != "none" else values
-    weight = check_weight(
-        sample_weight, values, within=PROPORTIONS if reduction == "mean" else None
-    )
-    values = weight * values
-    if reduction == "none":
-        return values
-    total = values.sum()
-    return total if reduction == "sum" else total / above_zero(weight.sum())
+    weight = sample_weight
+    if weight is not None:
+        within = PROPORTIONS if reduction == "mean" else None
+        weight = check_weight(weight, values, within=within)
+    if reduction == "mean":
+        return _mean(values, weight)
+    values = values if weight is None else weight * values
+    return values.sum() if reduction == "sum" else values
+
+
+def _mean(values, weight):
+    """Return the mean of the losses, weighted unless the weight is None."""
+    if weight is None:
+        weight, total, mean = 1, len(values), values.mean()
+    else:
+        total = above_zero(weight.sum())
+        mean = (weight * values).sum() / total
+    if not can_check_values(mean) or math.isfinite(mean.item()):
+        return mean
+    # The sum may be infinite where the mean is not.
+    return (weight / total * values).sum()
 
 
 def above_zero(values):
@@ -273,12 +334,14 @@ def check_weight(sample_weight, values, *, within=None):
         raise TypeError(
             f"sample_weight must be real, got {sample_weight.dtype}. Pass floats."
         )
+    check_can_move("sample_weight", sample_weight, values)
     if can_check_values(sample_weight):
         check_weight_values(sample_weight)
     if within is None:
         return sample_weight.to(values)
-    if not sample_weight.is_floating_point():
-        sample_weight = sample_weight.to(values)
+    # Half precision does not hold the bounds.
+    precision = torch.promote_types(sample_weight.dtype, values.dtype)
+    sample_weight = sample_weight.to(precision)
     largest = sample_weight.detach().amax()
     bounded = largest.clamp(*within)
     is_usual = (largest == bounded) | (largest == 0)

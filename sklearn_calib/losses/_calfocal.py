@@ -108,10 +108,10 @@ def calfocal_loss(
     ... )
     tensor([0.0362, 1.2226])
     """
-    check_nonnegative("lambd", lambd)
+    lambd = float(check_nonnegative("lambd", lambd))
     _check_per_sample(per_sample)
-    check_bins(edges, bin_confidence=bin_confidence, bin_accuracy=bin_accuracy)
     logits, target = check_batch(logits, target)
+    check_bins(logits, edges, bin_confidence=bin_confidence, bin_accuracy=bin_accuracy)
     margin = true_class_margin(logits, target)
     proba = torch.sigmoid(margin.detach())
     index = bin_of(proba, edges)
@@ -213,4 +213,6 @@ class CalFocalLoss(_ValidationBinsLoss):
         self.bin_accuracy[:n_used].copy_(torch.from_numpy(accuracy))
         if self.per_sample:
             return {}
-        return {"gamma": _gamma(torch.from_numpy(confidence - accuracy), self.lambd)}
+        return {
+            "gamma": _gamma(torch.from_numpy(confidence - accuracy), float(self.lambd))
+        }

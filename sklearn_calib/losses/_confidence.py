@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses._base import can_check_values, check_finite
+from sklearn_calib.losses._base import can_check_values, check_finite, is_choice
 from sklearn_calib.losses._softmax import negative_entropy
 
 
@@ -44,7 +44,7 @@ def check_confidence(confidence):
     """Return `confidence` if it is a function or the name of one."""
     if callable(confidence):
         return confidence
-    if isinstance(confidence, str) and confidence in _CONFIDENCES:
+    if is_choice(confidence, _CONFIDENCES):
         return confidence
     raise ValueError(
         f"confidence must be one of {sorted(_CONFIDENCES)} or a callable that takes "

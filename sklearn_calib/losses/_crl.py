@@ -11,7 +11,9 @@ from sklearn_calib.losses._base import (
     above_zero,
     can_check_values,
     check_batch,
+    check_can_move,
     check_nonnegative,
+    check_tensor,
     check_weight,
     reduce_loss,
 )
@@ -111,6 +113,8 @@ def crl_loss(
     _check_params(lambd, confidence)
     base = build_base(base, base_params, crl_loss)
     logits, target = check_batch(logits, target)
+    if history is not None:
+        _check_history(history, logits)
     values = base(logits, target)
     weight = sample_weight
     if weight is not None:
@@ -121,7 +125,7 @@ def crl_loss(
         known = history.to(values)  # type: ignore[union-attr]
         correctness = _correctness(known)[indices]
         ranking = _ranking_values(logits, correctness, confidence)
-        values = values + lambd * ranking * _partner_weight(weight)
+        values = values + float(lambd) * ranking * _partner_weight(weight)
     return reduce_loss(values, reduction, sample_weight)
 
 
@@ -152,6 +156,18 @@ def _check_params(lambd, confidence):
     """Check the parameters of the ranking loss."""
     check_nonnegative("lambd", lambd)
     check_confidence(confidence)
+
+
+def _check_history(history, logits):
+    """Check that the history counts right predictions and all of them."""
+    check_tensor("history", history, rule="a torch.Tensor or None")
+    check_can_move("history", history, logits)
+    if history.is_complex() or history.ndim != 2 or history.shape[1] != 2:
+        raise ValueError(
+            "history must be real and of shape (n_samples, 2), the numbers of right "
+            f"predictions and of all, got {history.dtype} of shape "
+            f"{tuple(history.shape)}. CRLLoss keeps it in its attribute history."
+        )
 
 
 def _check_indices(indices, target, history):

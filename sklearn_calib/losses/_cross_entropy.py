@@ -86,6 +86,7 @@ def cross_entropy_loss(
     tensor(0.9455)
     """
     check_nonnegative("label_smoothing", label_smoothing, below=1)
+    label_smoothing = float(label_smoothing)
     logits, target = check_batch(logits, target, soft=True)
     values = _cross_entropy(logits, target, label_smoothing)
     return reduce_loss(values, reduction, sample_weight)

@@ -10,6 +10,7 @@ from sklearn_calib.losses._base import (
     averages_over_labels,
     check_batch,
     check_nonnegative,
+    is_choice,
     reduce_loss,
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
@@ -103,7 +104,7 @@ def dual_focal_loss(
     >>> dual_focal_loss(logits, torch.tensor([0, 1]), gamma=5.0, reduction="none")
     tensor([0.0266, 0.6075])
     """
-    check_nonnegative("gamma", gamma)
+    gamma = float(check_nonnegative("gamma", gamma))
     check_competitor(competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
@@ -115,11 +116,11 @@ def dual_focal_loss(
 def log_gap(logits, target, margin, competitor):
     """Return log(1 - p_t + q) for each sample."""
     log_rest = F.logsigmoid(-margin)
-    if competitor in COMPETITORS:
+    if is_choice(competitor, COMPETITORS):
         # q is a share of 1 - p_t. As a sum, 1 - p_t + q is 0 where p_t = 1, and the
         # gradient of its power for gamma < 1 meets log(p_t) = 0 as inf * 0 = nan.
         return log_rest + torch.log1p(_share(logits, target, margin, competitor))
-    return torch.logaddexp(log_rest, log_rest.new_tensor(competitor).log())
+    return torch.logaddexp(log_rest, log_rest.new_tensor(float(competitor)).log())
 
 
 def _share(logits, target, margin, competitor):
@@ -141,7 +142,7 @@ def _share(logits, target, margin, competitor):
 
 def check_competitor(competitor):
     """Check that the competitor is a rank, a mean or a constant probability."""
-    if competitor in COMPETITORS:
+    if is_choice(competitor, COMPETITORS):
         return
     if not isinstance(competitor, Real) or not 0 <= competitor <= 1:
         raise ValueError(

@@ -1,8 +1,14 @@
 """What the losses of embeddings share: the checks of a batch and who is like whom."""
 
+import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_tensor, in_full_precision, is_integer
+from sklearn_calib.losses._base import (
+    check_device,
+    check_tensor,
+    in_full_precision,
+    is_integer,
+)
 
 
 def flatten_views(embeddings: Tensor, target: Tensor):
@@ -19,6 +25,7 @@ def flatten_views(embeddings: Tensor, target: Tensor):
             "embeddings must have shape (N, d) or (N, views, d) with no side 0, got "
             f"{tuple(embeddings.shape)}. Stack the views along dimension 1."
         )
+    check_device("target", target, embeddings, like_name="embeddings")
     _check_labels(target, len(embeddings))
     n_views = embeddings.shape[1] if embeddings.ndim == 3 else 1
     if embeddings.dtype.itemsize < 4:
@@ -38,6 +45,15 @@ def _check_labels(target, n_samples):
         raise TypeError(
             f"target must hold integers, got {target.dtype}. Call target.long()."
         )
+
+
+def within_range(rows: Tensor):
+    """Return rows with finite squares, and the factor that they lack, usually 1."""
+    largest = rows.detach().abs().amax()
+    bound = (torch.finfo(rows.dtype).max / (8 * rows.shape[1])) ** 0.5
+    is_usual = (largest <= bound) | ~largest.isfinite()
+    scale = torch.where(is_usual, 1.0, largest / bound)
+    return rows / scale, scale
 
 
 def same_label(labels: Tensor) -> Tensor:

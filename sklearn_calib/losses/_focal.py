@@ -87,7 +87,7 @@ def focal_loss(
     >>> focal_loss(logits, torch.tensor([0, 2]), gamma=3.0, reduction="none")
     tensor([0.0023, 0.7593])
     """
-    check_nonnegative("gamma", gamma)
+    gamma = float(check_nonnegative("gamma", gamma))
     logits, target = check_batch(logits, target)
     values = focal_values(true_class_margin(logits, target), gamma)
     return reduce_loss(values, reduction, sample_weight)

@@ -108,8 +108,10 @@ def focal_calibration_loss(
     l1 = norm == "l1"
     distance = 2 * torch.sigmoid(-margin) if l1 else brier_values(logits, target)
     if gamma_cal is not None:
-        distance = torch.exp(gamma_cal * F.logsigmoid(-margin.detach())) * distance
-    values = focal_values(margin, gamma) + lambd * distance
+        distance = (
+            torch.exp(float(gamma_cal) * F.logsigmoid(-margin.detach())) * distance
+        )
+    values = focal_values(margin, float(gamma)) + float(lambd) * distance
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -101,7 +101,7 @@ def inverse_focal_loss(
 @averages_over_labels
 def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
     """Return the loss without the warning."""
-    check_nonnegative("gamma", gamma)
+    gamma = float(check_nonnegative("gamma", gamma))
     margin = true_class_margin(*check_batch(logits, target))
     values = focal_values(margin, gamma, torch.sigmoid(margin).log1p())
     return reduce_loss(values, reduction, sample_weight)

@@ -9,6 +9,7 @@ from sklearn_calib.losses._base import (
     check_nonnegative,
     check_weight,
     in_full_precision,
+    is_choice,
     reduce_loss,
 )
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
@@ -121,7 +122,7 @@ def kde_ece_loss(
     power = NORMS.index(norm) + 1
     with in_full_precision(logits):
         error = calibration_errors(logits, target, mode, power, bandwidth, weight)
-    return reduce_loss(values + lambd * error, reduction, sample_weight)
+    return reduce_loss(values + float(lambd) * error, reduction, sample_weight)
 
 
 def _check_params(lambd, mode, norm, bandwidth):
@@ -129,7 +130,7 @@ def _check_params(lambd, mode, norm, bandwidth):
     check_nonnegative("lambd", lambd)
     check_choice("mode", mode, MODES)
     check_choice("norm", norm, NORMS)
-    if bandwidth != "auto":
+    if not is_choice(bandwidth, ("auto",)):
         hint = "A small one, such as 0.01, looks at close predictions only."
         check_positive("bandwidth", bandwidth, also=", or 'auto'", hint=hint)
 

@@ -20,7 +20,7 @@ def calibration_errors(
     neighbours = _neighbours(logits, weight)
     if bandwidth == "auto":
         bandwidth = _find_bandwidth(log_proba.detach(), neighbours, weight)
-    share = _log_densities(log_proba, bandwidth, neighbours).softmax(-1)
+    share = _log_densities(log_proba, float(bandwidth), neighbours).softmax(-1)
     gap = share @ label - log_proba.exp()[..., : label.shape[2]]
     error = gap.abs().pow(power).sum((0, 2))
     return error * (neighbours.sum(1) > 0)

@@ -78,7 +78,7 @@ def label_relaxation_loss(
     >>> label_relaxation_loss(logits, torch.tensor([0, 0]), reduction="none")
     tensor([0.0000, 0.0882])
     """
-    _check_alpha(alpha)
+    alpha = float(_check_alpha(alpha))
     logits, target = check_batch(logits, target)
     values = _divergence(true_class_margin(logits, target), alpha)
     return reduce_loss(values, reduction, sample_weight)

@@ -80,7 +80,7 @@ def logitnorm_loss(
     >>> logitnorm_loss(logits, torch.tensor([0, 0]), temperature=1.0, reduction="none")
     tensor([0.5514, 0.5514])
     """
-    _check_temperature(temperature)
+    temperature = float(_check_temperature(temperature))
     logits, target = check_batch(logits, target, soft=True)
     length = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
     return cross_entropy_loss(

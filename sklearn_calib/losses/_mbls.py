@@ -9,6 +9,10 @@ from sklearn_calib.losses._base import check_nonnegative
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
 
+# A sum over the classes may be infinite where the penalty, their mean times lambd, is
+# not. A power of two rounds nothing.
+SCALE = 2.0**-10
+
 
 def mbls_loss(
     logits: Tensor,
@@ -84,11 +88,12 @@ def mbls_loss(
     tensor([0.2000, 0.3133])
     """
     _check_margin(margin)
+    check_nonnegative("lambd", lambd)
     return add_penalty(
-        partial(_excess, margin=margin),
+        partial(_excess, margin=float(margin), lambd=float(lambd)),
         logits,
         target,
-        lambd=lambd,
+        lambd=1.0,
         base=build_base(base, base_params, mbls_loss),
         reduction=reduction,
         sample_weight=sample_weight,
@@ -96,10 +101,10 @@ def mbls_loss(
     )
 
 
-def _excess(logits, *_, margin):
+def _excess(logits, *_, margin, lambd):
     """Return what is penalised of each sample."""
     distance = logits.max(1, keepdim=True).values - logits
-    return F.relu(distance - margin).mean(1)
+    return lambd / SCALE * (SCALE * F.relu(distance - margin)).mean(1)
 
 
 def _check_margin(margin):

@@ -35,7 +35,7 @@ def add_penalty(
     share of each sample in the batch, and returns one number, or one per sample. `soft`
     tells whether it takes probabilities as target.
     """
-    check_nonnegative("lambd", lambd)
+    lambd = float(check_nonnegative("lambd", lambd))
     logits, target = check_batch(logits, target, soft=soft)
     values = base(logits, target)
     share = _sample_shares(values, sample_weight)

@@ -89,15 +89,16 @@ def per_label_loss(
     tensor(0.0656)
     """
     base = build_base(base, base_params, per_label_loss)
-    n_labels = _check_shapes(logits, target)
+    target = _check_target(logits, target)
+    n_labels = logits.shape[1]
     pairs = torch.stack([torch.zeros_like(logits), logits], 2).flatten(0, 1)
     values = base(pairs, _as_classes(target).flatten(0, 1))
     values = values.unflatten(0, (-1, n_labels)).mean(1)
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_shapes(logits, target):
-    """Return the number of labels, if there is one logit and one target for each."""
+def _check_target(logits, target):
+    """Return the target, integers as int64, if there is a share of 0 to 1 per logit."""
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.numel() == 0:
         raise ValueError(
@@ -110,19 +111,25 @@ def _check_shapes(logits, target):
             f"{tuple(target.shape)}. Pass a 0 or a 1 for each label of each sample, or "
             "choose another loss where each sample has one class, such as 'focal'."
         )
+    if target.is_complex():
+        raise TypeError(
+            f"target must be real, got {target.dtype}. Pass a 0 or a 1 for each label "
+            "of each sample."
+        )
+    target = target if target.is_floating_point() else target.long()
     if can_check_values(target) and not ((target >= 0) & (target <= 1)).all():
         low, high = target.min().item(), target.max().item()
         raise ValueError(
             f"target must lie in [0, 1], got values in [{low:g}, {high:g}]. Pass 1 for "
             "a label that a sample has, and 0 for one that it has not."
         )
-    return logits.shape[1]
+    return target
 
 
 def _as_classes(target):
     """Return the class of each label, or the probabilities of both."""
     if not target.is_floating_point():
-        return target.long()
+        return target
     return torch.stack([1 - target, target], 2)
 
 

@@ -10,6 +10,7 @@ from sklearn_calib.losses._embeddings import (
     reduce_anchors,
     same_label,
     similarities,
+    within_range,
 )
 
 
@@ -86,8 +87,9 @@ def refinement_loss(embeddings: Tensor, target: Tensor, *, reduction="mean") -> 
     negative = labels.unsqueeze(1) != labels
     anchors = positive.any(1) & negative.any(1)
     with torch.no_grad():
-        squares = rows.square().sum(1)
-        distance = squares.unsqueeze(1) + squares - 2 * similarities(rows)
+        scaled, _ = within_range(rows)
+        squares = scaled.square().sum(1)
+        distance = squares.unsqueeze(1) + squares - 2 * similarities(scaled)
         nearest = [_nearest(distance, among, anchors) for among in (positive, negative)]
     to_positive, to_negative = (
         0.5 * (rows[anchors] - rows[index]).square().sum(1) for index in nearest

@@ -1,6 +1,7 @@
 """The losses by name: adding one is a row here."""
 
 from sklearn_calib._core.registry import Registry
+from sklearn_calib._core.validation import validate_params
 
 LOSSES = Registry(
     "loss",
@@ -66,6 +67,7 @@ def get_loss(name):
     return LOSSES.get(name)
 
 
+@validate_params({"multilabel": ["boolean"]}, prefer_skip_nested_validation=True)
 def get_loss_names(*, multilabel=False):
     """Return the names of all losses of one kind.
 

@@ -9,6 +9,7 @@ from sklearn_calib.losses._base import (
     check_choice,
     check_nonnegative,
     check_weight,
+    is_choice,
     reduce_loss,
 )
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
@@ -190,7 +191,7 @@ def _values_and_confidence(base, confidence, logits, target):
 def _check_params(lambd, epsilon, ranks):
     """Check what the area alone does not depend on."""
     check_nonnegative("lambd", lambd, most=1)
-    if epsilon != "auto":
+    if not is_choice(epsilon, ("auto",)):
         check_positive("epsilon", epsilon, also=", or 'auto'")
     check_choice("ranks", ranks, RANKS)
 

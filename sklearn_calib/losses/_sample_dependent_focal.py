@@ -1,6 +1,7 @@
 """The focal loss with a gamma that depends on the sample (FLSD)."""
 
 from itertools import pairwise
+from numbers import Real
 
 import torch
 import torch.nn.functional as F
@@ -111,8 +112,11 @@ def sample_dependent_focal_loss(
 
 def _scheduled_gamma(lead, gammas, thresholds):
     """Return the gamma of each sample, by intervals closed below."""
-    edges = lead.new_tensor(thresholds)
-    return lead.new_tensor(gammas)[torch.bucketize(lead.detach(), edges, right=True)]
+    edges, gammas = (
+        lead.new_tensor([float(value) for value in values])
+        for values in (thresholds, gammas)
+    )
+    return gammas[torch.bucketize(lead.detach(), edges, right=True)]
 
 
 def _check_schedule(gammas, thresholds, competitor):
@@ -127,7 +131,8 @@ def _check_schedule(gammas, thresholds, competitor):
             )
     for index, gamma in enumerate(gammas):
         check_nonnegative(f"gammas[{index}]", gamma)
-    if not all(low < high for low, high in pairwise((0, *thresholds, 1))):
+    are_numbers = all(isinstance(each, Real) for each in thresholds)
+    if not (are_numbers and all(a < b for a, b in pairwise((0, *thresholds, 1)))):
         raise ValueError(
             f"thresholds must increase inside (0, 1), got {thresholds!r}. "
             "FLSD-53 has (0.2,)."

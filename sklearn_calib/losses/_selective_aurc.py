@@ -8,8 +8,10 @@ from sklearn_calib.losses._base import (
     above_zero,
     can_check_values,
     check_batch,
+    check_can_move,
     check_n_bins,
     check_nonnegative,
+    check_tensor,
     check_weight,
     reduce_loss,
 )
@@ -116,11 +118,14 @@ def selective_aurc_loss(
     tensor(0.1448)
     """
     _check_params(quantile, bandwidth, confidence)
-    if histogram is None:
-        histogram = torch.zeros(64, device=logits.device)
     base = build_base(base, base_params, selective_aurc_loss)
+    logits, target = check_batch(logits, target)
+    if histogram is None:
+        histogram = logits.new_zeros(64)
+    _check_histogram(histogram, logits)
     return _loss_and_histogram(
-        *check_batch(logits, target),
+        logits,
+        target,
         quantile=quantile,
         bandwidth=bandwidth,
         confidence=confidence,
@@ -150,8 +155,8 @@ def _loss_and_histogram(
         weight = check_weight(sample_weight, values, within=REPETITIONS)
     score = compute_confidence(confidence, logits)
     histogram = histogram.to(score) + _count(score.detach(), weight, len(histogram))
-    bound = _quantile(score, weight, quantile)
-    share = _share_below(torch.minimum(score, bound), histogram, bandwidth)
+    bound = _quantile(score, weight, float(quantile))
+    share = _share_below(torch.minimum(score, bound), histogram, float(bandwidth))
     n = above_zero(weight.sum())
     share = torch.clamp(share, 1 / (n + 1), n / (n + 1))
     values = -torch.log1p(-share) * values
@@ -191,6 +196,18 @@ def _quantile(score, weight, quantile):
     neighbours = torch.searchsorted(rank, torch.stack([below, below + 1]), right=True)
     low, high = score[neighbours.clamp(max=len(score) - 1)]
     return torch.lerp(low, high, position - below)
+
+
+def _check_histogram(histogram, logits):
+    """Check what is to count earlier confidences."""
+    check_tensor("histogram", histogram, rule="a torch.Tensor or None")
+    check_can_move("histogram", histogram, logits)
+    if histogram.is_complex() or histogram.ndim != 1 or not len(histogram):
+        raise ValueError(
+            "histogram must be real and of shape (n_bins,), the number of confidences "
+            f"in each bin, got {histogram.dtype} of shape {tuple(histogram.shape)}. "
+            "None is no earlier ones."
+        )
 
 
 def _check_params(quantile, bandwidth, confidence):

@@ -118,7 +118,9 @@ def soft_binned_ece_loss(
     if decay is not None:
         temperature = 1 / (math.log(decay) * n_bins**2)
     error = _ERRORS[binning]
-    error = partial(error, n_bins=n_bins, temperature=temperature, squared=squared)
+    error = partial(
+        error, n_bins=n_bins, temperature=float(temperature), squared=squared
+    )
     return add_penalty(
         error,
         logits,

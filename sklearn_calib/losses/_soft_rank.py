@@ -1,7 +1,6 @@
 """The differentiable rank of a tensor, for losses that order their batch."""
 
 import math
-from numbers import Real
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ from torch.autograd import Function
 
 from sklearn_calib.losses._base import (
     REPETITIONS,
+    as_float,
     check_finite,
     check_not_meta,
     check_weight,
@@ -97,12 +97,13 @@ PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
 def check_positive(name, value, *, also="", hint=PLAIN_RANKS):
     """Return `value` if it is a number above 0; `also` names what else is allowed."""
     rule = f"finite and > 0{also}"
-    if not isinstance(value, Real) or isinstance(value, bool):
+    number = as_float(value)
+    if number is None:
         raise TypeError(
             f"{name} must be a number, {rule}, got {value!r} of type "
             f"{type(value).__name__}. Pass a float, such as 0.05."
         )
-    if not 0 < value < math.inf:
+    if not 0 < number < math.inf:
         raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
     return value
 

@@ -1,14 +1,22 @@
 """Supervised contrastive loss, SupCon: samples of a class close, the others far."""
 
+import math
+
 from torch import Tensor
 
-from sklearn_calib.losses._base import REDUCTIONS, check_choice, check_nonnegative
+from sklearn_calib.losses._base import (
+    REDUCTIONS,
+    can_check_values,
+    check_choice,
+    check_nonnegative,
+)
 from sklearn_calib.losses._calibration_loss import ReducedLoss
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,
     same_label,
     similarities,
+    within_range,
 )
 
 
@@ -94,18 +102,26 @@ def supcon_loss(
     tensor(0.4846)
     """
     _check_temperatures(temperature, base_temperature)
+    temperature = float(temperature)
     check_choice("reduction", reduction, REDUCTIONS)
     rows, labels = flatten_views(embeddings, target)
     positive = same_label(labels)
     anchors = positive.any(1)
     positive = positive[anchors]
+    rows, scale = within_range(rows)
     # An anchor is not among its own candidates. One without a positive may have no
     # candidate at all, and its logarithm would be a NaN: it is gone already.
-    scores = similarities(rows).fill_diagonal_(-float("inf"))[anchors] / temperature
+    scores = similarities(rows).fill_diagonal_(-float("inf"))[anchors]
+    if can_check_values(scale) and scale > 1:
+        # Differences may be finite where the products are not.
+        root = scale / math.sqrt(temperature)
+        scores = (scores - scores.detach().amax(1, keepdim=True)) * root * root
+    else:
+        scores = scores / temperature
     log_proba = scores.log_softmax(1).masked_fill(~positive, 0.0)
     values = -log_proba.sum(1) / positive.sum(1)
     if base_temperature is not None:
-        values = values * (temperature / base_temperature)
+        values = values * (temperature / float(base_temperature))
     return reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
 
 

@@ -13,7 +13,7 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
-from sklearn_calib.losses._base import check_n_bins, check_tensor
+from sklearn_calib.losses._base import check_device, check_n_bins, check_tensor
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 
@@ -40,10 +40,11 @@ def bin_of(values: Tensor, edges: Tensor) -> Tensor:
     return torch.bucketize(values, edges.to(values.dtype))
 
 
-def check_bins(edges, **per_bin):
-    """Check the shapes of the edges between bins and of what has a value per bin."""
+def check_bins(logits, edges, **per_bin):
+    """Check the edges between bins and what has a value per bin."""
     for name, value in {"edges": edges, **per_bin}.items():
         check_tensor(name, value)
+        check_device(name, value, logits)
         n_values = edges.numel() + (name != "edges")
         if value.shape != (n_values,):
             raise ValueError(

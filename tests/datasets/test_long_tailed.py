@@ -147,3 +147,21 @@ def test_named_groups():
 def test_bad_groups(groups):
     with pytest.raises(ValueError, match=r"groups must hold each label .* one group"):
         group_classes([0, 1, 2], groups)
+
+
+@pytest.mark.parametrize("function", [group_classes, make_long_tailed])
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        ([[0, 1], [1]], ValueError, "y must have rows of equal length"),
+        ([[0, 1], [1, 0]], ValueError, "y must be one-dimensional"),
+        ([0, None], TypeError, "y must hold labels of one kind"),
+        ([0, "a"], TypeError, "y must hold labels of one kind"),
+        ([0.0, np.nan], ValueError, "y must hold no missing values"),
+        (np.ma.masked_array([0, 1], [0, 1]), ValueError, "y must hold no masked"),
+    ],
+)
+def test_bad_labels(function, y, error, message):
+    options = {"X": [[0], [1]], "imbalance_factor": 1.0}
+    with pytest.raises(error, match=message):
+        function(y=y, **(options if function is make_long_tailed else {}))

@@ -159,6 +159,12 @@ def test_bad_alpha(alpha):
         Mixup(alpha=alpha)(*batch())
 
 
+@pytest.mark.parametrize("alpha", [5e-324, 1e-3])
+def test_alpha_that_torch_cannot_draw_with(alpha):
+    with pytest.raises(ValueError, match=r"alpha must be at least 0\.01, got "):
+        Mixup(alpha=alpha)(*batch())
+
+
 @pytest.mark.parametrize("alpha", ["0.2", True, None])
 def test_alpha_of_no_number(alpha):
     with pytest.raises(TypeError, match="alpha must be a number > 0, got"):

@@ -165,3 +165,30 @@ def test_given_prior_is_finite():
     aucm_loss(logits, torch.zeros(20, dtype=torch.int64), prior=0.1).backward()
     assert (logits.grad[:, 1] > 0).all()
     assert torch.isfinite(logits.grad).all()
+
+
+@pytest.mark.parametrize("name", ["a", "b", "alpha"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_numbers_in_place_of_the_solution(name, n_classes):
+    batch = random_batch(n_classes=n_classes)
+    value = aucm_loss(*batch, **{name: 1})
+    for same in (1.0, torch.tensor(1), torch.ones(1 if n_classes == 2 else 3)):
+        assert torch.equal(aucm_loss(*batch, **{name: same}), value)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "alpha"])
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        *(
+            (bad, TypeError, "must be a torch.Tensor, a number or None, got ")
+            for bad in ("1", [1.0], np.ones(3), {}, 1j, True)
+        ),
+        (torch.ones(2), ValueError, r"of shape \(\) or \(3,\).* of shape \(2,\)"),
+        (torch.ones(3) * 1j, ValueError, "must be real .*got torch.complex64"),
+        (torch.ones(3, device="meta"), TypeError, "must hold values, .* meta tensor"),
+    ],
+)
+def test_bad_value_in_place_of_the_solution(name, bad, error, message):
+    with pytest.raises(error, match=f"^{name} .*{message}"):
+        aucm_loss(*random_batch(n_classes=3), **{name: bad})

@@ -2,7 +2,9 @@
 
 import inspect
 import re
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -132,6 +134,99 @@ def test_number_out_of_range(name, param, bad):
 def test_number_of_wrong_type(name, param, bad):
     message = f"{param} must be a number, .*, got {re.escape(repr(bad))} of type"
     assert_refused(name, TypeError, message, **{param: bad})
+
+
+def outcome(name, **params):
+    """Return what a loss comes to after an update, or the type of its error."""
+    try:
+        loss = get_loss(name)(**params)
+    except ValueError as error:
+        return type(error)
+    loss.update([0, 2], BATCH[0].softmax(1))
+    loss.start_history(2)
+    kwargs = {"indices": torch.arange(2)} if loss.needs_indices else {}
+    if loss.needs_indices:
+        loss.record(*BATCH, **kwargs)
+    target = torch.eye(3)[BATCH[1]] if loss.is_multilabel else BATCH[1]
+    return loss(BATCH[0], target, **kwargs)
+
+
+@numbers
+@pytest.mark.filterwarnings("ignore:n_bins must be", "ignore:gamma must be at most")
+@pytest.mark.parametrize(
+    ("number", "same"),
+    [(Fraction(1, 4), 0.25), (np.float32(0.25), 0.25), (10**30, 1e30)],
+)
+def test_numbers_of_any_kind(name, param, number, same):
+    """Tensors know neither fractions nor such integers."""
+    result, expected = outcome(name, **{param: number}), outcome(name, **{param: same})
+    if isinstance(expected, type):
+        assert result is expected
+    else:
+        torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@numbers
+def test_integer_above_all_floats(name, param):
+    assert_refused(name, ValueError, f"{param} must be ", **{param: 10**400})
+
+
+@pytest.mark.parametrize(
+    ("name", "param"),
+    [
+        (name, p)
+        for name in get_loss_names()
+        for p in get_loss(name)().get_params(False)
+    ],
+)
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *(np.array([1.0, 2.0]), np.array([]), np.array(["a", "b"]), torch.ones(2)),
+        *([None], ["hostile"], {}, {1, "a"}, 1j, b"hostile"),
+    ],
+    ids=repr,
+)
+def test_what_no_parameter_takes(name, param, bad):
+    """Not even compared with the names that a parameter may have."""
+    message = rf"{param}(\[0\])? must "
+    assert_refused(name, (TypeError, ValueError), message, **{param: bad})
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in get_loss_names() if hasattr(get_loss(n)(), "n_bins")]
+)
+@pytest.mark.parametrize("n_bins", [10**9, 10**30])
+def test_too_many_bins(name, n_bins):
+    message = f"n_bins must be at most 1000000, got {n_bins}: most bins would be empty"
+    assert_refused(name, ValueError, message, n_bins=n_bins)
+
+
+@all_names
+@pytest.mark.parametrize("position", [0, 1])
+def test_devices(name, position):
+    batch = list(BATCH)
+    batch[position] = batch[position].to("meta")
+    logits, target = (each.device for each in batch)
+    message = f"target must be on the device of logits, {logits}, got {target}"
+    with pytest.raises(ValueError, match=message):
+        get_loss(name)()(*batch)
+
+
+@all_names
+def test_weight_without_values(name):
+    """Weights are moved to the device of the logits, but these hold nothing."""
+    target = torch.eye(3).long()[BATCH[1]] if name == "per_label" else BATCH[1]
+    loss, weight = get_loss(name)(), torch.ones(2, device="meta")
+    with pytest.raises(TypeError, match=r"sample_weight must hold values, .* meta ten"):
+        loss(BATCH[0], target, weight)
+
+
+@pytest.mark.parametrize("name", ["ada_dual_focal", "adafocal", "calfocal"])
+def test_bins_on_another_device(name):
+    loss = get_loss(name)().to("meta")
+    with pytest.raises(ValueError, match="edges must be on the device of logits, cpu"):
+        loss(*BATCH)
 
 
 @all_names

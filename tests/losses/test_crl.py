@@ -253,3 +253,21 @@ def test_no_history():
 def test_bad_confidence():
     with pytest.raises(ValueError, match="confidence must be one of"):
         CRLLoss(confidence="sure")
+
+
+@pytest.mark.parametrize("indices", [None, torch.arange(2)])
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        ([[1, 2], [0, 2]], TypeError, "must be a torch.Tensor or None, got list"),
+        (torch.ones(2), ValueError, r"of shape \(n_samples, 2\), .* of shape \(2,\)"),
+        (torch.ones(2, 3), ValueError, r"of shape \(2, 3\)"),
+        (torch.ones(2, 2) * 1j, ValueError, "must be real .*got torch.complex64"),
+        (torch.ones(2, 2, device="meta"), TypeError, "must hold values"),
+    ],
+)
+def test_bad_history(indices, bad, error, message):
+    """Also where no indices say that it is looked at."""
+    batch = torch.ones(2, 2), torch.tensor([0, 1])
+    with pytest.raises(error, match=f"^history .*{message}"):
+        crl_loss(*batch, history=bad, indices=indices)

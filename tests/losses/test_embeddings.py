@@ -277,3 +277,46 @@ def test_bad_reduction():
 def test_no_name_for_a_classifier():
     """What takes embeddings cannot train on logits."""
     assert not {"supcon", "refinement"} & {*losses.get_loss_names()}
+
+
+def value_and_gradient(loss, rows, target):
+    rows = rows.detach().requires_grad_()
+    value = loss(rows, target)
+    return value.detach().double(), torch.autograd.grad(value, rows)[0].double()
+
+
+@pytest.mark.parametrize("size", [1.0, 2e19, 5e19, 1e30, 3e38])
+def test_supcon_of_products_past_single_precision(size):
+    """Three classes, each at a point of its own, and no two of a class elsewhere."""
+    rows, target = size * torch.eye(3).repeat(3, 1), torch.arange(9) % 3
+    result = value_and_gradient(SupConLoss(), rows, target)
+    expected = value_and_gradient(SupConLoss(), rows.double(), target)
+    torch.testing.assert_close(result[0], expected[0])
+    assert torch.isfinite(result[1]).all()
+
+
+def test_supcon_of_large_embeddings_and_a_large_temperature():
+    embeddings, target = random_batch()
+    rows, loss = 1e20 * embeddings.float(), SupConLoss(temperature=1e38)
+    result = value_and_gradient(loss, rows, target)
+    expected = value_and_gradient(loss, rows.double(), target)
+    for each, exact in zip(result, expected, strict=True):
+        torch.testing.assert_close(each, exact, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("size", [1.0, 2e19, 1e30])
+def test_refinement_finds_the_nearest_of_any_size(size):
+    """The gradient is exact where the value is past single precision."""
+    embeddings, target = random_batch()
+    rows = size * embeddings.float()
+    _, result = value_and_gradient(RefinementLoss(), rows, target)
+    _, expected = value_and_gradient(RefinementLoss(), rows.double(), target)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-6 * size)
+
+
+@both
+def test_devices(loss):
+    embeddings, target = random_batch()
+    message = "target must be on the device of embeddings, cpu, got meta"
+    with pytest.raises(ValueError, match=message):
+        loss(embeddings, target.to("meta"))

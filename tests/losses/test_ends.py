@@ -4,8 +4,11 @@ import pytest
 import torch
 
 from sklearn_calib.losses import (
+    ACLSLoss,
     AURCLoss,
+    CrossEntropyLoss,
     KDEECELoss,
+    MbLSLoss,
     MMCELoss,
     PerLabelLoss,
     RegularizedAURCLoss,
@@ -113,3 +116,39 @@ def test_weights_of_any_size(loss, dtype, factor):
         loss(logits.requires_grad_(), LABELS, factor * weight), logits
     )
     assert torch.isfinite(gradient).all()
+
+
+@all_losses
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.int32], ids=str)
+def test_weights_of_another_precision(loss, kind):
+    logits, weight = random_logits(), torch.tensor([1, 2, 0, 3])
+    value = loss(logits, LABELS, weight.to(kind))
+    assert torch.equal(value, loss(logits, LABELS, weight.float()))
+
+
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 0.5, 3.0] * 3], ids=str)
+@pytest.mark.parametrize(
+    ("loss", "size"),
+    [
+        (CrossEntropyLoss(), -3e38),
+        (MbLSLoss(), 3e38),
+        (ACLSLoss(), 2e19),
+        (ACLSLoss(), 5e19),
+    ],
+    ids=repr,
+)
+def test_means_of_what_has_too_large_a_sum(loss, size, weight):
+    """With negative logits of the labels most predictions are as wrong as they get."""
+    weight = None if weight is None else torch.tensor(weight)
+    target = LABELS.repeat(3)
+    logits = size * torch.eye(4)[target]
+    value = loss(logits.requires_grad_(), target, weight)
+    exact = logits.detach().double().requires_grad_()
+    expected = loss(exact, target, weight)
+    torch.testing.assert_close(value.double(), expected)
+    torch.testing.assert_close(
+        *(
+            torch.autograd.grad(*each)[0].double()
+            for each in ((value, logits), (expected, exact))
+        )
+    )

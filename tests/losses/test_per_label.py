@@ -295,3 +295,18 @@ def test_a_classifier_of_one_class_is_told_so():
         ValueError, match="another loss where each sample has one class"
     ):
         net.fit(X, Y[:, 0])
+
+
+def test_complex_target():
+    target = torch.ones(2, 3, dtype=torch.complex64)
+    with pytest.raises(TypeError, match=r"target must be real, got torch\.complex64"):
+        per_label_loss(torch.ones(2, 3), target)
+
+
+def test_target_of_any_integers():
+    target = torch.tensor([[1, 0, 0], [0, 1, 1]])
+    expected = per_label_loss(torch.ones(2, 3), target)
+    for kind in (torch.uint8, torch.uint64, torch.bool):
+        assert per_label_loss(torch.ones(2, 3), target.to(kind)) == expected
+    with pytest.raises(ValueError, match=r"target must lie in \[0, 1\], got values in"):
+        per_label_loss(torch.ones(2, 3), (target - 1).to(torch.uint64))

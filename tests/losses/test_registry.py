@@ -30,3 +30,9 @@ def test_a_copy_of_the_names():
 def test_unknown_name(name, message):
     with pytest.raises(ValueError, match=message):
         get_loss(name)
+
+
+@pytest.mark.parametrize("multilabel", ["yes", 2, None, [True]])
+def test_multilabel_is_a_switch(multilabel):
+    with pytest.raises(ValueError, match="'multilabel' parameter of get_loss_names"):
+        get_loss_names(multilabel=multilabel)

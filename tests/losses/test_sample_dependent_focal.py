@@ -113,6 +113,8 @@ def test_schedule_of_wrong_type(param):
         ({"thresholds": (0.0,)}, r"increase inside \(0, 1\), got \(0\.0,\)"),
         ({"thresholds": (1.0,)}, r"increase inside \(0, 1\), got \(1\.0,\)"),
         ({"thresholds": (float("nan"),)}, "increase inside"),
+        ({"thresholds": [None]}, r"increase inside \(0, 1\), got \[None\]"),
+        ({"thresholds": ["0.2"]}, "increase inside"),
         (
             {"gammas": (1, 2, 3), "thresholds": (0.5, 0.2)},
             r"increase inside \(0, 1\), got \(0\.5, 0\.2\)",

@@ -126,3 +126,25 @@ def test_confidences_outside_of_the_histogram(confidence):
 def test_bad_n_bins(n_bins, error):
     with pytest.raises(error, match=r"n_bins must be .*>= 1, got .* The paper has 64"):
         SelectiveAURCLoss(n_bins=n_bins)
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        ([0.0, 1.0], TypeError, "must be a torch.Tensor or None, got list"),
+        (torch.zeros(0), ValueError, r"of shape \(n_bins,\), .* of shape \(0,\)"),
+        (torch.zeros(2, 2), ValueError, r"of shape \(2, 2\)"),
+        (torch.zeros(2) * 1j, ValueError, "must be real .*got torch.complex64"),
+        (torch.zeros(2, device="meta"), TypeError, "must hold values"),
+    ],
+)
+def test_bad_histogram(bad, error, message):
+    with pytest.raises(error, match=f"^histogram .*{message}"):
+        selective_aurc_loss(torch.ones(2, 2), torch.tensor([0, 1]), histogram=bad)
+
+
+def test_logits_are_checked_first():
+    with pytest.raises(
+        TypeError, match=r"logits must be a torch\.Tensor, got NoneType"
+    ):
+        selective_aurc_loss(None, torch.tensor([0, 1]))

@@ -168,7 +168,8 @@ def test_dual_focal_tells_no_posterior(eta):
     assert np.abs(printed - eta).max() > 0.05
     elsewhere = stationary_posterior(np.array([0.55, 0.45]), 5, whole=True)
     np.testing.assert_allclose(elsewhere, [0.087, 0.913], atol=5e-4)
-    assert not hasattr(DualFocalLoss, "posterior")
+    with pytest.raises(NotImplementedError, match="DualFocalLoss is not known to"):
+        DualFocalLoss().posterior([q])
 
 
 def test_inverse_focal_tells_the_posterior_up_to_gamma_1():
