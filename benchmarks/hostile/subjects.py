@@ -139,7 +139,10 @@ SETTLED = {
     # These count repetitions, of which there is at least one.
     **{
         (name, "sample_weight", key): OPEN
-        for name in ("metrics.excess_aurc_loss", "metrics.aurc_loss")
+        for name in (
+            *("metrics.excess_aurc_loss", "metrics.aurc_loss"),
+            "displays.RiskCoverageDisplay",
+        )
         for key in SMALL_WEIGHTS
     },
 }
