@@ -164,6 +164,7 @@ SETTLED = {
             *("metrics.excess_aurc_loss", "metrics.aurc_loss"),
             # Which have one of them among their values.
             *("evaluation.compare", "displays.RiskCoverageDisplay"),
+            "displays.RiskCoverageDisplay",
         )
         for key in SMALL_WEIGHTS
     },
