@@ -300,6 +300,14 @@ def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
     return values.sum() if reduction == "sum" else values
 
 
+def mean_by_row(values):
+    """Return the mean of each row, also where its sum is too large to be a number."""
+    mean = values.mean(1)
+    if not can_check_values(mean) or mean.isfinite().all():
+        return mean
+    return (values / values.shape[1]).sum(1)
+
+
 def _mean(values, weight):
     """Return the mean of the losses, weighted unless the weight is None."""
     if weight is None:

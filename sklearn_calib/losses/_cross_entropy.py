@@ -10,6 +10,7 @@ from sklearn_calib.losses._base import (
     check_batch,
     check_nonnegative,
     is_traced,
+    mean_by_row,
     reduce_loss,
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
@@ -101,7 +102,7 @@ def _cross_entropy(logits, target, label_smoothing):
         hit = log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
     else:
         hit = (target * log_proba).sum(1)
-    return (label_smoothing - 1) * hit - label_smoothing * log_proba.mean(1)
+    return (label_smoothing - 1) * hit - label_smoothing * mean_by_row(log_proba)
 
 
 def surprise_and_confidence(logits, target):

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_nonnegative
+from sklearn_calib.losses._base import check_nonnegative, mean_by_row
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
 
@@ -88,7 +88,7 @@ def max_sup_loss(
 
 def _height(logits, *_):
     """Return what is penalised of each sample."""
-    return logits.max(1).values - logits.mean(1)
+    return logits.max(1).values - mean_by_row(logits)
 
 
 class MaxSupLoss(_ComposedLoss):

@@ -5,13 +5,9 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_nonnegative
+from sklearn_calib.losses._base import check_nonnegative, mean_by_row
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
-
-# A sum over the classes may be infinite where the penalty, their mean times lambd, is
-# not. A power of two rounds nothing.
-SCALE = 2.0**-10
 
 
 def mbls_loss(
@@ -88,12 +84,11 @@ def mbls_loss(
     tensor([0.2000, 0.3133])
     """
     _check_margin(margin)
-    check_nonnegative("lambd", lambd)
     return add_penalty(
-        partial(_excess, margin=float(margin), lambd=float(lambd)),
+        partial(_excess, margin=float(margin)),
         logits,
         target,
-        lambd=1.0,
+        lambd=lambd,
         base=build_base(base, base_params, mbls_loss),
         reduction=reduction,
         sample_weight=sample_weight,
@@ -101,10 +96,10 @@ def mbls_loss(
     )
 
 
-def _excess(logits, *_, margin, lambd):
+def _excess(logits, *_, margin):
     """Return what is penalised of each sample."""
     distance = logits.max(1, keepdim=True).values - logits
-    return lambd / SCALE * (SCALE * F.relu(distance - margin)).mean(1)
+    return mean_by_row(F.relu(distance - margin))
 
 
 def _check_margin(margin):

@@ -3,7 +3,12 @@
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import can_check_values, check_tensors, reduce_loss
+from sklearn_calib.losses._base import (
+    can_check_values,
+    check_tensors,
+    mean_by_row,
+    reduce_loss,
+)
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 
 
@@ -93,7 +98,7 @@ def per_label_loss(
     n_labels = logits.shape[1]
     pairs = torch.stack([torch.zeros_like(logits), logits], 2).flatten(0, 1)
     values = base(pairs, _as_classes(target).flatten(0, 1))
-    values = values.unflatten(0, (-1, n_labels)).mean(1)
+    values = mean_by_row(values.unflatten(0, (-1, n_labels)))
     return reduce_loss(values, reduction, sample_weight)
 
 

@@ -8,6 +8,7 @@ from sklearn_calib.losses import (
     AURCLoss,
     CrossEntropyLoss,
     KDEECELoss,
+    MaxSupLoss,
     MbLSLoss,
     MMCELoss,
     PerLabelLoss,
@@ -131,6 +132,8 @@ def test_weights_of_another_precision(loss, kind):
     ("loss", "size"),
     [
         (CrossEntropyLoss(), -3e38),
+        (CrossEntropyLoss(label_smoothing=0.5), 3e38),
+        (MaxSupLoss(), 3e38),
         (MbLSLoss(), 3e38),
         (ACLSLoss(), 2e19),
         (ACLSLoss(), 5e19),
