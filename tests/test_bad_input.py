@@ -13,7 +13,12 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.svm import LinearSVC
 
 import sklearn_calib.metrics as m
-from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
+from sklearn_calib import (
+    CalibratedClassifier,
+    NeuralClassifier,
+    RefCalClassifier,
+    TemperatureScaling,
+)
 from sklearn_calib.losses import FocalLoss, focal_loss, get_loss
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -29,6 +34,11 @@ def _replaced(array, value):
 
 def _fit(X=X, y=Y, **params):
     return lambda: NeuralClassifier(max_epochs=1, **params).fit(X, y)
+
+
+def _refine(**params):
+    model = RefCalClassifier(refine__max_epochs=1, head__max_epochs=1, **params)
+    return lambda: model.fit(X, Y)
 
 
 def _measure(metric, y_true=Y, y_proba=PROBA, **options):
@@ -62,6 +72,22 @@ DATA = {
         _fit(y=np.where(Y == 1, np.nan, Y)), ValueError, "Input y contains NaN",
     ),
     "continuous y": (_fit(y=X[:, 0]), ValueError, "Unknown label type: continuous"),
+    "other dimensions": (
+        lambda: _fit()().predict(X[:, :, None]), ValueError,
+        r"X must have 2 dimensions, as in fit, got shape \(12, 3, 1\). Reshape it",
+    ),
+    "other dimensions of a refined net": (
+        lambda: _refine()().predict(X[:, :, None]), ValueError,
+        r"X must have 2 dimensions, as in fit, got shape \(12, 3, 1\). Reshape it",
+    ),
+    "meta": (
+        _fit(torch.zeros(12, 3, device="meta")), TypeError,
+        "X must be convertible to numpy, got Tensor: .*meta",
+    ),
+    "bfloat16": (
+        _fit(torch.zeros(12, 3).bfloat16()), TypeError,
+        "X must be convertible to numpy, got Tensor: .*BFloat16",
+    ),
     "other columns": (
         lambda: _fit()().predict(X[:, :2]), ValueError, "X has 2 features, but Neural",
     ),
@@ -111,6 +137,23 @@ PARAMETERS = {
     ),
     "criterion": (lambda: NeuralClassifier(criterion=1), TypeError, "Use loss"),
     "lr": (_fit(lr=0), ValueError, "'lr' parameter of NeuralClassifier must be"),
+    "iterator": (
+        _fit(iterator_train=3), ValueError, "'iterator_train' param.*a callable.* Got 3"
+    ),
+    "iterator of predictions": (
+        _fit(iterator_valid=[]), ValueError, "'iterator_valid' parameter.*a callable",
+    ),
+    "dataset": (_fit(dataset={}), ValueError, "'dataset' parameter.*a callable"),
+    "warm start": (
+        _fit(warm_start=np.ones(2)), ValueError, "'warm_start' parameter.*'bool'",
+    ),
+    "early stopping of partial_fit": (
+        lambda: NeuralClassifier(early_stopping=np.ones(2)).partial_fit(X, Y, [0, 1]),
+        ValueError, "'early_stopping' parameter.*'bool'",
+    ),
+    "caching": (
+        _fit(use_caching=np.ones(2)), ValueError, "'use_caching' parameter.*'auto'",
+    ),
     "epochs": (
         lambda: NeuralClassifier(max_epochs=0).fit(X, Y), ValueError,
         "'max_epochs' parameter",

@@ -218,11 +218,11 @@ def accumulator(kind):
 
 
 def class_report(function):
-    """The intervals of the weighted average are NaN, as is written."""
+    """The weighted average has no interval, as is written."""
 
     def call(**options):
-        table = function(**options)
-        return table[table.index.get_level_values(-1) != "weighted avg"]
+        report = function(**options)
+        return report[~report.index.isin(["weighted avg"], level=-1)]
 
     for setting in ("three", "two"):
         yield setting, call, parameters(function)

@@ -82,6 +82,7 @@ EXTREME = {"tiny", "large", "infinity", "minus infinity", "10**9", "10**30"}
 EXTREME |= {"minus 10**9", "NaN", "numpy NaN", "NaN array"}
 # Sizes that are asked for, and then take their memory.
 SIZES = {"n_features", "n_classes", "n_channels", "n_filters", "n_stages"}
+SIZES |= {"n_projection"}  # of RefCalClassifier
 HUGE = {"10**9", "10**30"}
 # Functions are among the values of parameters that are neither numbers nor switches;
 # what they raise is theirs.

@@ -131,6 +131,14 @@ SETTLED = {
     },
     # Vectors may have one component.
     ("embeddings", "embeddings", "one column"): OPEN,
+    # What is predicted has the columns of what was fitted.
+    **{("fit", key, "one column"): INVALID for key in ("X", "X_new")},
+    # All samples are of one group.
+    ("evaluation.calibration_report", "groups", "nothing"): VALID,
+    # No draws, no intervals.
+    ("evaluation.compare", "n_resamples", "zero"): ANY,
+    # scikit-learn's scorer of the log loss is not told the classes.
+    ("evaluation.compare", "y", "one class"): OPEN,
     # Fewer samples may be predicted than there were to fit.
     **{
         (setting, "X_new", "short"): VALID
@@ -141,7 +149,8 @@ SETTLED = {
         (name, "sample_weight", key): OPEN
         for name in (
             *("metrics.excess_aurc_loss", "metrics.aurc_loss"),
-            "evaluation.compare",
+            # Which have one of them among their values.
+            *("evaluation.compare", "displays.RiskCoverageDisplay"),
         )
         for key in SMALL_WEIGHTS
     },

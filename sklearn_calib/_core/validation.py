@@ -7,7 +7,7 @@ from sklearn import get_config
 from sklearn.utils import check_array
 from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
 from sklearn.utils._param_validation import (
-    Interval,
+    Interval as NumericInterval,
     Options,
     StrOptions,
     validate_params,
@@ -62,6 +62,13 @@ LARGEST_EXPONENT = 100
 
 # Up to about this many columns numpy is faster down the columns than along the rows.
 FEW_COLUMNS = 20
+
+
+class Interval(NumericInterval):
+    """scikit-learn's, of numbers alone: True is an int to Python, not to numpy."""
+
+    def is_satisfied_by(self, val):
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
 
 
 def did_you_mean(name, names):

@@ -1,6 +1,7 @@
 """A checkpoint in one file, from which a killed training goes on."""
 
 import json
+import os
 from numbers import Integral
 from pathlib import Path
 
@@ -98,11 +99,15 @@ class Checkpoint(Callback):
 
     def begin(self, net, key):
         """Load history and weights if there are some; the net calls this first."""
+        if not isinstance(self.file, str | os.PathLike):
+            raise TypeError(f"file must be a str or path-like, got {self.file!r}.")
         every = self.every
         if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
             raise ValueError(f"every must be a positive integer, got {every!r}.")
         self.loaded_, self.key_ = None, key
         path = Path(self.file)
+        if path.is_dir():
+            raise ValueError(f"file must be that of a checkpoint, got a folder: {path}")
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             return

@@ -211,7 +211,7 @@ def _check_params(n_bins, binning):
             f"n_bins must be an integer of at least 1, got {n_bins!r}. The default is "
             "15."
         )
-    if binning not in ("common", "independent"):
+    if not (isinstance(binning, str) and binning in ("common", "independent")):
         raise ValueError(
             f"binning must be 'common' or 'independent', got {binning!r}. The default "
             "is 'common'."

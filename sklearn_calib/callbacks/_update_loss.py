@@ -128,13 +128,21 @@ def _period(update_every, epoch):
 def _check_update_every(update_every):
     """Raise ValueError unless `update_every` is a period or a schedule of periods."""
     schedule = update_every if isinstance(update_every, Mapping) else {1: update_every}
-    for first, period in schedule.items():
-        if not (_is_count(first) and (period == "epoch" or _is_count(period))):
-            raise ValueError(
-                "update_every must be 'epoch', a number of batches of at least 1, or a "
-                f"dict from epochs to either, got {update_every!r}. The default is "
-                "'epoch'."
-            )
+    are_fine = [
+        _is_count(first) and (_is_name(period, "epoch") or _is_count(period))
+        for first, period in schedule.items()
+    ]
+    if not (are_fine and all(are_fine)):
+        raise ValueError(
+            "update_every must be 'epoch', a number of batches of at least 1, or a "
+            f"dict from epochs to either, got {update_every!r}. The default is "
+            "'epoch'."
+        )
+
+
+def _is_name(value, name):
+    """Tell whether a value is a string, and this one; arrays have no truth value."""
+    return isinstance(value, str) and value == name
 
 
 def _is_count(value):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 from sklearn_calib.displays._axes import artists, new_axes
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
@@ -9,7 +10,12 @@ from sklearn_calib.displays._diagram import LINE
 from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
-from sklearn_calib.metrics._targets import TARGETS, as_columns, check_targets
+from sklearn_calib.metrics._targets import (
+    TARGETS,
+    as_columns,
+    check_targets,
+    classes_of,
+)
 
 KINDS = {
     "bins": ReliabilityDisplay,
@@ -149,7 +155,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         _check_options(options)
         proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
         columns = check_proba(as_columns(proba)).T
-        labels = np.unique(y_true) if labels is None else np.asarray(labels)
+        labels = classes_of(y_true, labels)
         shown = _codes_shown(classes, labels)
         options |= {"labels": [False, True], "sample_weight": weight, "name": name}
         axes = _panels(ax, len(shown))
@@ -252,10 +258,11 @@ def _check_options(options):
 
 def _codes_shown(classes, labels):
     """Return the columns of the classes to show."""
-    classes = labels if classes is None else np.asarray(classes)
-    if not set(classes.tolist()) <= set(labels.tolist()):
+    classes = labels if classes is None else as_labels(classes, "classes")
+    known = labels.tolist()
+    if not all(each in known for each in classes.tolist()):
         raise ValueError(
-            f"classes must be labels of columns, {labels.tolist()}, got "
+            f"classes must be labels of columns, {known}, got "
             f"{classes.tolist()}. By default all are shown."
         )
     if not 1 <= len(classes) <= MOST_CLASSES:
@@ -264,7 +271,7 @@ def _codes_shown(classes, labels):
             f"read, got {len(classes)}. Pass classes=[...], and draw the others in a "
             "figure of their own."
         )
-    return np.array([labels.tolist().index(each) for each in classes.tolist()])
+    return np.array([known.index(each) for each in classes.tolist()])
 
 
 def _n_columns(n_panels):

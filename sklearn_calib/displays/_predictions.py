@@ -7,6 +7,7 @@ from sklearn_calib._core.validation import StrOptions, check_proba
 from sklearn_calib.metrics._targets import (
     TARGETS,
     check_targets,
+    classes_of,
     confidence_and_hit,
     resolve_mode,
 )
@@ -75,7 +76,7 @@ def judge(y_true, y_proba, mode, pos_label, labels, sample_weight):
     if pos_label is None:
         mode = resolve_mode(mode, proba)
         return mode, (*confidence_and_hit(proba, codes, mode), weight)
-    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    classes = classes_of(y_true, labels)
     code = _code_of(pos_label, mode, classes)
     positive = check_proba(proba, allow_1d=True)
     positive = positive if proba.ndim == 1 else positive[:, code].copy()
@@ -90,7 +91,7 @@ def _code_of(pos_label, mode, classes):
             f"classes, got {pos_label!r} with mode={mode!r} and {len(classes)} classes."
             " Use ClasswiseReliabilityDisplay for the probability of each class."
         )
-    found = np.flatnonzero(classes == pos_label)
+    found = np.flatnonzero(classes == pos_label) if np.ndim(pos_label) == 0 else []
     if len(found):
         return found[0]
     raise ValueError(

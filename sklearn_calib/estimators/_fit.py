@@ -49,10 +49,15 @@ class FitMixin:
     interrupted_ = False
 
     @restores(unless="interrupted_")
-    def _train(self, X, y, sample_weight, classes, anew, method, fit_params):
+    def _train(self, X, y, sample_weight, method, fit_params, classes=None):
         """Check and encode the data, then let skorch train on them."""
         self.interrupted_ = False
         self._check_params()
+        anew = not self.initialized_ or (method == "fit" and not self.warm_start)
+        if method == "partial_fit":
+            classes = self._check_partial_fit(classes)
+        elif not anew:
+            classes = self._known_classes
         X, y = self._check_data(X, y, reset=anew or self._known_classes is None)
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)

@@ -36,7 +36,18 @@ def make_splits(cv, X, y, classes, **params):
     """Return the rows of each fold's parts; all classes must be in the first."""
     rows = np.arange(len(y))
     folds = check_cv(cv, y, classifier=True).split(X, y, **params)
-    splits = [(rows[train], rows[test]) for train, test in folds]
+    try:
+        splits = [(rows[train], rows[test]) for train, test in folds]
+    except (IndexError, TypeError) as error:
+        raise ValueError(
+            f"cv must yield the training and the test rows of each fold, got {error} "
+            f"from {type(cv).__name__}. Pass the number of folds or a splitter."
+        ) from error
+    if not splits:
+        raise ValueError(
+            f"cv must yield at least one fold, got none from {type(cv).__name__}. Pass "
+            "the number of folds or a splitter."
+        )
     for fold, (train, _) in enumerate(splits):
         missing = np.setdiff1d(classes, y[train]).tolist()
         if missing:

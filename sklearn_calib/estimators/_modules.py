@@ -62,7 +62,7 @@ class MLP(nn.Sequential):
 
 def _check_sizes(hidden_sizes):
     """Raise ValueError unless all sizes are positive integers."""
-    if not all(isinstance(size, Integral) and size > 0 for size in hidden_sizes):
+    if not all(_SIZE[0].is_satisfied_by(size) for size in hidden_sizes):
         raise ValueError(
             f"hidden_sizes must hold positive integers, got {hidden_sizes!r}. Pass one "
             "width for each hidden layer, such as (128, 128)."

@@ -284,9 +284,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         ValueError
             If X, y or a parameter is not as described; the message names it.
         """
-        anew = not (self.warm_start and self.initialized_)
-        classes = None if anew else self._known_classes
-        return self._train(X, y, sample_weight, classes, anew, "fit", fit_params)
+        return self._train(X, y, sample_weight, "fit", fit_params)
 
     def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
         """Train for one epoch on all of the data, from the weights as they are.
@@ -319,12 +317,8 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
             If the first call lacks `classes`, a later one changes them, or
             `early_stopping` is on.
         """
-        anew = not self.initialized_
-        classes = self._check_partial_fit(classes)
         fit_params = {**fit_params, "epochs": 1}
-        return self._train(
-            X, y, sample_weight, classes, anew, "partial_fit", fit_params
-        )
+        return self._train(X, y, sample_weight, "partial_fit", fit_params, classes)
 
     def predict_proba(self, X):
         """Predict probabilities: the softmax of the logits, in float64.

@@ -26,7 +26,11 @@ CONSTRAINTS = {
     "random_state": ["random_state"],
     "dtype": [StrOptions({"float32", "float64"})],
     "train_split": [callable, None],
+    "iterator_train": [callable],
+    "iterator_valid": [callable],
+    "dataset": [callable],
     "warm_start": ["boolean"],
+    "use_caching": ["boolean", StrOptions({"auto"})],
     "verbose": ["verbose"],
 }
 

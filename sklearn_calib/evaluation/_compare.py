@@ -13,6 +13,7 @@ from sklearn_calib._core.scorers import LabelledScorer, metric_of
 from sklearn_calib._core.validation import (
     Interval,
     check_sample_weight,
+    encode_labels,
     validate_params,
 )
 from sklearn_calib.metrics import bootstrap_interval, get_scorer
@@ -158,11 +159,18 @@ def compare(
             f'{type(estimators).__name__}. Name the rows: {{"focal": classifier}}.'
         )
     if not isinstance(metrics, dict):
+        if not all(isinstance(name, str) for name in metrics):
+            raise TypeError(
+                f"metrics must hold names of scorers, got {metrics!r}. Name the "
+                'columns of others by a dict: {"loss": scorer}.'
+            )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
     check_unmasked(X, "X")
     y = as_labels(y, "y")
-    check_sample_weight(sample_weight, y)
+    sample_weight = check_sample_weight(sample_weight, y)
     answers = {name: _ask(name, each, X) for name, each in estimators.items()}
+    for _, classes in answers.values():
+        encode_labels(y, labels=classes, n_classes=len(classes), name="y")
     options = {
         "confidence_level": confidence_level,
         "n_resamples": n_resamples,

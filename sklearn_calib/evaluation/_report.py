@@ -23,6 +23,7 @@ from sklearn_calib.metrics._targets import (
     TARGETS,
     as_columns,
     check_targets,
+    classes_of,
     confidence_and_hit,
 )
 
@@ -34,7 +35,7 @@ from sklearn_calib.metrics._targets import (
         **DRAWS,
         "groups": ["array-like", None],
         "confidence_level": [*BETWEEN_0_AND_1, None],
-        "digits": [Interval(Integral, 0, None, closed="left"), None],
+        "digits": [Interval(Integral, 0, 15, closed="both"), None],
     },
     prefer_skip_nested_validation=True,
 )
@@ -95,7 +96,8 @@ def calibration_report(
         Controls the draws. Pass an int for repeatable intervals.
 
     digits : int or None, default=3
-        Number of decimals that values are rounded to; None leaves them as they are.
+        Number of decimals that values are rounded to, at most 15; None leaves them as
+        they are.
 
     Returns
     -------
@@ -149,7 +151,7 @@ def calibration_report(
     import pandas as pd
 
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    names = list(np.unique(y_true) if labels is None else labels)
+    names = list(classes_of(y_true, labels))
     options = {"n_bins": n_bins, "strategy": strategy}
     interval = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level

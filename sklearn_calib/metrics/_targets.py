@@ -4,7 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from sklearn_calib._core.arrays import as_array
+from sklearn_calib._core.arrays import as_array, as_labels
 from sklearn_calib._core.binning import MOST_BINS, cube_root_n_bins, sums_by_value
 from sklearn_calib._core.confidence import top_label_hits
 from sklearn_calib._core.validation import (
@@ -56,6 +56,13 @@ def check_targets(y_true, y_proba, labels, sample_weight):
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
     codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
     return proba, codes, check_sample_weight(sample_weight, proba)
+
+
+def classes_of(y_true, labels):
+    """Return the label of each column as an array."""
+    if labels is None:
+        return np.unique(as_labels(y_true, "y_true"))
+    return as_labels(labels, "labels")
 
 
 def check_lengths(n_labels, n_rows):

@@ -243,6 +243,19 @@ def test_a_net_of_skorch_is_refused(tmp_path):
         net.fit(X.astype("f4"), y)
 
 
+@pytest.mark.parametrize("file", [3, None, b"net.ckpt", np.array([1, 2])])
+def test_a_file_of_another_type_is_refused(file):
+    net = script.build("cross_entropy", None).set_params(callbacks=[Checkpoint(file)])
+    with pytest.raises(TypeError, match="file must be a str or path-like, got"):
+        net.fit(X, y)
+
+
+def test_a_folder_is_refused(tmp_path):
+    net = script.build("cross_entropy", tmp_path)
+    with pytest.raises(ValueError, match="file must be that of a checkpoint, got a f"):
+        net.fit(X, y)
+
+
 def test_every_few_epochs_and_in_a_new_folder(tmp_path):
     file = tmp_path / "new" / "net.ckpt"
     net = script.build("cross_entropy", file)

@@ -217,6 +217,7 @@ class Constant(torch.nn.Module):
         ({"n_bins": 2.5}, "n_bins must be an integer of at least 1, got 2.5"),
         ({"n_bins": True}, "n_bins must be an integer of at least 1, got True"),
         ({"binning": "both"}, "binning must be 'common' or 'independent', got 'both'"),
+        ({"binning": np.ones(2)}, "binning must be 'common' or 'independent', got arr"),
     ],
 )
 def test_bad_parameters(params, message):

@@ -154,7 +154,11 @@ def test_a_loss_with_reset_starts_each_epoch_anew():
 
 
 @pytest.mark.parametrize(
-    "update_every", [0, -1, 1.5, True, "batch", None, {0: 1}, {"a": 1}, {1: 0}]
+    "update_every",
+    [
+        *(0, -1, 1.5, True, "batch", None, np.array([1, 2])),
+        *({}, {0: 1}, {"a": 1}, {1: 0}, {1: np.array(["epoch", "epoch"])}),
+    ],
 )
 def test_bad_update_every(update_every):
     with pytest.raises(ValueError, match="update_every must be 'epoch', a number of"):

@@ -142,6 +142,10 @@ def test_some_of_many_classes():
         draw(y_true, y_proba)
     with pytest.raises(ValueError, match=r"classes must be labels of columns.*got"):
         draw(y_true, y_proba, classes=[7, 20])
+    with pytest.raises(ValueError, match=r"classes should be a 1d array .* got dict"):
+        draw(y_true, y_proba, classes={})
+    with pytest.raises(ValueError, match=r"classes must be labels of columns.*\[\[7"):
+        draw(y_true, y_proba, classes=[[7], [3]])
 
 
 def test_plot_again_on_axes_of_the_user():

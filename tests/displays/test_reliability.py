@@ -3,12 +3,13 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_calib.displays import ReliabilityDisplay
+from sklearn_calib.displays import ClasswiseReliabilityDisplay, ReliabilityDisplay
 from sklearn_calib.metrics import expected_calibration_error
 
 # Confidences .4 and .6 lie in the second of three bins over [0, 1], .7, .9 and 1 in the
@@ -272,6 +273,16 @@ def test_wrong_options(options, message):
         ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, **options)
 
 
-def test_unknown_positive_class():
-    with pytest.raises(ValueError, match=r"pos_label must be one of .*, got 'c'"):
-        ReliabilityDisplay.from_predictions(["a", "b"], [0.2, 0.9], pos_label="c")
+@pytest.mark.parametrize("pos_label", ["c", [], ["a", "b"], np.array([]), {}])
+def test_unknown_positive_class(pos_label):
+    with pytest.raises(ValueError, match=r"pos_label must be one of .*, got "):
+        ReliabilityDisplay.from_predictions(["a", "b"], [0.2, 0.9], pos_label=pos_label)
+
+
+def test_labels_in_a_tensor_that_learns():
+    y_true = torch.tensor([0.0, 1.0, 1.0], requires_grad=True)
+    y_proba = [0.2, 0.9, 0.4]
+    ClasswiseReliabilityDisplay.from_predictions(y_true, y_proba)
+    shown = ReliabilityDisplay.from_predictions(y_true, y_proba, pos_label=1)
+    expected = ReliabilityDisplay.from_predictions([0, 1, 1], y_proba, pos_label=1)
+    assert shown.ece == expected.ece

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -18,7 +18,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_calib import CalibratedClassifier, TemperatureScaling
+from sklearn_calib import (
+    CalibratedClassifier,
+    SelectiveClassifier,
+    TemperatureScaling,
+)
 
 
 def make_data(n_samples=600, n_classes=3, **params):
@@ -88,6 +92,30 @@ def test_class_missing_from_a_training_part():
     model.set_params(cv=[(np.arange(300), np.arange(300, 600))])
     with pytest.raises(ValueError, match=r"no sample of \['cat'\] in fold 0 of 1"):
         model.fit(X, names)
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        ([], "cv must yield at least one fold, got none from list"),
+        (np.array([]), "cv must yield at least one fold, got none from ndarray"),
+        ([None], "cv must yield the training and the test rows .*NoneType.* from list"),
+        ([(1.5, 2.5)], "cv must yield the training and the test rows of each fold"),
+        ([([600], [0])], "cv must yield the training and .*600 is out of bounds"),
+    ],
+)
+@pytest.mark.parametrize(
+    "model",
+    [
+        CalibratedClassifier(GaussianNB(), TemperatureScaling()),
+        CalibratedClassifier(GaussianNB(), TemperatureScaling(), ensemble=False),
+        SelectiveClassifier(GaussianNB(), coverage=0.5, abstain_label=-1),
+    ],
+    ids=["ensemble", "one calibrator", "selective"],
+)
+def test_folds_that_are_none(model, cv, message):
+    with pytest.raises(ValueError, match=message):
+        clone(model).set_params(cv=cv).fit(*make_data())
 
 
 @pytest.mark.parametrize("ensemble", [True, False])

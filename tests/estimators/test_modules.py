@@ -15,6 +15,20 @@ def test_mlp_has_the_layers_asked_for(hidden_sizes):
     assert net(torch.zeros(2, 4)).shape == (2, 3)
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: MLP(4, True),
+        lambda: MLP(4, 3, hidden_sizes=[True]),
+        lambda: ConvNet(1, 3, n_filters=True),
+    ],
+    ids=["classes", "hidden sizes", "filters"],
+)
+def test_true_is_no_width(build):
+    with pytest.raises(ValueError, match=r"must (be|hold) .*True"):
+        build()
+
+
 @pytest.mark.parametrize("size", [(8, 8), (28, 28), (33, 17), (1, 1)])
 def test_convnet_takes_images_of_any_size(size):
     net = ConvNet(n_channels=2, n_classes=5, n_filters=4).eval()

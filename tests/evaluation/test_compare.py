@@ -1,10 +1,12 @@
 """Tables of classifiers and metrics."""
 
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
@@ -107,6 +109,38 @@ def test_weights_are_repetitions():
     np.testing.assert_allclose(table, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda a: [Decimal(value) for value in a.tolist()],
+        lambda a: torch.tensor(a, requires_grad=True),
+        lambda a: a * 2.0**1020,  # whose sum is infinite
+    ],
+    ids=["decimals", "tensor", "huge"],
+)
+def test_weights_in_another_form(form):
+    weight = 1 + np.arange(len(DATA[1])) % 3.0
+    options = {"n_resamples": 5, "random_state": 0}
+    expected = compare(MODELS, *DATA, sample_weight=weight, **options)
+    table = compare(MODELS, *DATA, sample_weight=form(weight), **options)
+    kinds = ["accuracy", "log_loss", "ece"]
+    pd.testing.assert_frame_equal(table[kinds], expected[kinds])
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.full(len(DATA[1]), "fig"),
+        np.arange(len(DATA[1])).astype("datetime64[s]"),
+        np.array([{}] * len(DATA[1])),
+    ],
+    ids=["unknown", "times", "dicts"],
+)
+def test_labels_that_the_classifiers_do_not_know(y):
+    with pytest.raises((TypeError, ValueError), match=r"^y must hold (only|label)"):
+        compare(MODELS, DATA[0], y)
+
+
 def test_names_of_columns_and_scorers_of_ones_own():
     metrics = {"NLL": "neg_log_loss", "MCC": make_scorer(matthews_corrcoef)}
     table = compare(
@@ -188,12 +222,14 @@ def test_scorers_made_by_scikit_learn_and_functions():
     [
         ({"metrics": ["neg_ecce"]}, "Did you mean 'neg_ece'"),
         ({"metrics": "accuracy"}, "'metrics' parameter of compare must be"),
+        ({"metrics": [None]}, "metrics must hold names of scorers, got .None.. Name"),
+        ({"metrics": (1, 2)}, r"metrics must hold names of scorers, got \(1, 2\)"),
         ({"n_resamples": -1}, "'n_resamples' parameter"),
         ({"confidence_level": 95}, "'confidence_level' parameter"),
     ],
 )
 def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         compare(MODELS, *DATA, **options)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.metrics import accuracy_score
 
 from sklearn_calib.evaluation import calibration_report
@@ -131,6 +132,19 @@ def test_prints_like_a_classification_report(problem):
     )
 
 
+def test_arguments_in_another_form(problem):
+    y_true, y_proba = np.unique(problem[0], return_inverse=True)[1], problem[1]
+    expected = calibration_report(y_true, y_proba, digits=1)
+    for change in (
+        {"y_true": torch.tensor(y_true)},
+        {"y_true": torch.tensor(1.0 * y_true, requires_grad=True)},
+        {"labels": torch.tensor([0, 1, 2])},
+    ):
+        arguments = {"y_true": y_true, "y_proba": y_proba, "digits": 1, **change}
+        report = calibration_report(**arguments)
+        pd.testing.assert_frame_equal(report, expected, check_index_type=False)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -143,6 +157,8 @@ def test_prints_like_a_classification_report(problem):
         ({"groups": ["a", "b"], "sample_weight": [0, 1]}, "non-zero|not all zero"),
         ({"confidence_level": 95}, "The 'confidence_level' parameter"),
         ({"digits": -1}, "The 'digits' parameter"),
+        ({"digits": 400}, "The 'digits' parameter"),
+        ({"digits": True}, "The 'digits' parameter"),
         ({"strategy": "isotonic"}, "The 'strategy' parameter"),
     ],
 )
