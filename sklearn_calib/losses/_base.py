@@ -303,7 +303,7 @@ def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
 def mean_by_row(values):
     """Return the mean of each row, also where its sum is too large to be a number."""
     mean = values.mean(1)
-    if not can_check_values(mean) or mean.isfinite().all():
+    if not can_check_values(mean) or math.isfinite(mean.detach().sum().item()):
         return mean
     return (values / values.shape[1]).sum(1)
 
@@ -311,14 +311,14 @@ def mean_by_row(values):
 def _mean(values, weight):
     """Return the mean of the losses, weighted unless the weight is None."""
     if weight is None:
-        weight, total, mean = 1, len(values), values.mean()
+        mean = values.mean()
     else:
-        total = above_zero(weight.sum())
-        mean = (weight * values).sum() / total
+        mean = (weight * values).sum() / above_zero(weight.sum())
     if not can_check_values(mean) or math.isfinite(mean.item()):
         return mean
     # The sum may be infinite where the mean is not.
-    return (weight / total * values).sum()
+    weight = torch.ones_like(values) if weight is None else weight
+    return (weight / above_zero(weight.sum()) * values).sum()
 
 
 def above_zero(values):

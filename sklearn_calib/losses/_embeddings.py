@@ -1,9 +1,12 @@
 """What the losses of embeddings share: the checks of a batch and who is like whom."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    can_check_values,
     check_device,
     check_tensor,
     in_full_precision,
@@ -49,11 +52,13 @@ def _check_labels(target, n_samples):
 
 def within_range(rows: Tensor):
     """Return rows with finite squares, and the factor that they lack, usually 1."""
-    largest = rows.detach().abs().amax()
+    if not can_check_values(rows):
+        return rows, 1.0
+    largest = rows.detach().abs().amax().item()
     bound = (torch.finfo(rows.dtype).max / (8 * rows.shape[1])) ** 0.5
-    is_usual = (largest <= bound) | ~largest.isfinite()
-    scale = torch.where(is_usual, 1.0, largest / bound)
-    return rows / scale, scale
+    if not bound < largest < math.inf:
+        return rows, 1.0
+    return rows / (largest / bound), largest / bound
 
 
 def same_label(labels: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from sklearn_calib.losses._base import (
     REDUCTIONS,
-    can_check_values,
     check_choice,
     check_nonnegative,
 )
@@ -112,7 +111,7 @@ def supcon_loss(
     # An anchor is not among its own candidates. One without a positive may have no
     # candidate at all, and its logarithm would be a NaN: it is gone already.
     scores = similarities(rows).fill_diagonal_(-float("inf"))[anchors]
-    if can_check_values(scale) and scale > 1:
+    if scale > 1:
         # Differences may be finite where the products are not.
         root = scale / math.sqrt(temperature)
         scores = (scores - scores.detach().amax(1, keepdim=True)) * root * root
