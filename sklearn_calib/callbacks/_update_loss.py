@@ -113,7 +113,7 @@ class UpdateLoss(Callback):
         if weights[0] is not None:
             weighted["sample_weight"] = np.concatenate([to_numpy(w) for w in weights])
         learned = CalibrationLoss.of(net.criterion_).update(y_true, proba, **weighted)
-        for name, values in learned.items():
+        for name, values in (learned or {}).items():
             net.history.record(name, values)
 
 

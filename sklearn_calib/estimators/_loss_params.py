@@ -109,11 +109,16 @@ def check_takes_weights(criterion):
 def warn_of_plain_update(loss):
     """Warn of a loss that looks as if it learned, and does not say so."""
     kind = loss if isinstance(loss, type) else type(loss)
-    if hasattr(kind, "update") and not issubclass(kind, CalibrationLoss | str):
+    if issubclass(kind, CalibrationLoss):
+        is_silent = kind.update is not CalibrationLoss.update
+        is_silent &= not loss.learns_from_validation
+    else:
+        is_silent = hasattr(kind, "update") and not issubclass(kind, str)
+    if is_silent:
         warnings.warn(
-            f"The method update of the loss {kind.__name__} is not called, as it is "
-            "not a sklearn_calib.losses.CalibrationLoss. Inherit from that class and "
-            "set learns_from_validation = True to learn from a validation set.",
+            f"The method update of the loss {kind.__name__} is not called. To learn "
+            "from a validation set, inherit from sklearn_calib.losses.CalibrationLoss "
+            "and set learns_from_validation = True.",
             UserWarning,
         )
 

@@ -64,6 +64,16 @@ def test_a_subclass_is_asked():
     assert net.history[-1]["n_validated"] == 10
 
 
+def test_a_subclass_that_does_not_declare_its_update_is_warned_of():
+    class Silent(CrossEntropyLoss):
+        update = Plain.update
+
+    net = NeuralClassifier(loss=Silent, max_epochs=1, random_state=0)
+    with pytest.warns(UserWarning, match="update of the loss Silent is not called"):
+        net.fit(X, y)
+    assert "valid_loss" not in net.history[-1]
+
+
 def test_a_plain_loss_determines_no_posterior():
     net = NeuralClassifier(loss=Plain, posterior=True, max_epochs=1)
     with (
