@@ -96,7 +96,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     preserves_argmax = False
 
-    _parameter_constraints = {"from_logits": ["boolean"]}
+    _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
 
     @restores()
     def fit(self, X, y, sample_weight=None, *, labels=None):

@@ -17,7 +17,7 @@ class NetParamsMixin:
     """
 
     # The parts that were built by other parameters than those that are set.
-    _stale = frozenset()
+    _stale: frozenset[str] = frozenset()
 
     def _get_params_callbacks(self, deep=True):
         """Return the callbacks that the next fit uses, and their parameters."""
