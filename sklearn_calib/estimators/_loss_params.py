@@ -111,7 +111,8 @@ def warn_of_plain_update(loss):
     kind = loss if isinstance(loss, type) else type(loss)
     if issubclass(kind, CalibrationLoss):
         is_silent = kind.update is not CalibrationLoss.update
-        is_silent &= not loss.learns_from_validation
+        # A class with a base declares it by a property, which asks the base.
+        is_silent &= not (kind.learns_from_validation or loss.learns_from_validation)
     else:
         is_silent = hasattr(kind, "update") and not issubclass(kind, str)
     if is_silent:

@@ -168,7 +168,7 @@ def check_can_move(name, value, like):
 
 
 def check_tensors(logits, target):
-    """Refuse what is no dense tensor, and logits that are not floating point."""
+    """Refuse anything but dense tensors, and logits that are not floating point."""
     check_tensor("logits", logits)
     check_tensor("target", target)
     check_device("target", target, logits)
