@@ -62,7 +62,7 @@ class NetParamsMixin:
         Raises
         ------
         ValueError
-            If there is no parameter of a name. Then none is set.
+            If a name is not a parameter; then no parameter is set.
         """
         params = leave_out_known(params, self.get_params())
         self._check_names(params)

@@ -70,7 +70,7 @@ def check_known(estimator, names):
 
 
 def check_takes(target, names, prefix):
-    """Raise ValueError for the first name that is no parameter of a part."""
+    """Raise ValueError for the first name that is not a parameter of a part."""
     known = accepted_names(target)
     for name in names:
         if known is not None and name.partition("__")[0] not in known:

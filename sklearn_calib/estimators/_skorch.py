@@ -63,7 +63,7 @@ class SkorchClassifier(
     initialized_ = False
     virtual_params_: dict = {}
 
-    # What the parameters of the module begin with, for whoever passes them on.
+    # The prefix of the parameters of the module, for subclasses that rename it.
     _module_prefix = "module__"
     _training = None
     _batch = None

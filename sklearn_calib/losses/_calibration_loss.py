@@ -128,7 +128,7 @@ class CalibrationLoss(ReducedLoss):
     def start_epoch(self):
         """Prepare for an epoch of training. By default nothing happens."""
 
-    def update(self, y_true, y_proba, *, sample_weight=None):  # noqa: ARG002
+    def update(self, y_true, y_proba, *, sample_weight=None):  # noqa: ARG002 - a no-op
         """Learn from predictions for the validation set, if the loss does.
 
         Parameters
