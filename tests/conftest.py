@@ -1,9 +1,13 @@
 """What every test may ask for: recorded numbers, shared data and a quiet machine."""
 
+import inspect
 import json
+import multiprocessing
 import os
 import re
+import runpy
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 # Before numpy or torch are loaded: one thread, so that the suite may run in several
@@ -20,9 +24,51 @@ DATA_VARIABLE = "SKLEARN_CALIB_DATA"
 DATA = Path(os.environ.get(DATA_VARIABLE, HERE.parent.parent / "shared" / "data"))
 
 # No deadline and no chance: a slow or an unlucky machine must not turn a test red.
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_generate_tests(metafunc):
+    """Reserve the arguments of the mark ``each``, which `pytest_pyfunc_call` fills."""
+    for mark in metafunc.definition.iter_markers("each"):
+        metafunc.parametrize(
+            mark.args[0], [_row(mark.args[0])], ids=[pytest.HIDDEN_PARAM]
+        )
+
+
+def _row(names):
+    """Return a value for each of the names, as ``parametrize`` takes them."""
+    return None if isinstance(names, str) else (None,) * len(names)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test with the mark ``each`` once per case, and let a failure name it.
+
+    ``each`` is written like ``parametrize``, but its cases are one test: pytest takes
+    longer to prepare and report a small test than to run it.
+    """
+    marks = list(pyfuncitem.iter_markers("each"))
+    if not marks:
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    given = {name: pyfuncitem.funcargs[name] for name in names}
+    cases = list(product(*(mark.args[1] for mark in marks)))
+    assert cases, "no case is left"
+    for values in cases:
+        case = {}
+        for mark, value in zip(marks, values, strict=True):
+            is_one = isinstance(mark.args[0], str)
+            pair = ([mark.args[0]], [value]) if is_one else (mark.args[0], value)
+            case |= dict(zip(*pair, strict=True))
+        try:
+            pyfuncitem.obj(**{**given, **case})
+        except BaseException as error:
+            error.add_note(f"In the case {case}")
+            raise
+    return True
 
 
 # What metrics and displays refuse: labels, probabilities, options and the message.
@@ -90,6 +136,29 @@ def shared_data():
         return np.load(DATA / path, allow_pickle=False)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Return a function that runs a script in a new process, which a test may kill.
+
+    The script finds its arguments in ``ARGUMENTS``. Where processes can be forked, they
+    do not import torch again.
+    """
+    is_posix = "forkserver" in multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if is_posix else "spawn")
+    modules = ["sklearn_calib.estimators._neural", "torch._dynamo", "pandas"]
+    context.set_forkserver_preload(modules)
+
+    def run(script, *arguments):
+        given = {"ARGUMENTS": [str(each) for each in arguments]}
+        process = context.Process(
+            target=runpy.run_path, args=(str(script), given, "a process of its own")
+        )
+        process.start()
+        return process
+
+    return run
 
 
 @pytest.fixture(scope="session")

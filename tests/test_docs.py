@@ -20,6 +20,7 @@ SITE = runpy.run_path(str(CHECKOUT / "tools" / "check_site.py"))
 PAGES = [page for page in DOCS["PAGES"] if page.parent.name != "recipes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

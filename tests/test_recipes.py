@@ -32,6 +32,7 @@ def split_by_need(page):
     return blocks, absent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_recipe(page, tmp_path):
     """As a file, since the workers of a cluster import it again."""

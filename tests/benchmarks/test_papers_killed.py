@@ -1,9 +1,6 @@
 """The runner of the papers' experiments, killed: what is on disk is whole."""
 
-import os
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,11 +11,16 @@ import pytest
 SCRIPT = Path(__file__).with_name("train_papers.py")
 
 
-def run(folder, moment):
-    """Return the process that trains."""
-    command = [sys.executable, str(SCRIPT), str(folder), moment]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+@pytest.fixture
+def run(start):
+    """Return a function that returns the process that trains."""
+    return lambda folder, moment: start(SCRIPT, folder, moment)
+
+
+def end(process):
+    """Return the exit code of a process, once it has ended."""
+    process.join()
+    return process.exitcode
 
 
 def read(folder):
@@ -39,30 +41,30 @@ def assert_same(folder, other):
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(tmp_path):
+def test_twenty_kills_at_random_moments(run, tmp_path):
     start = time.perf_counter()
-    assert run(tmp_path / "whole", "never").wait() == 0
+    assert end(run(tmp_path / "whole", "never")) == 0
     seconds = time.perf_counter() - start
     draw = random.Random(0)
     for i in range(20):
         process = run(tmp_path / "killed", "writing" if i % 10 == 9 else "never")
-        time.sleep(draw.uniform(0.5, 1) * seconds)
+        time.sleep(draw.uniform(0, 1) * seconds)
         process.kill()
-        process.wait()
+        end(process)
         file = tmp_path / "killed" / "small.csv"
         if file.exists():
             n_rows = pd.read_csv(file).groupby("loss").size()
             assert set(n_rows) == {7}
             if len(n_rows) == 3:
                 file.unlink()
-    assert run(tmp_path / "killed", "never").wait() == 0
+    assert end(run(tmp_path / "killed", "never")) == 0
     assert_same(tmp_path / "killed", tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_a_kill_while_rows_are_written(tmp_path):
-    assert run(tmp_path / "whole", "never").wait() == 0
-    assert run(tmp_path / "killed", "writing").wait() == 9
+def test_a_kill_while_rows_are_written(run, tmp_path):
+    assert end(run(tmp_path / "whole", "never")) == 0
+    assert end(run(tmp_path / "killed", "writing")) == 9
     assert set(read(tmp_path / "killed")[0]["loss"]) == {"cross-entropy"}
-    assert run(tmp_path / "killed", "never").wait() == 0
+    assert end(run(tmp_path / "killed", "never")) == 0
     assert_same(tmp_path / "killed", tmp_path / "whole")

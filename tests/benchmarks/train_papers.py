@@ -1,8 +1,7 @@
 """Train for the papers' tables in small, in a process that a test kills.
 
-python tests/benchmarks/train_papers.py FOLDER MOMENT
-
-MOMENT is "never", or "writing" to die while the rows of the second run are written.
+Its arguments are FOLDER MOMENT. MOMENT is "never", or "writing" to die while the rows
+of the second run are written.
 """
 
 import os
@@ -62,5 +61,5 @@ def main(folder, moment):
     run.do_missing(options, Path(folder) / "small")
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+if "ARGUMENTS" in globals():
+    main(*ARGUMENTS)  # noqa: F821 - given by the test

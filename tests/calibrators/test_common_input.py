@@ -18,10 +18,10 @@ DRAWN = "MetaCal(random_state=0, threshold_fraction=0.1)"
 EXCUSED = {"test_bad_predictions_are_refused": {DRAWN: "needs more than three rows"}}
 # A bound or the end of a grid is reached by data of a few samples, and says so.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-both_scales = pytest.mark.parametrize("from_logits", [False, True])
+both_scales = pytest.mark.each("from_logits", [False, True])
 
 
-@pytest.mark.parametrize("kind", [str, object])
+@pytest.mark.each("kind", [str, object])
 def test_string_labels(calibrator, kind, make_logits, fresh):
     logits, y = make_logits()
     names = np.array(["ant", "bee", "cat", "dog"], dtype=kind)
@@ -49,7 +49,7 @@ def test_pandas(calibrator, make_logits, fresh):
     assert fitted.predict_proba(positive).shape == (2000, 2)
 
 
-@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+@pytest.mark.each("shape", [(-1,), (-1, 1)])
 def test_positive_class_alone_equals_two_columns(calibrator, shape, make_logits, fresh):
     logits, y = make_logits(n_classes=2)
     proba = softmax(3 * logits)
@@ -63,7 +63,7 @@ def test_positive_class_alone_equals_two_columns(calibrator, shape, make_logits,
     )
 
 
-@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+@pytest.mark.each("shape", [(-1,), (-1, 1)])
 def test_difference_of_logits_equals_two_columns(calibrator, shape, make_logits, fresh):
     logits, y = make_logits(n_classes=2)
     difference = (logits[:, 1] - logits[:, 0]).reshape(shape)
@@ -160,21 +160,19 @@ BAD_FITS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"), BAD_FITS.values(), ids=list(BAD_FITS)
-)
+@pytest.mark.each(("arguments", "message"), BAD_FITS.values())
 def test_bad_data_is_refused(calibrator, arguments, message, fresh):
     with pytest.raises(ValueError, match=message):
         fresh(calibrator).fit(*arguments)
 
 
-@pytest.mark.parametrize("from_logits", [None, "yes"])
+@pytest.mark.each("from_logits", [None, "yes"])
 def test_bad_from_logits_is_refused(calibrator, from_logits, fresh):
     with pytest.raises(ValueError, match=f"'from_logits'.*Got {from_logits!r}"):
         fresh(calibrator, from_logits=from_logits).fit(PROBA, [0, 1, 2])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("labels", "message"),
     [
         ([0, 1, 3], r"only the labels \[0, 1, 3\], got also \[2\]"),
@@ -199,7 +197,7 @@ def test_bad_predictions_are_refused(calibrator, fresh):
         fitted.predict_proba(2 * PROBA / 3)
 
 
-@pytest.mark.parametrize("factor", [1e100, 1e307, "wide"])
+@pytest.mark.each("factor", [1e100, 1e307, "wide"])
 def test_weights_of_any_size(calibrator, factor, make_logits, fresh):
     """Many repetitions of few samples are no more work than few of many."""
     logits, y = make_logits(n_samples=60, n_classes=3)

@@ -48,7 +48,7 @@ def fail(calibrator, monkeypatch, how):
             calibrator.fit(WIDER, LABELS)
 
 
-@pytest.mark.parametrize("how", [*FAILURES, "interruption", "memory"])
+@pytest.mark.each("how", [*FAILURES, "interruption", "memory"])
 def test_a_failed_fit_changes_nothing(calibrator, how, make_logits, fresh, monkeypatch):
     logits, y = make_logits(n_samples=200)
     X = softmax(logits)

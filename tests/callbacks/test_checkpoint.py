@@ -1,11 +1,8 @@
 """A training that is killed goes on from its checkpoint as if it had not been."""
 
 import importlib.util
-import os
 import pickle
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -115,17 +112,17 @@ def test_early_stopping(epochs, tmp_path):
     assert_same(net.fit(X, y), whole)
 
 
-def run(*arguments):
-    """Return the process that trains."""
-    arguments = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.Popen(arguments, env={**os.environ, "OMP_NUM_THREADS": "1"})
+def end(process):
+    """Return the exit code of a process, once it has ended."""
+    process.join()
+    return process.exitcode
 
 
-def test_killed_processes(tmp_path):
+def test_killed_processes(start, tmp_path):
     """In the middle of an epoch, then in the middle of writing."""
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"
     for moment in ("training", "writing"):
-        assert run("adafocal", net, result, moment).wait() == 9
+        assert end(start(SCRIPT, "adafocal", net, result, moment)) == 9
         assert not result.exists()
     assert (tmp_path / "net.ckpt.part").exists()
     whole = script.build("adafocal", None).fit(X, y)
@@ -141,23 +138,23 @@ def assert_same_files(first, second):
 
 @pytest.mark.slow
 @all_losses
-def test_twenty_kills_at_random_moments(loss, tmp_path):
+def test_twenty_kills_at_random_moments(loss, start, tmp_path):
     """Of the training, which shows in the file; what comes before takes longer."""
     draw, n_killed = random.Random(0), 0
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"
     for _ in range(20):
         before = when_written(net)
-        process = run(loss, net, result, "never")
-        while process.poll() is None and when_written(net) == before:
+        process = start(SCRIPT, loss, net, result, "never")
+        while process.is_alive() and when_written(net) == before:
             time.sleep(0.001)
         time.sleep(draw.uniform(0, 0.2))
         process.kill()
-        n_killed += process.wait() != 0
+        n_killed += end(process) != 0
         if result.exists():  # it was done
             result.unlink()
             net.unlink()
     assert n_killed > 10
-    assert run(loss, net, result, "never").wait() == 0
+    assert end(start(SCRIPT, loss, net, result, "never")) == 0
     np.savez(
         tmp_path / "whole.npz", **script.describe(script.build(loss, None).fit(X, y))
     )

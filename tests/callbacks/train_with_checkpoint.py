@@ -1,11 +1,12 @@
-"""Train with a checkpoint, in a process that a test kills: LOSS CHECKPOINT RESULT DIE.
+"""Train with a checkpoint, in a process that a test kills.
+
+Its arguments are LOSS CHECKPOINT RESULT DIE.
 
 DIE names a moment: "never", "training" or "writing", the latter two in epoch 4.
 """
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -90,5 +91,5 @@ def main(loss, file, result, die):
     np.savez(result, **describe(net.fit(X, y)))
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+if "ARGUMENTS" in globals():
+    main(*ARGUMENTS)  # noqa: F821 - given by the test

@@ -63,6 +63,7 @@ def test_a_pair_without_weight_has_a_target():
     torch.testing.assert_close(mixed.sum(1), torch.ones(6).double())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 1.0, 5.0])
 def test_shares_follow_the_distribution(alpha):
     """The variance of Beta(alpha, alpha) is 1 / (4 * (2 * alpha + 1))."""

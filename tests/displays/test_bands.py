@@ -83,6 +83,7 @@ def test_bins_are_kept_apart():
     assert_allclose(display.band, [[1 / 3, 3 / 8], [2 / 3, 5 / 8]], atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_samples", [60, 500])
 @all_bands
 def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples):

@@ -54,6 +54,7 @@ def test_each_panel_shows_its_class():
     assert np.mean(errors) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bins", "smooth", "corp"])
 @pytest.mark.parametrize("n_classes", [2, 3, 5, 10, 12])
 def test_panels_are_equal_and_nothing_overlaps(kind, n_classes):

@@ -1,13 +1,10 @@
 """Search over calibrators with a cache on disk, in a process that a test kills.
 
-python tests/estimators/search_with_memory.py CACHE RESULT MOMENT
-
-MOMENT is "never", or the number of the file of the cache that is half written as the
-process dies.
+Its arguments are CACHE RESULT MOMENT. MOMENT is "never", or the number of the file of
+the cache that is half written as the process dies.
 """
 
 import os
-import sys
 
 import numpy as np
 from joblib._store_backends import FileSystemStoreBackend
@@ -51,8 +48,8 @@ def describe(found):
     return {**scores, "proba": found.predict_proba(X)}
 
 
-if __name__ == "__main__":
-    cache, result, moment = sys.argv[1:]
+if "ARGUMENTS" in globals():
+    cache, result, moment = ARGUMENTS  # noqa: F821 - given by the test
     if moment != "never":
         die_while_writing(int(moment))
     np.savez(result, **describe(search(cache)))

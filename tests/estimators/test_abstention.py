@@ -60,6 +60,7 @@ ERROR_RATES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 @pytest.mark.parametrize("n_samples", [100, 1000])
 @pytest.mark.parametrize("rates", ERROR_RATES.values(), ids=ERROR_RATES)

@@ -42,6 +42,7 @@ def test_sklearn_checks_refcal(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", get_loss_names())
 @pytest.mark.filterwarnings("ignore:n_bins must be small enough:UserWarning")
 def test_sklearn_checks_hold_for_every_loss(loss):

@@ -270,6 +270,7 @@ def test_stage_1_leaves_nothing_and_stage_2_a_head(interrupt):
     np.testing.assert_array_equal(model.predict_proba(X), kept)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT")
 def test_ctrl_c_in_a_process_of_its_own():
     code = """

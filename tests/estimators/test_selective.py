@@ -155,6 +155,7 @@ def test_max_logit_of_two_classes_orders_as_the_probability():
 # What it guarantees
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_guarantee_of_the_classifier(is_frozen):
     """Guaranteed of a frozen classifier, and seen to hold of a cross-fitted one."""

@@ -17,7 +17,7 @@ all_names = pytest.mark.parametrize("name", get_loss_names())
 
 
 @all_names
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("logits", "target", "error", "message"),
     [
         ([[1.0, 2.0]], [1], TypeError, "logits must be a torch.Tensor, got list"),
@@ -39,7 +39,7 @@ def test_batch(name, logits, target, error, message):
 
 
 @all_names
-@pytest.mark.parametrize("position", [0, 1, 2], ids=["logits", "target", "weight"])
+@pytest.mark.each("position", [0, 1, 2])
 def test_sparse(name, position):
     batch = [*BATCH, torch.ones(2)]
     batch[position] = batch[position].to_sparse()
@@ -49,7 +49,7 @@ def test_sparse(name, position):
         get_loss(name)()(*batch)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "name",
     [
         *("aucm", "aurc", "avuc", "crl", "dca", "kde_ece", "mmce", "regularized_aurc"),
@@ -63,7 +63,7 @@ def test_probabilities_as_target(name):
 
 
 @all_names
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("weight", "error", "message"),
     [
         ([1.0, 1.0], TypeError, "sample_weight must be a torch.Tensor or None, got li"),
@@ -109,7 +109,7 @@ def assert_refused(name, error, message, **params):
 SIGNED = {"gamma_initial", "gamma_max", "gamma_min"}
 
 # The parameters that are numbers, by their defaults.
-numbers = pytest.mark.parametrize(
+numbers = pytest.mark.each(
     ("name", "param"),
     [
         (name, param)
@@ -121,7 +121,7 @@ numbers = pytest.mark.parametrize(
 
 
 @numbers
-@pytest.mark.parametrize("bad", [-1, -1e-9, float("nan"), float("inf")])
+@pytest.mark.each("bad", [-1, -1e-9, float("nan"), float("inf")])
 def test_number_out_of_range(name, param, bad):
     message = (
         rf"{param} must be .*, got {bad}\. (0 switches it off|A small one|The auth)"
@@ -130,7 +130,7 @@ def test_number_out_of_range(name, param, bad):
 
 
 @numbers
-@pytest.mark.parametrize("bad", ["3", True, [1.0]])
+@pytest.mark.each("bad", ["3", True, [1.0]])
 def test_number_of_wrong_type(name, param, bad):
     message = f"{param} must be a number, .*, got {re.escape(repr(bad))} of type"
     assert_refused(name, TypeError, message, **{param: bad})
@@ -153,7 +153,7 @@ def outcome(name, **params):
 
 @numbers
 @pytest.mark.filterwarnings("ignore:n_bins must be", "ignore:gamma must be at most")
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("number", "same"),
     [(Fraction(1, 4), 0.25), (np.float32(0.25), 0.25), (10**30, 1e30)],
 )
@@ -171,7 +171,7 @@ def test_integer_above_all_floats(name, param):
     assert_refused(name, ValueError, f"{param} must be ", **{param: 10**400})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     ("name", "param"),
     [
         (name, p)
@@ -179,13 +179,12 @@ def test_integer_above_all_floats(name, param):
         for p in get_loss(name)().get_params(False)
     ],
 )
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "bad",
     [
         *(np.array([1.0, 2.0]), np.array([]), np.array(["a", "b"]), torch.ones(2)),
         *([None], ["hostile"], {}, {1}, 1j, b"hostile"),
     ],
-    ids=repr,
 )
 def test_what_no_parameter_takes(name, param, bad):
     """Not even compared with the names that a parameter may have."""
@@ -193,17 +192,17 @@ def test_what_no_parameter_takes(name, param, bad):
     assert_refused(name, (TypeError, ValueError), message, **{param: bad})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "name", [n for n in get_loss_names() if hasattr(get_loss(n)(), "n_bins")]
 )
-@pytest.mark.parametrize("n_bins", [10**9, 10**30])
+@pytest.mark.each("n_bins", [10**9, 10**30])
 def test_too_many_bins(name, n_bins):
     message = f"n_bins must be at most 1000000, got {n_bins}: most bins would be empty"
     assert_refused(name, ValueError, message, n_bins=n_bins)
 
 
 @all_names
-@pytest.mark.parametrize("position", [0, 1])
+@pytest.mark.each("position", [0, 1])
 def test_devices(name, position):
     batch = list(BATCH)
     batch[position] = batch[position].to("meta")
@@ -222,7 +221,7 @@ def test_weight_without_values(name):
         loss(BATCH[0], target, weight)
 
 
-@pytest.mark.parametrize("name", ["ada_dual_focal", "adafocal", "calfocal"])
+@pytest.mark.each("name", ["ada_dual_focal", "adafocal", "calfocal"])
 def test_bins_on_another_device(name):
     loss = get_loss(name)().to("meta")
     with pytest.raises(ValueError, match="edges must be on the device of logits, cpu"):

@@ -135,7 +135,7 @@ def test_reductions(loss):
 
 
 @all_losses
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.each("reduction", ["mean", "sum"])
 def test_weights_are_repetitions(loss, reduction):
     logits, target = random_batch()
     weight = torch.tensor([1, 0, 3, 1, 2, 1])
@@ -150,7 +150,7 @@ def test_weights_are_repetitions(loss, reduction):
 
 
 @all_losses
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.each("reduction", ["mean", "sum", "none"])
 def test_weights_of_one_change_nothing(loss, reduction):
     logits, target = random_batch()
     loss = with_reduction(loss, reduction)
@@ -205,9 +205,9 @@ def test_not_negative(loss, batch):
 
 
 @all_losses
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("scale", [0.0, 1e-8, 1.0, 50.0, 200.0, 1e4])
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
+@pytest.mark.each("dtype", [torch.float32, torch.float64])
+@pytest.mark.each("scale", [0.0, 1e-8, 1.0, 50.0, 200.0, 1e4])
+@pytest.mark.each("n_classes", [2, 3, 7])
 def test_finite_at_extreme_logits(loss, dtype, scale, n_classes):
     """Right, wrong and tied predictions, in each precision that users train in."""
     patterns = torch.tensor([[1, 0], [0, 1], [1, 1], [-1, 1], [-1, -1]], dtype=dtype)
@@ -256,7 +256,7 @@ def test_gradient(loss):
     assert torch.autograd.gradgradcheck(lambda z: loss(z, target), logits)
 
 
-@pytest.mark.parametrize("loss", CROSS_ENTROPIES, ids=repr)
+@pytest.mark.each("loss", CROSS_ENTROPIES)
 @given(batch=batches())
 def test_cross_entropy_in_other_words(loss, batch):
     logits, target = batch
@@ -284,10 +284,8 @@ def test_function_equals_module(loss):
 
 
 @all_losses
-@pytest.mark.parametrize(
-    "copier",
-    [clone, copy.deepcopy, lambda loss: pickle.loads(pickle.dumps(loss))],
-    ids=["clone", "deepcopy", "pickle"],
+@pytest.mark.each(
+    "copier", [clone, copy.deepcopy, lambda loss: pickle.loads(pickle.dumps(loss))]
 )
 def test_copies(loss, copier):
     twin = quiet(lambda: copier(loss))
@@ -309,7 +307,7 @@ def test_repr_makes_the_loss(loss):
 
 
 @all_losses
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.each("dtype", [torch.float32, torch.float64])
 def test_dtype_is_kept(loss, dtype):
     logits, target = random_batch(dtype=dtype)
     weight = torch.ones(6, dtype=torch.float64)
@@ -328,7 +326,7 @@ def test_single_precision(loss):
 
 
 @all_losses
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.each("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_widened(loss, dtype):
     logits, target = random_batch(dtype=torch.float32)
     logits = (10 * logits).to(dtype)
@@ -370,7 +368,7 @@ def test_batch_of_one(loss):
 
 
 @all_losses
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32], ids=str)
+@pytest.mark.each("dtype", [torch.uint8, torch.int32])
 def test_any_integer_target(loss, dtype):
     logits, target = random_batch()
     assert torch.equal(loss(logits, target.to(dtype)), loss(logits, target))

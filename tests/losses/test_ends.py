@@ -23,10 +23,10 @@ WITH_REPETITIONS = (AURCLoss, KDEECELoss, RegularizedAURCLoss, SelectiveAURCLoss
 LABELS = torch.tensor([1, 2, 3, 0])
 
 all_losses = pytest.mark.losses
-bad_weights = pytest.mark.parametrize(
-    "weight", [None, [1.0, 2.0, 3.0, 1.0], [0.0, 2.0, 3.0, 1.0]], ids=str
+bad_weights = pytest.mark.each(
+    "weight", [None, [1.0, 2.0, 3.0, 1.0], [0.0, 2.0, 3.0, 1.0]]
 )
-dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+dtypes = pytest.mark.each("dtype", [torch.float32, torch.float64])
 
 
 def random_logits(dtype=torch.float32):
@@ -68,10 +68,9 @@ def test_nan_in_means_nan_out(loss, weight):
 
 
 @bad_weights
-@pytest.mark.parametrize(
+@pytest.mark.each(
     "loss",
     [PerLabelLoss(), *(c(base="label_relaxation") for c in (MMCELoss, PerLabelLoss))],
-    ids=repr,
 )
 def test_nan_passes_a_base(loss, weight):
     assert_nan(loss, weight)
@@ -105,7 +104,7 @@ def test_nan_is_not_remembered(loss):
 
 @all_losses
 @dtypes
-@pytest.mark.parametrize("factor", [1e-300, 1e-30, 1e30, 1e307])
+@pytest.mark.each("factor", [1e-300, 1e-30, 1e30, 1e307])
 def test_weights_of_any_size(loss, dtype, factor):
     """The mean depends on proportions, unless weights count as repetitions."""
     logits, weight = random_logits(dtype), torch.tensor([1.0, 2.0, 0.0, 3.0]).double()
@@ -120,15 +119,15 @@ def test_weights_of_any_size(loss, dtype, factor):
 
 
 @all_losses
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.int32], ids=str)
+@pytest.mark.each("kind", [torch.float16, torch.bfloat16, torch.int32])
 def test_weights_of_another_precision(loss, kind):
     logits, weight = random_logits(), torch.tensor([1, 2, 0, 3])
     value = loss(logits, LABELS, weight.to(kind))
     assert torch.equal(value, loss(logits, LABELS, weight.float()))
 
 
-@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 0.5, 3.0] * 3], ids=str)
-@pytest.mark.parametrize(
+@pytest.mark.each("weight", [None, [1.0, 2.0, 0.5, 3.0] * 3])
+@pytest.mark.each(
     ("loss", "size"),
     [
         (CrossEntropyLoss(), -3e38),
@@ -138,7 +137,6 @@ def test_weights_of_another_precision(loss, kind):
         (ACLSLoss(), 2e19),
         (ACLSLoss(), 5e19),
     ],
-    ids=repr,
 )
 def test_means_of_what_has_too_large_a_sum(loss, size, weight):
     """With negative logits of the labels most predictions are as wrong as they get."""

@@ -88,7 +88,7 @@ def test_gradient(loss):
 
 
 @all_losses(where=lambda loss: loss.takes_probabilities)
-@pytest.mark.parametrize("scale", [0.0, 50.0, 1e4])
+@pytest.mark.each("scale", [0.0, 50.0, 1e4])
 def test_finite_at_extreme_logits(loss, scale):
     """Mixed samples whose labels are right, wrong, tied or both certain."""
     logits = scale * torch.tensor([[1, 0, 0], [0, 0, 1], [1, 1, 0], [-1, 0, 1.0]])

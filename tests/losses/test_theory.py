@@ -99,6 +99,7 @@ def is_continuous(loss):
     return loss.is_per_sample and not rises and not any(n in repr(loss) for n in others)
 
 
+@pytest.mark.slow
 @pytest.mark.losses(where=is_continuous)
 def test_order(loss):
     """No class gets more than one with a larger probability, though some tie."""

@@ -42,6 +42,7 @@ def is_default(loss):
     return repr(loss) == repr(type(loss)())
 
 
+@pytest.mark.slow
 @pytest.mark.losses(where=lambda loss: is_default(loss) and not loss.needs_values)
 def test_one_graph_holds_a_loss(loss):
     for target, weight in zip(targets(loss), (WEIGHT, None), strict=False):

@@ -76,6 +76,7 @@ def loss(y_true, y_proba, *, sample_weight=None):
     return np.average((y_true - y_proba) ** 4, weights=sample_weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", OTHERS.values(), ids=OTHERS)
 @all_methods
 def test_other_metrics_hold_their_value(metric, method):

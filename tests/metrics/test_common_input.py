@@ -36,7 +36,7 @@ def test_containers(metric, expected):
     assert_allclose(metric(CODES[:, None], fortran), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("denominator", [16, 15])
+@pytest.mark.each("denominator", [16, 15])
 def test_precision_does_not_matter(metric, denominator):
     """The same decimals are in the same bins, edges included."""
     counts = np.random.default_rng(0).multinomial(denominator, [0.6, 0.3, 0.1], 100)

@@ -39,6 +39,7 @@ def pvalue(metric, y_true, y_proba, **options):
     return consistency_test(metric, y_true, y_proba, **options).pvalue
 
 
+@pytest.mark.slow
 @all_metrics
 def test_level(metric):
     """With 9 draws one in five calibrated samples has a p-value of at most 0.2."""

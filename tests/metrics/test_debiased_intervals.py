@@ -63,6 +63,7 @@ def draw_classes(rng, n_samples=90, n_classes=3):
     return labels, proba
 
 
+@pytest.mark.slow
 @all_errors
 def test_errors_of_calibrated_predictions_hold_zero(metric):
     """And the estimate, which is biased."""
@@ -86,6 +87,7 @@ def test_errors_that_are_clear_are_above_zero(metric):
     assert 0 < interval[0] <= metric(y_true, y_proba) <= interval[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0, 0.03, 0.15])
 def test_coverage_of_an_error_without_bins(shift):
     """At a level of 0.9, in 100 samples; 0.81 is three standard errors below."""

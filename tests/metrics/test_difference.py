@@ -33,6 +33,7 @@ def draw(rng, n_samples=100, temperatures=(1.0, 1.0), noise=0.0):
     return y_true, *(1 / (1 + np.exp(-one)) for one in said)
 
 
+@pytest.mark.slow
 @all_metrics
 def test_level(metric):
     """With 9 draws one in five pairs that may trade places is rejected at 0.2."""

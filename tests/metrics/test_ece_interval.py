@@ -34,6 +34,7 @@ def draw_classes(rng, n_samples, n_classes):
     return labels, proba
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize("name", TRUTHS)
 def test_coverage(name, norm):

@@ -46,6 +46,7 @@ def rejections(test, n_draws, n_classes, temperature=1.0):
     return np.mean([test(*pair, labels=labels).pvalue <= 0.1 for pair in draws])
 
 
+@pytest.mark.slow
 @all_tests
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_level(test, n_classes):

@@ -157,7 +157,7 @@ def numbers(result):
 
 
 @all_invariant
-@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.each("factor", FACTORS)
 def test_scale_does_not_matter(name, options, factor):
     *_, weight = problem()
     np.testing.assert_allclose(
@@ -169,7 +169,7 @@ def test_scale_does_not_matter(name, options, factor):
 
 
 @all_invariant
-@pytest.mark.parametrize("factor", [1e307, 1e-310])
+@pytest.mark.each("factor", [1e307, 1e-310])
 def test_equal_weights_of_any_size_are_none(name, options, factor):
     """Their sum may overflow, or hold a few digits only."""
     np.testing.assert_allclose(
@@ -188,7 +188,7 @@ def test_weights_of_any_range_are_measured(name, options):
 
 
 @all_repetitions
-@pytest.mark.parametrize("factor", [1e307, 1e300, 1e-300, 1e-310])
+@pytest.mark.each("factor", [1e307, 1e300, 1e-300, 1e-310])
 def test_repetitions_of_any_number_are_measured(name, options, factor):
     """Few of a sample are refused where no estimate exists."""
     *_, weight = problem()
@@ -213,9 +213,9 @@ def test_many_repetitions_have_a_limit(name, options):
     )
 
 
-@pytest.mark.parametrize("mode", ["top_label", "classwise"])
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.each("mode", ["top_label", "classwise"])
+@pytest.mark.each("strategy", ["uniform", "quantile"])
+@pytest.mark.each("factor", FACTORS)
 def test_chunks_keep_their_weights(mode, strategy, factor):
     """Each chunk by itself could be scaled, but not against the others."""
     codes, proba, weight = problem()
