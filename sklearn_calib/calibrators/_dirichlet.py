@@ -1,7 +1,7 @@
 """Dirichlet calibration: an affine map of the log-probabilities."""
 
 from sklearn_calib._core.links import log_softmax
-from sklearn_calib._core.multinomial import DiagonalMap, FullMap
+from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sklearn_calib._core.links import log_odds
-from sklearn_calib._core.multinomial import PairMap
+from sklearn_calib._core.multinomial_maps import PairMap
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.multinomial import DiagonalMap, FullMap
+from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib.calibrators._multinomial import (
     STRENGTH,

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
+from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.binning import (
     bin_index,
     bin_sums,
     binned_calibration_error,
-    class_bin_sums,
+
     class_gap_norm,
     gap_norm,
     interior_edges,
