@@ -22,7 +22,7 @@ def restores(*, unless: str | None = None) -> Callable[[Function], Function]:
 
     def decorate(method: Function) -> Function:
         @wraps(method)
-        def restoring(self, *args: Any, **kwargs: Any) -> Any:
+        def restoring(self: Any, *args: Any, **kwargs: Any) -> Any:
             before = vars(self).copy()
             try:
                 return method(self, *args, **kwargs)

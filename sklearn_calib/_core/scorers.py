@@ -5,8 +5,6 @@ from typing import Any
 
 from sklearn.metrics import accuracy_score, make_scorer
 
-from sklearn_calib._core.typing import Metric
-
 # What make_scorer returns is what searches know how to route weights to and how to
 # share predictions between. Its class has no public name.
 Scorer = type(make_scorer(accuracy_score))
@@ -23,7 +21,7 @@ class LabelledScorer(Scorer):  # type: ignore[misc, valid-type]
         )
 
 
-def metric_of(scorer: Any) -> tuple[Metric | None, int]:
+def metric_of(scorer: Any) -> tuple[Any, int]:
     """Return the metric of a scorer with its options, and the scorer's sign.
 
     The metric of a callable that `make_scorer` has not made is None, its sign 1.

@@ -17,7 +17,7 @@ N_CELLS = 4096
 MOST_CELLS = 2**24
 
 
-def check_cells(n_bins: int, n_rows, strategy: str) -> None:
+def check_cells(n_bins: int, n_rows: int, strategy: str) -> None:
     """Refuse more bins than there are cells, and more cells than memory."""
     most = N_CELLS if strategy == "quantile" else MOST_CELLS // n_rows
     if n_bins > most:

@@ -5,17 +5,16 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.binning import (
     bin_index,
     bin_sums,
     binned_calibration_error,
-
     class_gap_norm,
     gap_norm,
     interior_edges,
     occupied_bins,
 )
+from sklearn_calib._core.class_bins import class_bin_sums
 
 # Multiples of 1/20 repeat often and hit the edges of many numbers of bins.
 VALUES = hnp.arrays(
