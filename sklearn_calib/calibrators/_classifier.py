@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_calib._core.typing import Floats, Ints, Options, Weights
+from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator, shown
 
 
@@ -17,9 +17,7 @@ class _ClassifierCalibrator(Calibrator):
         self.from_logits = from_logits
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        weights: Options = (
-            {} if sample_weight is None else {"sample_weight": sample_weight}
-        )
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
         missing = np.delete(self.classes_, self.classifier_.classes_).tolist()
         if missing:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sklearn_calib._core.typing import Options
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -85,5 +83,5 @@ def grid_within(ax: Any, n_rows: int, n_columns: int, **options: Any) -> Any:
     if place is not None:
         return GridSpecFromSubplotSpec(n_rows, n_columns, place, **options)
     box = ax.get_position()
-    sides: Options = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
+    sides = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
     return GridSpec(n_rows, n_columns, ax.figure, **sides, **options)

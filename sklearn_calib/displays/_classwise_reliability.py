@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,9 +22,6 @@ from sklearn_calib.displays._diagram import LINE
 from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 KINDS: dict[str, Any] = {
     "bins": ReliabilityDisplay,
@@ -103,7 +100,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         labels: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
-        ax: Axes | None = None,
+        ax: Any = None,
         **options: Any,
     ) -> Self:
         """Draw the diagrams of predicted probabilities.
@@ -309,7 +306,7 @@ def _panels(ax: Any, n_panels: int) -> list[Any]:
     # The sizes are set, for an engine would make panels of one kind differ in size.
     figure.set_layout_engine("none")
     width, height = figure.get_size_inches()
-    sides: Options = {"left": 0.8 / width, "right": 1 - 1.9 / width}
+    sides = {"left": 0.8 / width, "right": 1 - 1.9 / width}
     sides |= {"bottom": 0.5 / height, "top": 1 - 0.5 / height}
     frame.remove()
     grid = figure.add_gridspec(n_rows, n_columns, wspace=0.2, hspace=0.22, **sides)

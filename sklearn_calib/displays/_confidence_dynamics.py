@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.typing import Floats, History, Ints, Options
+from sklearn_calib._core.typing import Floats, History, Ints
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.displays._axes import STYLES, artists
 from sklearn_calib.displays._history import (
@@ -280,7 +280,7 @@ class ConfidenceDynamicsDisplay:
             for quantity, lines in self.lines_.items():
                 lines.append(self._draw_quantity(panel, index, quantity, linestyle))
         # It is seen in the legend only.
-        run: Options = {"label": self.name if name is None else name, "gid": RUN}
+        run = {"label": self.name if name is None else name, "gid": RUN}
         self.axes_[0, 0].plot([], [], color="0.5", linestyle=linestyle, **run)
         self._show_legend()
         return self
@@ -295,7 +295,7 @@ class ConfidenceDynamicsDisplay:
     def _draw_bounds(self, panel: Any, index: int) -> None:
         """Shade the values that a bin holds."""
         bounds = self.bin_edges[:, index], self.bin_edges[:, index + 1]
-        style: Options = {"color": "0.5", "alpha": 0.15, "linewidth": 0}
+        style = {"color": "0.5", "alpha": 0.15, "linewidth": 0}
         shade = panel.fill_between(
             self.epochs, *bounds, label="Bounds of the bin", **style
         )

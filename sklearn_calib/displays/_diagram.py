@@ -234,11 +234,6 @@ def draw_rods(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
 
     color = np.array(to_rgb(color))
     rim = [withStroke(linewidth=6.5, foreground=0.5 * color)]
-    style: Options = {
-        "linewidths": 5,
-        "zorder": 1.8,
-        "path_effects": rim,
-        "snap": False,
-    }
+    style = {"linewidths": 5, "zorder": 1.8, "path_effects": rim, "snap": False}
     pale = 0.25 * color + 0.75
     return ax.vlines(places, *ends, colors=[pale], clip_on=False, **style)

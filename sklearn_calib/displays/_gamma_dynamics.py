@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.typing import Floats, History, Ints, Options
+from sklearn_calib._core.typing import Floats, History, Ints
 from sklearn_calib.displays._axes import STYLES, artists
 from sklearn_calib.displays._history import (
     count_bins,
@@ -257,7 +257,7 @@ class GammaDynamicsDisplay:
         self.figure_ = self.axes_[0, 0].figure
         name = self.name if name is None else name
         palette_color, _ = STYLES[count_runs(self.axes_) % len(STYLES)]
-        style: Options = {**LINE, "color": palette_color if color is None else color}
+        style = {**LINE, "color": palette_color if color is None else color}
         self.gap_lines_: list[Line2D] = []
         self.gamma_lines_: list[Line2D] = []
         self.switch_lines_: list[Line2D] = []
@@ -281,7 +281,7 @@ class GammaDynamicsDisplay:
             ax.set_yscale("asinh")
         used = np.flatnonzero(~np.isnan(gamma))
         switched = used[1:][np.diff(np.sign(gamma[used])) != 0]
-        mark: Options = {"marker": "D", "markersize": 5, "markerfacecolor": "white"}
+        mark = {"marker": "D", "markersize": 5, "markerfacecolor": "white"}
         self.switch_lines_ += ax.plot(
             self.epochs[switched],
             gamma[switched],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.typing import Array, Options
+from sklearn_calib._core.typing import Array
 from sklearn_calib.displays._axes import artists, grid_within, new_axes
 
 # The group id of one line of each run, in the first panel at least.
@@ -59,9 +59,7 @@ def bin_panels(
         ax = new_axes((2.4 * n_columns + 2, 1.9 * n_rows + 0.6)) if ax is None else ax
         ax.set_axis_off()
         # A layout engine finds the room for the labels by itself.
-        space: Options = (
-            {} if ax.figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
-        )
+        space = {} if ax.figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
         grid = grid_within(ax, n_rows, n_columns, **space)
         axes = _add_panels(ax, shape, grid, [kind in sharey for kind in kinds])
     _label_panels(axes, titles, kinds)

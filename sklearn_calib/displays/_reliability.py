@@ -291,7 +291,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         ax, filled = self.ax_, self.counts > 0
         left, right = self.bin_edges[:-1][filled], self.bin_edges[1:][filled]
         prob_true, prob_pred = self.prob_true[filled], self.prob_pred[filled]
-        bins: Options = {"x": left, "width": right - left, "align": "edge"}
+        bins = {"x": left, "width": right - left, "align": "edge"}
         self.bars_ = ax.bar(
             height=prob_true, color=color, alpha=0.75, edgecolor="white", **bins
         )
@@ -320,5 +320,5 @@ def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     from matplotlib.colors import to_rgb
 
     dark = 0.5 * np.array(to_rgb(color))
-    style: Options = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False}
+    style = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False}
     return ax.vlines(places, *ends, colors=[dark], **style)

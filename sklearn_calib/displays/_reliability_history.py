@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.binning import gap_norm
-from sklearn_calib._core.typing import History, Options
+from sklearn_calib._core.typing import History
 from sklearn_calib.displays._axes import new_axes, sequential_colors
 from sklearn_calib.displays._history import choose_epochs, recorded_rows
 
@@ -93,5 +93,5 @@ class FromHistory:
         edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
         ece = gap_norm(weight, weight * (confidence - accuracy), "l1")
         name = f"Epoch {row['epoch']}"
-        options: Options = {"histogram": None, "ece": float(ece), "name": name}
+        options = {"histogram": None, "ece": float(ece), "name": name}
         return cls(edges, weight, accuracy, confidence, **options)

@@ -180,7 +180,7 @@ def compare(
     answers = {name: _ask(name, each, X) for name, each in estimators.items()}
     for _, classes in answers.values():
         encode_labels(y, labels=classes, n_classes=len(classes), name="y")
-    options: Options = {
+    options = {
         "confidence_level": confidence_level,
         "n_resamples": n_resamples,
         "random_state": check_random_state(random_state).randint(2**31 - 1),

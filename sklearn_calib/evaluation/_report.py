@@ -208,7 +208,7 @@ def _report(
     )
     if interval["confidence_level"] is not None:
         labels = range(proba.shape[1])
-        classwise: Options = {
+        classwise = {
             **options,
             **interval,
             "mode": "classwise",

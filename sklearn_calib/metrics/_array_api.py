@@ -27,7 +27,7 @@ from sklearn_calib._core.limits import (
     row_sum_tolerance,
     weight_factor,
 )
-from sklearn_calib._core.typing import Array, Floats, Options
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import (
     check_sample_weight,
     convert_to_numpy,
@@ -148,7 +148,7 @@ def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, A
         present = convert_to_numpy(xp.unique_values(y_true), xp)
         encode_labels(present, labels=labels, n_classes=n_classes)
         labels = present if labels is None else np.asarray(labels)
-    where: Options = {"device": device(proba)}
+    where = {"device": device(proba)}
     return xp.asarray(y_true, **where), xp.asarray(labels, **where)
 
 
@@ -174,7 +174,7 @@ def _judged(
 def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
     """Return the edges between bins, (n_bins - 1, n_rows) or (n_bins - 1, 1)."""
     steps = np.arange(1, n_bins)
-    where: Options = {"device": device(value)}
+    where = {"device": device(value)}
     if strategy == "uniform":
         return xp.asarray(
             uniform_edges(n_bins, steps)[:, None], dtype=value.dtype, **where

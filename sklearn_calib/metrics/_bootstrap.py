@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 from sklearn_calib._core.interval_kind import IntervalKind
-from sklearn_calib._core.typing import Floats, Ints, Metric, Options, Seed
+from sklearn_calib._core.typing import Floats, Ints, Metric, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._debiasing import (
     binned_interval,
@@ -201,7 +201,7 @@ def bootstrap_interval(
     value = check_number(sample.measure())
     rng = check_random_state(random_state)
     if method == "debiased" and kind.bins is not None and not stratify:
-        options: Options = {
+        options = {
             **sample.options,
             "sample_weight": sample.weight,
             "confidence_level": confidence_level,

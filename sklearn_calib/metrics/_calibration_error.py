@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.binning import (
@@ -191,7 +189,8 @@ def expected_calibration_error(
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         return gap_error(*sums, norm, reduce_bias=reduce_bias)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode, options = resolve_mode(mode, proba), dict[str, Any](strategy=strategy)
+    mode = resolve_mode(mode, proba)
+    options: Options = {"strategy": strategy}
     if mode == "classwise":
         options |= {"norm": norm, "reduce_bias": reduce_bias, "average": "mean"}
         return over_classes(proba, codes, weight, n_bins=n_bins, **options)

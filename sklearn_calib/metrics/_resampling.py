@@ -21,7 +21,6 @@ from sklearn_calib._core.typing import (
     Floats,
     Ints,
     Metric,
-    Options,
     Weights,
 )
 from sklearn_calib._core.validation import (
@@ -82,7 +81,7 @@ def take_sample(
         y_true = y_true[:, 0]
     weight = check_sample_weight(sample_weight, proba)
     weight = np.ones(len(proba)) if weight is None else weight
-    options: Options = {} if labels is None else {"labels": labels}
+    options = {} if labels is None else {"labels": labels}
     strata = _rows_by_class(y_true) if stratify else [np.arange(len(proba))]
     return Sample(metric, y_true, proba, options, weight, strata)
 
