@@ -47,7 +47,7 @@ BAND_WORDS: dict[str | None, str] = {
 
 
 class Drawing(FromEstimator):
-    """The types of what each diagram has besides the fields of all of them."""
+    """Types of what every diagram has besides the fields that all share."""
 
     counts: np.ndarray
     prob_pred: np.ndarray
