@@ -230,7 +230,7 @@ class ConfidenceDynamicsDisplay:
         bins: ArrayLike | None = None,
         quantities: Sequence[str] = SHOWN,
         name: str | None = None,
-        linestyle: str | None = None,
+        linestyle: Any = None,
     ) -> Self:
         """Draw the confidences.
 
@@ -302,7 +302,7 @@ class ConfidenceDynamicsDisplay:
         self.bounds_.append(shade)
 
     def _draw_quantity(
-        self, panel: Any, index: int, quantity: str, linestyle: str
+        self, panel: Any, index: int, quantity: str, linestyle: Any
     ) -> Any:
         """Draw one line and return it."""
         label, color, width = QUANTITIES[quantity]
