@@ -59,9 +59,13 @@ def imported_names(tree):
 
 
 def imported_when_loaded(tree):
-    """Yield the dotted name of everything imported outside of functions."""
+    """Yield the dotted name of everything imported outside of functions.
+
+    What stands under `if TYPE_CHECKING` is imported by type checkers only.
+    """
     for node in tree.body:
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+        is_for_types = ast.unparse(node).startswith("if TYPE_CHECKING:")
+        if not (isinstance(node, ast.FunctionDef | ast.ClassDef) or is_for_types):
             yield from imported_names(node)
 
 

@@ -3,20 +3,26 @@
 import sys
 from decimal import Decimal
 from numbers import Complex, Real
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
+
+from sklearn_calib._core.typing import Array
+
+# An error to raise and what it says.
+Problem: TypeAlias = tuple[type[Exception], str] | None
 
 # Labels of two of these kinds have no order, and True would be the same as 1.
 LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 
 
-def is_instance(value, module, name):
+def is_instance(value: Any, module: str, name: str) -> bool:
     """Whether a value is of a class of a library, which need not be loaded."""
     return isinstance(value, getattr(sys.modules.get(module), name, ()))
 
 
-def check_unmasked(values, name):
+def check_unmasked(values: Any, name: str) -> None:
     """Refuse a masked array in which something is masked: the mask would be lost."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
@@ -25,12 +31,12 @@ def check_unmasked(values, name):
         )
 
 
-def without_gradient(values):
+def without_gradient(values: Any) -> Any:
     """Return a tensor detached from the graph that autograd follows."""
     return values.detach() if is_instance(values, "torch", "Tensor") else values
 
 
-def as_array(values, name):
+def as_array(values: Any, name: str) -> Array:
     """Return data of any library as a numpy array."""
     check_unmasked(values, name)
     try:
@@ -48,12 +54,12 @@ def as_array(values, name):
 
 
 def check_numbers(
-    values,
-    name,
+    values: Any,
+    name: str,
     *,
-    content="numbers",
-    way_out="Convert your data to numeric values explicitly.",
-):
+    content: str = "numbers",
+    way_out: str = "Convert your data to numeric values explicitly.",
+) -> Any:
     """Refuse what does not hold real numbers, even where numpy would convert it.
 
     Only types are looked at, except in arrays of objects.
@@ -104,13 +110,13 @@ def check_numbers(
     return values
 
 
-def as_numbers(values, name):
+def as_numbers(values: Any, name: str) -> Array:
     """Return what `check_numbers` accepts as a numpy array, objects as float64."""
     array = as_array(check_numbers(values, name), name)
     return array.astype(np.float64) if array.dtype.kind == "O" else array
 
 
-def _error_of_dtype(dtype):
+def _error_of_dtype(dtype: Any) -> Problem:
     """Return the exception for values of a dtype and what it says, or None."""
     if dtype.kind == "c":
         return ValueError, f"Complex data not supported, got {dtype}"
@@ -121,7 +127,7 @@ def _error_of_dtype(dtype):
     return None
 
 
-def _error_of_objects(array):
+def _error_of_objects(array: Array) -> Problem:
     """Return the same for an array that may hold objects, of which None is missing."""
     if array.dtype.kind != "O":  # where a table had categories of numbers
         return _error_of_dtype(array.dtype)
@@ -137,7 +143,7 @@ def _error_of_objects(array):
     return None
 
 
-def as_labels(y, name):
+def as_labels(y: Any, name: str) -> Array:
     """Return labels of one kind as an array of any shape, numbers with their dtype.
 
     Raises
@@ -167,12 +173,12 @@ def as_labels(y, name):
     return numbers if numbers.dtype.kind in "biuf" and not rounds else y
 
 
-def _types(array):
+def _types(array: Array) -> set[type]:
     """Return the types of the objects in an array."""
     return set(map(type, array.ravel().tolist()))
 
 
-def _check_one_kind(types, name):
+def _check_one_kind(types: set[type], name: str) -> Any:
     """Return the kind of labels of some types, refusing more than one."""
     kinds = {next(k for k in LABEL_KINDS if issubclass(one, k)) for one in types}
     if len(kinds) > 1:

@@ -6,14 +6,14 @@ does not matter.
 """
 
 import math
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import erf
 
-from sklearn_calib._core.validation import proba_blocks, row_blocks
+from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
+from sklearn_calib._core.validation import row_blocks
 
 # It keeps the rounding of cumulated weights from moving an edge.
 SLACK = 1 - 1e-12
@@ -34,7 +34,9 @@ class BinSums(NamedTuple):
     hit: np.ndarray  # (n_bins,)
 
 
-def sums_by_value(values, hit, weight):
+def sums_by_value(
+    values: Floats, hit: Array, weight: Floats
+) -> tuple[Array, Array, Array]:
     """Return the distinct values that have a weight, their weights and hits, summed."""
     seen = weight > 0
     value, index = np.unique(values[seen], return_inverse=True)
@@ -42,7 +44,14 @@ def sums_by_value(values, hit, weight):
     return value, mass, np.bincount(index, (weight * hit)[seen])
 
 
-def interior_edges(values, *, n_bins, strategy, sample_weight=None, steps=None):
+def interior_edges(
+    values: Floats,
+    *,
+    n_bins: int,
+    strategy: str,
+    sample_weight: Weights = None,
+    steps: Ints | None = None,
+) -> Floats:
     """Return the `n_bins - 1` edges between bins, in the dtype of the values.
 
     "uniform" bins have the same width. "quantile" bins have the same weight as far as
@@ -67,22 +76,22 @@ def interior_edges(values, *, n_bins, strategy, sample_weight=None, steps=None):
     return values[order[ends - 1]]
 
 
-def uniform_edges(n_bins, steps):
+def uniform_edges(n_bins: int, steps: Ints) -> Floats:
     """Return the edges between bins of the same width."""
     return steps / n_bins
 
 
-def quantile_ranks(n_samples, n_bins, steps):
+def quantile_ranks(n_samples: int, n_bins: int, steps: Ints) -> Ints:
     """Return the rank of the value at each edge between bins of as many samples."""
     return -(-steps * n_samples // n_bins) - 1
 
 
-def quantile_masses(total, n_bins, steps):
+def quantile_masses(total: float, n_bins: int, steps: Ints) -> Floats:
     """Return the weight up to each edge between bins of equal weight."""
     return total * steps / n_bins * SLACK
 
 
-def quantile_ends(mass, n_bins, steps=None):
+def quantile_ends(mass: Floats, n_bins: int, steps: Ints | None = None) -> Ints:
     """Return how many of the values are up to each edge between bins of equal weight.
 
     `mass` is the weight of the values, in increasing order, cumulated.
@@ -91,12 +100,18 @@ def quantile_ends(mass, n_bins, steps=None):
     return np.searchsorted(mass, quantile_masses(mass[-1], n_bins, steps)) + 1
 
 
-def parting_edges(values, *, n_bins, strategy, sample_weight=None):
+def parting_edges(
+    values: Floats, *, n_bins: int, strategy: str, sample_weight: Weights = None
+) -> Floats:
     """Return the interior edges; of many bins, only those between values.
 
     The others bound empty bins. Time and memory thus do not grow with `n_bins`.
     """
-    options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": sample_weight}
+    options: Options = {
+        "n_bins": n_bins,
+        "strategy": strategy,
+        "sample_weight": sample_weight,
+    }
     if n_bins <= min(len(values), MANY_BINS):
         return interior_edges(values, **options)
     steps = None if n_bins <= len(values) else _steps_at(values, **options)
@@ -105,7 +120,9 @@ def parting_edges(values, *, n_bins, strategy, sample_weight=None):
     return edges[upper[upper < len(edges)]]
 
 
-def _steps_at(values, *, n_bins, strategy, sample_weight):
+def _steps_at(
+    values: Floats, *, n_bins: int, strategy: str, sample_weight: Weights
+) -> Ints:
     """Return the numbers of the edges next to a value, of more bins than values."""
     if strategy == "uniform":
         place = values.astype(np.float64)
@@ -118,12 +135,18 @@ def _steps_at(values, *, n_bins, strategy, sample_weight):
     return np.unique(np.clip(steps, 1, n_bins - 1).astype(np.int64))
 
 
-def cube_root_n_bins(n_samples):
+def cube_root_n_bins(n_samples: float) -> int:
     """Return the number of bins of scikit-learn's rule, at least 1."""
     return min(MOST_BINS, max(1, math.ceil(np.cbrt(n_samples))))
 
 
-def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):
+def sweep_n_bins(
+    confidence: Floats,
+    hit: Array,
+    *,
+    strategy: str = "quantile",
+    sample_weight: Weights = None,
+) -> int:
     """Return the largest number of bins up to which all have rising accuracies.
 
     Empty bins are left out, and there are fewer bins than samples. They are tried one
@@ -139,7 +162,7 @@ def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):
     for n_bins in range(2, largest + 1):
         if strategy == "uniform":
             edges = interior_edges(value, n_bins=n_bins, strategy=strategy)
-            ends = np.searchsorted(value, edges, side="right")
+            ends: Ints = np.searchsorted(value, edges, side="right")
         else:
             ends = quantile_ends(mass, n_bins)
         if not _is_rising(np.append(ends, len(value)), mass, hits):
@@ -147,7 +170,7 @@ def sweep_n_bins(confidence, hit, *, strategy="quantile", sample_weight=None):
     return largest
 
 
-def _is_rising(ends, mass, hits):
+def _is_rising(ends: Ints, mass: Floats, hits: Floats) -> bool:
     """Whether accuracies rise, given cumulated sums and how many are in the bins."""
     ends = ends[ends > 0]
     bin_mass = np.diff(mass[ends - 1], prepend=0)
@@ -156,7 +179,7 @@ def _is_rising(ends, mass, hits):
     return bool((np.diff(accuracy) >= -1e-12).all())
 
 
-def bin_index(values, edges):
+def bin_index(values: Floats, edges: Floats) -> Ints:
     """Return the bin of each value, given the edges between bins."""
     if len(edges) > 100:
         return np.searchsorted(edges, values)
@@ -167,7 +190,14 @@ def bin_index(values, edges):
     return index.astype(np.intp)
 
 
-def bin_sums(confidence, hit, *, n_bins=15, strategy="uniform", sample_weight=None):
+def bin_sums(
+    confidence: Floats,
+    hit: Array,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    sample_weight: Weights = None,
+) -> BinSums:
     """Return the `BinSums` of confidences (n_samples,) and hits (n_samples,)."""
     edges = interior_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
@@ -175,12 +205,14 @@ def bin_sums(confidence, hit, *, n_bins=15, strategy="uniform", sample_weight=No
     return sums_between(edges, confidence, hit, sample_weight)
 
 
-def sums_between(edges, confidence, hit, sample_weight=None):
+def sums_between(
+    edges: Floats, confidence: Floats, hit: Array, sample_weight: Weights = None
+) -> BinSums:
     """Return the `BinSums` of the bins between interior edges."""
     n_bins = len(edges) + 1
     sums = np.zeros((3, n_bins))
     for rows in row_blocks(len(confidence), 1):
-        summands = None, confidence[rows], hit[rows]
+        summands: tuple[Any, ...] = None, confidence[rows], hit[rows]
         if sample_weight is not None:
             weight = sample_weight[rows]
             summands = weight, weight * confidence[rows], weight * hit[rows]
@@ -189,7 +221,7 @@ def sums_between(edges, confidence, hit, sample_weight=None):
     return BinSums(np.concatenate(([0.0], edges, [1.0])), *sums)
 
 
-def occupied_bins(sums):
+def occupied_bins(sums: BinSums) -> BinSums:
     """Return the `BinSums` without the empty bins, which their neighbours take over.
 
     The edges still reach from 0 to 1, and each bin's upper edge is that of its samples.
@@ -201,15 +233,15 @@ def occupied_bins(sums):
 
 
 def binned_calibration_error(
-    confidence,
-    hit,
+    confidence: Floats,
+    hit: Array,
     *,
-    n_bins=15,
-    strategy="uniform",
-    norm="l1",
-    reduce_bias=False,
-    sample_weight=None,
-):
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    reduce_bias: bool = False,
+    sample_weight: Weights = None,
+) -> float:
     """Return the calibration error of confidences (n_samples,) and hits (n_samples,).
 
     With the confidence of the predicted class, and whether it is right, that is the
@@ -225,14 +257,22 @@ def binned_calibration_error(
     return debiased_error(sums.weight[None], gap[None], sums.hit[None], norm)
 
 
-def gap_error(weight, gap, hit, norm, *, reduce_bias=False, average="mean"):
+def gap_error(
+    weight: Floats,
+    gap: Floats,
+    hit: Array,
+    norm: str,
+    *,
+    reduce_bias: bool = False,
+    average: str = "mean",
+) -> float:
     """Return the error of the sums of each class and bin, (n_classes, n_bins) each."""
     if reduce_bias:
         return debiased_error(weight, gap, hit, norm, average)
     return float(class_gap_norm(weight, gap, norm, average))
 
 
-def _counts_by_probability(proba, hit):
+def _counts_by_probability(proba: Floats, hit: Array) -> tuple[Floats, Floats, Floats]:
     """Return what `sums_by_value` does for values in [0, 1], after a single sort.
 
     Their bits are in their order, and the sign's is free to hold the hit.
@@ -246,7 +286,13 @@ def _counts_by_probability(proba, hit):
     return value[starts], mass, np.add.reduceat(key & np.uint64(1), starts) / 1.0
 
 
-def isotonic_calibration_error(confidence, hit, *, norm="l1", sample_weight=None):
+def isotonic_calibration_error(
+    confidence: Floats,
+    hit: Array,
+    *,
+    norm: str = "l1",
+    sample_weight: Weights = None,
+) -> float:
     """Return the calibration error against the best increasing function of confidence.
 
     Gaps are those of each confidence. Were they averaged over the blocks of equal
@@ -261,7 +307,7 @@ def isotonic_calibration_error(confidence, hit, *, norm="l1", sample_weight=None
     return float(gap_norm(mass, mass * (value - accuracy), norm))
 
 
-def gap_norm(weight, gap, norm):
+def gap_norm(weight: Floats, gap: Floats, norm: str) -> Any:
     """Return the norm of the gaps between confidence and accuracy over the last axis.
 
     `gap` is the sum over a bin's samples of confidence minus hit, `weight` the sum of
@@ -277,7 +323,9 @@ def gap_norm(weight, gap, norm):
     return np.abs(gap_per_weight).max(axis=-1)
 
 
-def debiased_error(weight, gap, hit, norm, average="mean"):
+def debiased_error(
+    weight: Floats, gap: Floats, hit: Array, norm: str, average: str = "mean"
+) -> float:
     """Return the error of gaps (n_classes, n_bins) without most of its bias.
 
     The bias is what the noise of the accuracies adds: to squares their variance, to
@@ -300,7 +348,9 @@ def debiased_error(weight, gap, hit, norm, average="mean"):
     return float(errors.mean() if average == "mean" else errors.sum())
 
 
-def class_gap_norm(weight, gap, norm, average="mean"):
+def class_gap_norm(
+    weight: Floats, gap: Floats, norm: str, average: str = "mean"
+) -> Any:
     """Return the norm of gaps (..., n_classes, n_bins), averaged over the classes.
 
     Squares are averaged before the root is taken, and "max" is that of all classes.
@@ -308,7 +358,7 @@ def class_gap_norm(weight, gap, norm, average="mean"):
     return combine_classes(gap_norm(weight, gap, norm), norm, average)
 
 
-def combine_classes(errors, norm, average="mean"):
+def combine_classes(errors: Floats, norm: str, average: str = "mean") -> Any:
     """Return the norm of all classes, given that of each (..., n_classes)."""
     if norm == "max":
         return errors.max(axis=-1)
@@ -316,78 +366,3 @@ def combine_classes(errors, norm, average="mean"):
     if norm == "l1":
         return combine(errors, axis=-1)
     return np.sqrt(combine(errors**2, axis=-1))
-
-
-def class_bin_sums(
-    proba,
-    codes,
-    *,
-    n_bins=15,
-    strategy="uniform",
-    sample_weight=None,
-    keep_empty=True,
-):
-    """Return weight, gap and hits of each class and bin, (n_classes, n_bins) each.
-
-    The gap of a class is its probability minus whether it is the true one, summed. The
-    values of `proba` are checked in the same pass. Without `keep_empty` there are no
-    more bins than samples, as in `parting_edges`.
-    """
-    keep_empty = keep_empty or n_bins <= len(proba)
-    if strategy == "uniform" and keep_empty:
-        return _uniform_class_sums(proba, codes, n_bins, sample_weight)
-    options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": sample_weight}
-    find_edges = partial(interior_edges if keep_empty else parting_edges, **options)
-    return _sums_class_by_class(proba, codes, sample_weight, find_edges)
-
-
-def _uniform_class_sums(proba, codes, n_bins, sample_weight):
-    """Bin the probabilities above the first edge, and get the first bin by difference.
-
-    A row has fewer than n_bins probabilities above 1 / n_bins, however many classes.
-    """
-    n_classes = proba.shape[1]
-    edges = interior_edges(proba, n_bins=n_bins, strategy="uniform")
-    weights = np.ones(len(proba)) if sample_weight is None else sample_weight
-    weight, gap = np.zeros((2, n_classes, n_bins))
-    p_true = np.empty(len(proba), dtype=proba.dtype)
-    for rows, block in proba_blocks(proba):
-        p_true[rows] = block[np.arange(len(block)), codes[rows]]
-        gap[:, 0] += weights[rows] @ block
-        row, column, value = _values_above(block, edges[0] if n_bins > 1 else 1)
-        cell = column * n_bins + bin_index(value, edges)
-        np.add.at(weight.ravel(), cell, weights[rows][row])
-        np.add.at(gap.ravel(), cell, weights[rows][row] * value)
-    gap[:, 0] -= gap[:, 1:].sum(axis=1)
-    first = weights.sum() - weight[:, 1:].sum(axis=1)
-    # What the rounding of fractional weights leaves of an empty bin is no sample.
-    weight[:, 0] = np.where(first > 1e-9 * weights.sum(), first, 0)
-    hit_cell = codes * n_bins + bin_index(p_true, edges)
-    hit = np.bincount(hit_cell, weights, gap.size).reshape(gap.shape)
-    return weight, gap - hit, hit
-
-
-def _values_above(block, bound):
-    """Return rows, columns and values of the elements above a bound."""
-    above = np.flatnonzero((block > bound).ravel(order="K"))
-    value = block.ravel(order="K")[above]
-    if block.flags.c_contiguous:
-        return *np.divmod(above, block.shape[1]), value
-    column, row = np.divmod(above, block.shape[0])
-    return row, column, value
-
-
-def _sums_class_by_class(proba, codes, sample_weight, find_edges):
-    """Bin one class after the other."""
-    for _ in proba_blocks(proba):
-        pass
-    sums = []
-    for code, column in enumerate(proba.T):
-        column = np.ascontiguousarray(column)
-        edges = find_edges(column)
-        sums.append(sums_between(edges, column, codes == code, sample_weight))
-    weight, confidence, hit = np.zeros((3, len(sums), max(len(s.weight) for s in sums)))
-    for code, one in enumerate(sums):
-        filled = code, slice(len(one.weight))
-        weight[filled], confidence[filled], hit[filled] = one[1:]
-    return weight, confidence - hit, hit

@@ -1,9 +1,13 @@
 """How sure a classifier is: its largest probability, or another function of them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from scipy.special import xlogy
 
 from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.typing import Bools, Floats, Ints
 from sklearn_calib._core.validation import (
     FEW_COLUMNS,
     did_you_mean,
@@ -12,7 +16,7 @@ from sklearn_calib._core.validation import (
 )
 
 
-def top_label(proba):
+def top_label(proba: Floats) -> tuple[Floats, Ints]:
     """Return each row's largest probability and its column, the first on ties."""
     confidence = np.empty(len(proba), dtype=proba.dtype)
     predicted = np.empty(len(proba), dtype=np.int64)
@@ -23,7 +27,9 @@ def top_label(proba):
     return confidence, predicted
 
 
-def top_label_hits(proba, codes, *, name="y_proba"):
+def top_label_hits(
+    proba: Floats, codes: Ints, *, name: str = "y_proba"
+) -> tuple[Floats, Bools]:
     """Return each row's largest probability and whether its column is the true one.
 
     The values of `proba` are checked in the same pass. `codes` are columns, as from
@@ -36,7 +42,7 @@ def top_label_hits(proba, codes, *, name="y_proba"):
     return confidence, hit
 
 
-def _block_hits(block, codes):
+def _block_hits(block: Floats, codes: Ints) -> tuple[Floats, Bools]:
     """Compare with the maximum in few columns, use argmax in many."""
     every = np.arange(len(block))
     if block.shape[1] <= FEW_COLUMNS:
@@ -47,37 +53,37 @@ def _block_hits(block, codes):
     return block[every, predicted], predicted == codes
 
 
-def maximum_softmax_probability(proba):
+def maximum_softmax_probability(proba: Floats) -> Floats:
     """Return the largest probability of each row, MSP."""
     return top_label(proba)[0]
 
 
-def softmax_margin(proba):
+def softmax_margin(proba: Floats) -> Floats:
     """Return how far each row's largest probability is above the second."""
     return _of_sorted_rows(lambda rows: rows[:, -1] - rows[:, -2], proba)
 
 
-def negative_entropy(proba):
+def negative_entropy(proba: Floats) -> Floats:
     """Return the sum of p log p of each row, at most 0."""
     return _of_sorted_rows(lambda rows: xlogy(rows, rows).sum(axis=1), proba)
 
 
-def negative_gini(proba):
+def negative_gini(proba: Floats) -> Floats:
     """Return the sum of squares of each row, minus 1: at most 0."""
     return _of_sorted_rows(lambda rows: (rows * rows).sum(axis=1) - 1, proba)
 
 
-def l2_norm(proba):
+def l2_norm(proba: Floats) -> Floats:
     """Return the Euclidean length of each row."""
     return _of_sorted_rows(lambda rows: np.sqrt((rows * rows).sum(axis=1)), proba)
 
 
-def max_logit(logits):
+def max_logit(logits: Floats) -> Floats:
     """Return the largest logit of each row."""
     return top_label(logits)[0]
 
 
-def _of_sorted_rows(function, proba):
+def _of_sorted_rows(function: Callable[[Floats], Floats], proba: Floats) -> Floats:
     """Apply a function to blocks of rows whose values increase."""
     values = np.empty(len(proba), dtype=proba.dtype)
     for rows in row_blocks(*proba.shape):
@@ -97,7 +103,7 @@ CONFIDENCES = {
 }
 
 
-def get_confidence(confidence):
+def get_confidence(confidence: Any) -> Callable[..., Any]:
     """Return a confidence function by its name; a callable is returned as it is.
 
     All take probabilities of shape (n_samples, n_classes) and return one number per
@@ -119,7 +125,7 @@ def get_confidence(confidence):
     return CONFIDENCES[confidence]
 
 
-def check_confidence(values, n_samples):
+def check_confidence(values: Any, n_samples: int) -> Floats:
     """Return what a confidence function said as floats, one per sample, without NaN."""
     values = as_numbers(values, "confidence")
     if values.dtype.kind != "f":

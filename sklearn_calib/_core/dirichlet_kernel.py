@@ -1,10 +1,13 @@
 """Frequencies of labels around each prediction, weighted by Dirichlet kernels."""
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
+from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib._core.validation import row_blocks
 
 # Among these the bandwidth of the largest likelihood is chosen.
@@ -18,7 +21,9 @@ SMALLEST = 1e-7
 LOWEST = -60.0
 
 
-def neighbour_frequencies(proba, label, bandwidth, weight=None):
+def neighbour_frequencies(
+    proba: Floats, label: Array, bandwidth: float, weight: Weights = None
+) -> Floats:
     """Return the mean label among the other samples, weighted by closeness.
 
     Parameters
@@ -51,12 +56,13 @@ def neighbour_frequencies(proba, label, bandwidth, weight=None):
     return np.divide(sums[:, :-1], total, out=frequency, where=total > 0)
 
 
-def log_likelihood(proba, bandwidth, weight=None):
+def log_likelihood(proba: Floats, bandwidth: float, weight: Weights = None) -> float:
     """Return that of the predictions under the kernels, each left out in turn.
 
     Up to a term in which the bandwidth does not occur.
     """
-    mass, total = np.ones(len(proba)) if weight is None else weight, 0.0
+    mass = np.ones(len(proba)) if weight is None else weight
+    total: Any = 0.0
     for rows, kernel, log_scale in _kernels(proba, bandwidth, weight):
         density = kernel @ mass
         seen = density > 0
@@ -64,7 +70,9 @@ def log_likelihood(proba, bandwidth, weight=None):
     return total
 
 
-def _kernels(proba, bandwidth, weight):
+def _kernels(
+    proba: Floats, bandwidth: float, weight: Weights
+) -> Iterator[tuple[slice, Floats, Floats]]:
     """Yield rows, the kernels of all samples at each of them, and what they lack.
 
     The kernels of a row are divided by the exponential of what they lack. That of a

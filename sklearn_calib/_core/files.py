@@ -1,12 +1,14 @@
 """Files that are whole or absent."""
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 
 
 @contextmanager
-def whole_file(path):
+def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
     """Yield the path of a file that takes the place of `path` once it is written.
 
     A process that is killed leaves the file of before, or none, and a `.part` beside

@@ -2,7 +2,9 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -10,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.links import focal_terms, log_softmax, softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import row_blocks
 
 # Where gamma is looked for; the first of these at which the likelihood falls ends it.
@@ -18,7 +21,7 @@ GAMMAS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 MAX_STEPS = 100
 
 
-def fit_gamma(logits, codes, sample_weight=None):
+def fit_gamma(logits: Floats, codes: Ints, sample_weight: Weights = None) -> float:
     """Return the gamma with the smallest NLL of `focal_posterior(softmax(logits))`.
 
     It is in [0, 20], and the first minimum if there are several.
@@ -47,7 +50,13 @@ def fit_gamma(logits, codes, sample_weight=None):
     return _find_gamma(lambda gamma: _moments(logits, codes, weight, 0.0, gamma)[1][1])
 
 
-def fit_focal_temperature(logits, codes, sample_weight=None, *, gamma=None):
+def fit_focal_temperature(
+    logits: Floats,
+    codes: Ints,
+    sample_weight: Weights = None,
+    *,
+    gamma: float | None = None,
+) -> tuple[float, float]:
     """Return the T and the gamma with the smallest NLL.
 
     That is of `focal_posterior(softmax(logits / T), gamma)`.
@@ -85,7 +94,7 @@ def fit_focal_temperature(logits, codes, sample_weight=None, *, gamma=None):
     target = codes if is_optimum else softmax(logits / start)
     log_temperature = math.log(start)
 
-    def profile(gamma, tolerance=1e-5):
+    def profile(gamma: float, tolerance: float = 1e-5) -> float:
         """Return the slope in gamma along the best temperatures."""
         nonlocal log_temperature
         log_temperature, slope, curvature = _best_temperature(
@@ -102,7 +111,7 @@ def fit_focal_temperature(logits, codes, sample_weight=None, *, gamma=None):
     return math.exp(log_temperature), gamma
 
 
-def _find_gamma(slope):
+def _find_gamma(slope: Callable[[float], float]) -> float:
     """Return the first zero of the slope, or 0 if it rises from there on."""
     # Asked again it may have another sign at a zero: it starts from the last answer.
     slope = cache(slope)
@@ -122,14 +131,21 @@ def _find_gamma(slope):
     return GAMMAS[-1]
 
 
-def _best_temperature(logits, target, weight, log_temperature, gamma, tolerance):
+def _best_temperature(
+    logits: Floats,
+    target: Array,
+    weight: Floats,
+    log_temperature: float,
+    gamma: float,
+    tolerance: float,
+) -> tuple[float, Floats, Floats]:
     """Return the best log(T) for a gamma, and slope and curvature close to it.
 
     By Fisher's scoring: Newton's method with the second derivative that the model
     expects, which is never negative. A step that is too long is halved.
     """
 
-    def moments(log_temperature):
+    def moments(log_temperature: float) -> tuple[Any, ...]:
         return _moments(logits, target, weight, log_temperature, gamma)
 
     value, slope, curvature = moments(log_temperature)
@@ -148,12 +164,15 @@ def _best_temperature(logits, target, weight, log_temperature, gamma, tolerance)
     return log_temperature, slope, curvature
 
 
-def _moments(logits, target, weight, log_temperature, gamma):
+def _moments(
+    logits: Floats, target: Array, weight: Floats, log_temperature: float, gamma: float
+) -> tuple[Any, ...]:
     """Return the mean NLL, its slope, and the curvature that the model expects.
 
     The target is a column for each sample, or probabilities of all columns.
     """
-    value, slope, curvature = 0.0, np.zeros(2), np.zeros((2, 2))
+    value: Any = 0.0
+    slope, curvature = np.zeros(2), np.zeros((2, 2))
     for rows in row_blocks(*logits.shape):
         # In this order, for sums not to depend on the layout that the logits came in.
         block = np.array(logits[rows], dtype=np.float64, order="C")
@@ -162,7 +181,7 @@ def _moments(logits, target, weight, log_temperature, gamma):
         scores -= np.einsum("pij,ij->pi", scores, eta)[:, :, None]
         share = weight[rows]
         if target.ndim == 1:
-            seen = np.arange(len(block)), target[rows]
+            seen: Any = np.arange(len(block)), target[rows]
             value -= share @ log_eta[seen]
             slope -= scores[:, *seen] @ share
         else:
@@ -174,7 +193,9 @@ def _moments(logits, target, weight, log_temperature, gamma):
     return tuple(each / weight.sum() for each in (value, slope, curvature))
 
 
-def _scores(logits, log_temperature, gamma):
+def _scores(
+    logits: Floats, log_temperature: float, gamma: float
+) -> tuple[Floats, Floats]:
     """Return the logarithms of the probabilities, and derivatives but for a shift.
 
     Derivatives are with respect to log(T) and gamma, in this order.

@@ -1,13 +1,14 @@
 """Samples of groups, such as those of a sensitive feature."""
 
 from collections.abc import Mapping, Set
+from typing import Any
 
 import numpy as np
 
 from sklearn_calib._core.arrays import check_unmasked, without_gradient
 
 
-def group_members(groups, n_samples):
+def group_members(groups: Any, n_samples: int) -> dict[Any, Any]:
     """Return the samples of each group, by its name or its tuple of names."""
     import pandas as pd
 
@@ -35,7 +36,7 @@ def group_members(groups, n_samples):
     return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
 
 
-def _as_frame(groups):
+def _as_frame(groups: Any) -> Any:
     """Return groups as a DataFrame, of which each row is a group."""
     import pandas as pd
 

@@ -4,6 +4,8 @@ import numpy as np
 from scipy.fft import dct
 from scipy.optimize import brentq
 
+from sklearn_calib._core.typing import Array, Floats
+
 # The unit interval is cut into so many cells, a power of two.
 N_CELLS = 2**14
 # Bandwidths below two cells are not resolved. Smaller errors of calibration than that
@@ -11,7 +13,7 @@ N_CELLS = 2**14
 SMALLEST_BANDWIDTH = 2 / N_CELLS
 
 
-def cosine_coefficients(place, mass):
+def cosine_coefficients(place: Floats, mass: Floats) -> Floats:
     """Return the sum of ``mass * cos(pi * k * place)``, for k up to the grid's limit.
 
     Each mass is shared between the two points of the grid that are next to it. That is
@@ -30,7 +32,7 @@ def cosine_coefficients(place, mass):
     position = place * N_CELLS
     cell = np.minimum(position.astype(np.intp), N_CELLS - 1)
     right = mass * (position - cell)
-    grid = np.bincount(cell, mass - right, minlength=N_CELLS + 1)
+    grid: Array = np.bincount(cell, mass - right, minlength=N_CELLS + 1)
     grid[1:] += np.bincount(cell, right, minlength=N_CELLS)
     # The transform counts all but the ends twice.
     grid[1:-1] /= 2
@@ -38,7 +40,7 @@ def cosine_coefficients(place, mass):
     return dct(grid, type=1) / sharing
 
 
-def smoothed_norm(coefficients, bandwidth):
+def smoothed_norm(coefficients: Floats, bandwidth: float) -> float:
     """Return the integral over [0, 1] of the smoothed masses' absolute value."""
     order = np.arange(len(coefficients))
     damping = np.exp(-0.5 * (np.pi * bandwidth * order) ** 2)
@@ -46,14 +48,14 @@ def smoothed_norm(coefficients, bandwidth):
     return float(value.sum() - (value[0] + value[-1]) / 2) / N_CELLS
 
 
-def self_consistent_bandwidth(coefficients):
+def self_consistent_bandwidth(coefficients: Floats) -> float:
     """Return the bandwidth that equals the smoothed norm with it.
 
     The norm falls as the bandwidth grows, hence there is one, unless the norm is always
     below the smallest bandwidth, which then is returned.
     """
 
-    def excess(bandwidth):
+    def excess(bandwidth: float) -> float:
         return bandwidth - smoothed_norm(coefficients, bandwidth)
 
     if excess(SMALLEST_BANDWIDTH) >= 0:

@@ -1,12 +1,15 @@
 """Samples that have several labels at once, as a table of zeros and ones."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_array
 
 from sklearn_calib._core.arrays import check_numbers
+from sklearn_calib._core.typing import Ints
 
 
-def check_indicator(y, shape, *, name="y_true"):
+def check_indicator(y: Any, shape: tuple[int, ...], *, name: str = "y_true") -> Ints:
     """Return a table of 0 and 1 as int64: for each sample, which labels it has.
 
     `shape` is that of the probabilities, (n_samples, n_labels).
@@ -28,7 +31,7 @@ def check_indicator(y, shape, *, name="y_true"):
     return y.astype(np.int64, copy=False)
 
 
-def check_label_columns(X, *, name):
+def check_label_columns(X: Any, *, name: str) -> None:
     """Raise ValueError if there is no column for each label."""
     if np.ndim(X) != 2:
         raise ValueError(

@@ -1,12 +1,15 @@
 """What every metric does first: check its arguments and say what is measured."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_array, as_labels
 from sklearn_calib._core.binning import MOST_BINS, cube_root_n_bins, sums_by_value
 from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import (
     Interval,
     StrOptions,
@@ -47,7 +50,9 @@ PROGRESS = {
 MODES = {"top_label", "positive", "classwise"}
 
 
-def check_targets(y_true, y_proba, labels, sample_weight):
+def check_targets(
+    y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Floats, Ints, Weights]:
     """Return probabilities, whose values are not yet checked, columns and weights."""
     proba = as_proba_array(y_proba, allow_1d=True)
     if not isinstance(y_true, list | tuple):
@@ -58,14 +63,14 @@ def check_targets(y_true, y_proba, labels, sample_weight):
     return proba, codes, check_sample_weight(sample_weight, proba)
 
 
-def classes_of(y_true, labels):
+def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
     """Return the label of each column as an array."""
     if labels is None:
         return np.unique(as_labels(y_true, "y_true"))
     return as_labels(labels, "labels")
 
 
-def check_lengths(n_labels, n_rows):
+def check_lengths(n_labels: int, n_rows: int) -> None:
     """Refuse labels and probabilities of different samples."""
     if n_labels != n_rows:
         raise ValueError(
@@ -74,7 +79,7 @@ def check_lengths(n_labels, n_rows):
         )
 
 
-def check_two_classes(n_columns):
+def check_two_classes(n_columns: int) -> None:
     """Refuse the mode "positive" where there is no one positive class."""
     if n_columns != 2:
         raise ValueError(
@@ -83,7 +88,7 @@ def check_two_classes(n_columns):
         )
 
 
-def as_columns(proba):
+def as_columns(proba: Floats) -> Floats:
     """Return the probabilities of both classes if only the positive one is given."""
     if proba.ndim == 2:
         return proba
@@ -91,24 +96,24 @@ def as_columns(proba):
     return np.column_stack([1 - positive, positive])
 
 
-def resolve_mode(mode, proba):
+def resolve_mode(mode: str | None, proba: Any) -> str:
     """Return what is measured where the caller has not said it."""
     return mode or ("positive" if proba.ndim == 1 else "top_label")
 
 
-def effective_n_samples(weight):
+def effective_n_samples(weight: Floats) -> float:
     """Return how many samples of equal weights are as informative (Kish)."""
     return weight.sum() ** 2 / (weight**2).sum()
 
 
-def resolve_n_bins(n_bins, n_samples, weight):
+def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
     """Return the number of bins, where "cube_root" follows from that of samples."""
-    if n_bins != "cube_root":
+    if not isinstance(n_bins, str):
         return n_bins
     return cube_root_n_bins(n_samples if weight is None else weight.sum())
 
 
-def confidence_and_hit(proba, codes, mode):
+def confidence_and_hit(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
     """Return the probability that is judged and whether it came true, both checked.
 
     That is of the predicted class for the mode "top_label", and of the second of two
@@ -122,7 +127,9 @@ def confidence_and_hit(proba, codes, mode):
     return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1
 
 
-def merge_repetitions(proba, codes, weight):
+def merge_repetitions(
+    proba: Floats, codes: Ints, weight: Weights
+) -> tuple[Floats, Ints, Weights]:
     """Return equal samples as one of their total weight, if that leaves less than half.
 
     What compares each sample with each other is then done in less time.
@@ -133,11 +140,13 @@ def merge_repetitions(proba, codes, weight):
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     if 2 * len(first) > len(rows):
         return proba, codes, weight
-    weight = np.bincount(group.ravel(), weight)
-    return proba[first], codes[first], weight.astype(np.float64)
+    mass = np.bincount(group.ravel(), weight).astype(np.float64)
+    return proba[first], codes[first], mass
 
 
-def distinct_values(confidence, hit, weight):
+def distinct_values(
+    confidence: Floats, hit: Array, weight: Weights
+) -> tuple[Floats, Floats, Floats]:
     """Return the distinct confidences, their share of the samples, and of hits."""
     weight = np.ones(len(hit)) if weight is None else weight
     value, mass, hits = sums_by_value(confidence.astype(np.float64), hit, weight)

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
+
+from sklearn_calib._core.typing import Function, Metric
 
 
 @dataclass(frozen=True)
@@ -28,20 +31,20 @@ _KINDS: dict[Callable, IntervalKind] = {}
 _RESAMPLED = IntervalKind()
 
 
-def declare_interval(**kind):
+def declare_interval(**kind: Any) -> Callable[[Function], Function]:
     """Return a decorator that declares the `IntervalKind` of a metric.
 
     A metric without it is resampled, as a function of the user's is.
     """
 
-    def declare(metric):
+    def declare(metric: Function) -> Function:
         _KINDS[metric] = IntervalKind(**kind)
         return metric
 
     return declare
 
 
-def interval_kind(metric):
+def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
     """Return how the interval of a metric is found, and the options that are fixed.
 
     A `functools.partial` is of the kind of the metric inside, and so is one of

@@ -1,9 +1,13 @@
 """Names that load their module when they are first used (PEP 562)."""
 
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 
-def lazy_names(package, homes):
+def lazy_names(
+    package: str, homes: dict[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of a package with lazy public names.
 
     Parameters
@@ -16,7 +20,7 @@ def lazy_names(package, homes):
         a module of the package, such as a room, maps to that module's own name.
     """
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = import_module(homes[name])

@@ -10,8 +10,10 @@ import math
 import numpy as np
 from scipy.special import logsumexp, xlog1py, xlogy
 
+from sklearn_calib._core.typing import Floats
 
-def softmax(logits):
+
+def softmax(logits: Floats) -> Floats:
     """Return the softmax of each row, in the dtype of the logits."""
     proba = logits - logits.max(axis=1, keepdims=True)
     np.exp(proba, out=proba)
@@ -19,14 +21,14 @@ def softmax(logits):
     return proba
 
 
-def log_softmax(logits):
+def log_softmax(logits: Floats) -> Floats:
     """Return the logarithm of the softmax of each row, in the dtype of the logits."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return shifted
 
 
-def focal_posterior(proba, gamma):
+def focal_posterior(proba: Floats, gamma: float) -> Floats:
     """Return the posterior at which the focal loss is minimal at `proba`.
 
     With -l'(q) the derivative of (1 - q)^gamma log q, the expected loss is minimal
@@ -55,7 +57,7 @@ def focal_posterior(proba, gamma):
     return softmax(log_q - gamma * log_rest - np.log1p(gamma * ratio))
 
 
-def inverse_focal_posterior(proba, gamma):
+def inverse_focal_posterior(proba: Floats, gamma: float) -> Floats:
     """Return the posterior at which the inverse focal loss is minimal at `proba`.
 
     As :func:`focal_posterior`, with (1 + q)^gamma and gamma in [0, 1]. Above, the loss
@@ -68,7 +70,14 @@ def inverse_focal_posterior(proba, gamma):
     return softmax(_log(proba) - log_phi)
 
 
-def focal_calibration_posterior(proba, gamma, lambd, *, norm="l2", gamma_cal=None):
+def focal_calibration_posterior(
+    proba: Floats,
+    gamma: float,
+    lambd: float,
+    *,
+    norm: str = "l2",
+    gamma_cal: float | None = None,
+) -> Floats:
     """Return the posterior at which the focal calibration loss is minimal at `proba`.
 
     With g = -l' as in :func:`focal_posterior`, the minimum for norm "l2" is where
@@ -109,7 +118,7 @@ def focal_calibration_posterior(proba, gamma, lambd, *, norm="l2", gamma_cal=Non
     return softmax(np.logaddexp(log_q, log_t) + log_unit)
 
 
-def focal_terms(proba):
+def focal_terms(proba: Floats) -> tuple[Floats, Floats, Floats]:
     """Return log q, log(1 - q) and r = -q log q / (1 - q), which is 1 at q = 1."""
     proba = _normalize(proba)
     # What a large probability lacks to one is known exactly from the others.
@@ -123,24 +132,24 @@ def focal_terms(proba):
     return log_q, np.log(rest), ratio
 
 
-def _normalize(proba):
+def _normalize(proba: Floats) -> Floats:
     """Return rows that sum to one to full precision."""
     return proba / proba.sum(axis=1, keepdims=True)
 
 
-def _log(proba):
+def _log(proba: Floats) -> Floats:
     """Return the logarithms, of 0 minus infinity."""
     return np.log(proba, where=proba > 0, out=np.full_like(proba, -np.inf))
 
 
-def lift_zeros(proba, zero):
+def lift_zeros(proba: Floats, zero: float) -> Floats:
     """Return probabilities of at least `zero`, in their order; from twice it as is."""
     lifted = proba / 2
     lifted += zero
     return np.maximum(proba, lifted, out=lifted)
 
 
-def log_odds_of_proba(log_proba, zero):
+def log_odds_of_proba(log_proba: Floats, zero: float) -> Floats:
     """Return log(p / (1 - p)) of each class, in float64, equal ones for equal p.
 
     The zeros of the p were lifted to `zero`, and those of 1 - p are here. A small 1 - p
@@ -157,7 +166,7 @@ def log_odds_of_proba(log_proba, zero):
     return log_proba - np.log(lift_zeros(rest, zero))
 
 
-def log_odds(logits):
+def log_odds(logits: Floats) -> Floats:
     """Return log(p / (1 - p)) of each class, in float64.
 
     From logits and not from p, which is 1 where 1 - p is below the precision.

@@ -2,10 +2,14 @@
 
 import math
 import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_banded
 from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_calib._core.typing import Floats
 
 # A value has an upper and a lower limit: the two rows of slacks and of multipliers.
 SIDES = np.array([[1.0], [-1.0]])
@@ -18,7 +22,15 @@ CENTRAL = 1e-3
 SMALLEST_GAP = 1e-100
 
 
-def minimize_lipschitz(slope, curvature, gaps, bound, *, tolerance=1e-13, max_iter=500):
+def minimize_lipschitz(
+    slope: Callable[[Floats], Floats],
+    curvature: Callable[[Floats], Floats],
+    gaps: Floats,
+    bound: float,
+    *,
+    tolerance: float = 1e-13,
+    max_iter: int = 500,
+) -> Floats:
     """Return the x with the smallest sum of convex functions f_i(x_i) under limits.
 
     The limits are ``abs(x[i + 1] - x[i]) <= gaps[i]`` and ``abs(x[i]) <= bound``.
@@ -91,13 +103,15 @@ def minimize_lipschitz(slope, curvature, gaps, bound, *, tolerance=1e-13, max_it
     return x
 
 
-def _adjoint(forces):
+def _adjoint(forces: Floats) -> Floats:
     """Return the sum of the forces on each x, of those on differences and on itself."""
     n_gaps = len(forces) // 2
     return forces[n_gaps:] - np.diff(forces[:n_gaps], prepend=0.0, append=0.0)
 
 
-def _newton_step(residual, curvature, slack, price):
+def _newton_step(
+    residual: Floats, curvature: Floats, slack: Floats, price: Floats
+) -> Callable[[Any], tuple[Floats, Floats, Floats]]:
     """Return the function from products of slack and price to the step towards them.
 
     Unknown are x_1, force_1, x_2, force_2, ... in this order; the forces hold the
@@ -112,7 +126,7 @@ def _newton_step(residual, curvature, slack, price):
     system[0, 1::2], system[0, 2::2] = -1.0, 1.0
     system[2, :-1] = system[0, 1:]
 
-    def step(products):
+    def step(products: Any) -> tuple[Floats, Floats, Floats]:
         wanted = products / slack - price
         force = wanted[0] - wanted[1]
         right = np.empty(2 * n_gaps + 1)
@@ -128,7 +142,9 @@ def _newton_step(residual, curvature, slack, price):
     return step
 
 
-def _products(step, slack, price):
+def _products(
+    step: Callable[[Any], tuple[Floats, Floats, Floats]], slack: Floats, price: Floats
+) -> Iterator[Any]:
     """Yield what slack times price should become, for a long step and a safe one."""
     _, *change = step(0.0)
     length = _longest(slack, price, *change)
@@ -139,7 +155,9 @@ def _products(step, slack, price):
     yield mean / 2
 
 
-def _longest(slack, price, slack_change, price_change):
+def _longest(
+    slack: Floats, price: Floats, slack_change: Floats, price_change: Floats
+) -> float:
     """Return the longest step up to 1 that leaves slacks and prices non-negative."""
     ratio = max((-slack_change / slack).max(), (-price_change / price).max())
     return min(1.0, 1 / ratio) if ratio > 0 else 1.0

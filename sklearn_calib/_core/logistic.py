@@ -1,16 +1,18 @@
 """Logistic regression on a few features, to full precision."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.optimize import magnitude
+from sklearn_calib._core.typing import Array, Floats
 
 MAX_STEPS = 50
 
 
-def fit_logistic(features, hit, weight):
+def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
     """Return the coefficients with the smallest log loss.
 
     Parameters
@@ -46,7 +48,9 @@ def fit_logistic(features, hit, weight):
     return newton_logistic(features, smoothed_targets(hit, weight), weight)[0]
 
 
-def fit_nonnegative(features, n_nonnegative, hit, weight):
+def fit_nonnegative(
+    features: Floats, n_nonnegative: int, hit: Array, weight: Floats
+) -> Floats:
     """Return the coefficients with the smallest log loss, the first ones not negative.
 
     If some come out so, one of those is 0 at the constrained minimum.
@@ -60,19 +64,21 @@ def fit_nonnegative(features, n_nonnegative, hit, weight):
         fit = fit_nonnegative(others, n_nonnegative - 1, hit, weight)
         fits.append(np.insert(fit, k, 0.0))
 
-    def value(coef):
+    def value(coef: Floats) -> Any:
         return _log_loss(features @ coef, hit, weight)[0]
 
     return min(fits, key=value, default=coef)
 
 
-def smoothed_targets(hit, weight):
+def smoothed_targets(hit: Array, weight: Floats) -> Floats:
     """Return Platt's targets: those of one more sample of either kind among each."""
     n_hits, n_misses = weight @ hit, weight @ (1 - hit)
     return np.where(hit > 0, (n_hits + 1) / (n_hits + 2), 1 / (n_misses + 2))
 
 
-def newton_logistic(features, target, weight):
+def newton_logistic(
+    features: Floats, target: Array, weight: Floats
+) -> tuple[Floats, Any]:
     """Return the coefficients with the smallest log loss, and whether it has a minimum.
 
     By Newton's method, with steps halved until the loss falls. Towards a minimum at
@@ -85,7 +91,7 @@ def newton_logistic(features, target, weight):
     coef = _start(rows, target, weight)
     margin = coef @ rows
     value, proba = _log_loss(margin, target, weight)
-    previous = np.inf
+    previous: Any = np.inf
     for _ in range(MAX_STEPS):
         slope = moments @ (proba - target)
         curvature = (moments * (proba * (1 - proba))) @ rows.T
@@ -104,7 +110,7 @@ def newton_logistic(features, target, weight):
     return coef / units, False
 
 
-def _start(rows, target, weight):
+def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
     """Return zeros, but the log-odds of a hit for an intercept in the last place."""
     coef = np.zeros(len(rows))
     if (rows[-1] == 1).all():
@@ -113,7 +119,7 @@ def _start(rows, target, weight):
     return coef
 
 
-def _log_loss(margin, target, weight):
+def _log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Floats]:
     """Return the sum of the losses, and the probabilities."""
     small = np.exp(-np.abs(margin))
     total = 1 + small
@@ -123,7 +129,7 @@ def _log_loss(margin, target, weight):
     return weight @ losses, np.where(margin < 0, small, 1) / total
 
 
-def _solve(curvature, slope):
+def _solve(curvature: Floats, slope: Floats) -> Floats:
     """Return the Newton step, the shortest if features depend on each other."""
     scale = np.sqrt(np.diag(curvature))
     scale[scale == 0] = 1

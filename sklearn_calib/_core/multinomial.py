@@ -8,10 +8,21 @@ mean negative log-likelihood plus ``(ridge * (parameters - center) ** 2).sum()``
 is convex.
 """
 
-import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from typing import Any, TypeAlias
 
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from sklearn_calib._core.multinomial_maps import (
+    TINY,
+    DiagonalMap,
+    FullMap,
+    Preconditioner,
+)
+from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import row_blocks
+
+Kind: TypeAlias = type[DiagonalMap | FullMap]
 
 # Newton's decrement squared, about twice what the objective is above its minimum, at
 # which the last step is taken, and where convergence should have become quadratic.
@@ -35,178 +46,17 @@ MANY_PRODUCTS = 15
 MAX_PRODUCTS = 100
 MAX_BLOCKS = 20_000_000
 
-# Keeps curvatures of zero, where all probabilities are 0 or 1, apart from it.
-TINY = 1e-12
 
-
-class DiagonalMap:
-    """Scores from the inputs of the same class, those of all classes after another."""
-
-    n_inputs = 1
-    # So many parameters for which forming the Hessian is faster than products with it.
-    max_dense = 100
-
-    @classmethod
-    def identity(cls, n_classes):
-        return np.eye(1, cls.n_inputs + 1).repeat(n_classes, axis=0)
-
-    @staticmethod
-    def scores(features, parameters):
-        inputs = np.split(features, parameters.shape[1] - 1, axis=1)
-        scores = inputs[0] * parameters[:, 0] + parameters[:, -1]
-        for values, slope in zip(inputs[1:], parameters.T[1:-1], strict=True):
-            scores += values * slope
-        return scores
-
-    @staticmethod
-    def gradient(features, residual):
-        inputs = _inputs(features, residual)
-        slopes = [np.einsum("ij,ij->j", residual, values) for values in inputs]
-        return np.stack([*slopes, residual.sum(axis=0)], axis=1)
-
-    @staticmethod
-    def outer(features, share):
-        """Return a row for each sample: the share of each class times its inputs."""
-        products = [share * values for values in _inputs(features, share)]
-        return np.stack([*products, share], axis=2).reshape(len(features), -1)
-
-    @staticmethod
-    def curvature(features, share):
-        """Return for each class the mean square of what its parameters multiply."""
-        inputs = _inputs(features, share)
-        products = [*(share * values for values in inputs), share]
-        square = np.empty((share.shape[1], *[len(products)] * 2))
-        for k, product in enumerate(products):
-            square[:, k, -1] = square[:, -1, k] = product.sum(axis=0)
-            for j, values in enumerate(inputs[: k + 1]):
-                square[:, k, j] = np.einsum("ij,ij->j", product, values)
-                square[:, j, k] = square[:, k, j]
-        return square
-
-    @classmethod
-    def preconditioner(cls, features, proba, weight, ridge):
-        """Return a function that solves with the block of each class."""
-        share = proba * (1 - proba) * weight[:, None]
-        blocks = cls.curvature(features, share)
-        blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
-        return _block_solver(blocks)
-
-    close_preconditioner = None
-
-    @classmethod
-    def mean_squares(cls, features, weight):
-        """Return that of what each slope multiplies, (n_classes, n_inputs)."""
-        return (weight @ features**2).reshape(cls.n_inputs, -1).T
-
-
-class PairMap(DiagonalMap):
-    """Scores from two inputs of the same class."""
-
-    n_inputs = 2
-
-    @classmethod
-    def mean_squares(cls, features, weight):
-        """Return that of each input where it is largest: (n_inputs,).
-
-        Of a class that is hardly ever likely it would be all but 0.
-        """
-        squares = features.reshape(len(features), cls.n_inputs, -1) ** 2
-        return weight @ squares.max(axis=2)
-
-
-class FullMap:
-    """Scores from the features of all classes."""
-
-    max_dense = 600
-    # Arrays of 200 MB, and minutes for the eigenvalues of a step.
-    max_classes = 5000
-
-    @classmethod
-    def identity(cls, n_classes):
-        if n_classes > cls.max_classes:
-            raise ValueError(
-                f"X must hold at most {cls.max_classes} classes for a full matrix, got "
-                f"{n_classes}. Use VectorScaling or StructuredVectorScaling."
-            )
-        return np.eye(n_classes, n_classes + 1)
-
-    @staticmethod
-    def scores(features, parameters):
-        return features @ parameters[:, :-1].T + parameters[:, -1]
-
-    @staticmethod
-    def gradient(features, residual):
-        return np.column_stack([residual.T @ features, residual.sum(axis=0)])
-
-    @staticmethod
-    def outer(features, share):
-        """Return a row for each sample: the share of each class times its inputs."""
-        product = share[:, :, None] * _with_one(features)[:, None]
-        return product.reshape(len(features), -1)
-
-    @staticmethod
-    def mean_squares(features, weight):
-        """Return that of what the weights of each class multiply, (n_classes,)."""
-        return weight @ features**2
-
-    @staticmethod
-    def curvature(features, share):
-        """Return for each class the mean square of what its parameters multiply."""
-        extended = _with_one(features)
-        square = FullMap.outer(features, share).T @ extended
-        return square.reshape(share.shape[1], *[extended.shape[1]] * 2)
-
-    @staticmethod
-    def preconditioner(features, proba, weight, ridge):
-        """Return a function that solves with a Kronecker product of two curvatures.
-
-        They are the mean over the samples of diag(p) - p p', and of the products of the
-        features, weighted by how uncertain the sample is.
-        """
-        classes = np.diag(weight @ proba) - proba.T @ (proba * weight[:, None])
-        share = weight * (1 - np.einsum("ij,ij->i", proba, proba)) + TINY * weight
-        extended = _with_one(features)
-        moments = (extended * (share / share.sum())[:, None]).T @ extended
-        scale, left = eigh(classes, driver="evd")
-        size, right = eigh(moments, driver="evd")
-        scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
-        divisor = scale[:, None] * size + 2 * np.median(ridge)
-        return lambda gradient: left @ ((left.T @ gradient @ right) / divisor) @ right.T
-
-    @staticmethod
-    def close_preconditioner(features, proba, weight, ridge):
-        """Return a function that solves with the block of each class.
-
-        That takes many times longer to form, and is many times closer where some
-        samples are uncertain between other classes than the rest.
-        """
-        extended = _with_one(features).astype(np.float32)
-        blocks = np.empty((*ridge.shape, ridge.shape[1]))
-        for share, block, own_ridge in zip(proba.T, blocks, ridge, strict=True):
-            root = np.sqrt(weight * share * (1 - share))
-            matters = root > 0.01 * root.max()
-            inputs = extended[matters] * root[matters, None].astype(np.float32)
-            block[:] = inputs.T @ inputs
-            rounding = 1e-7 * np.trace(block) / len(block)
-            block.flat[:: len(block) + 1] += 2 * own_ridge + rounding + TINY
-        return _block_solver(blocks)
-
-
-def _inputs(features, share):
-    """Return the parts of the features, each with one input of every class."""
-    return np.split(features, features.shape[1] // share.shape[1], axis=1)
-
-
-def _block_solver(blocks):
-    inverse = np.linalg.inv(blocks)
-    return lambda gradient: np.matmul(inverse, gradient[:, :, None])[:, :, 0]
-
-
-def _with_one(features):
-    return np.column_stack([features, np.ones(len(features), features.dtype)])
-
-
-def fit_multinomial(kind, features, codes, weight, *, ridge, center, start):
+def fit_multinomial(
+    kind: Kind,
+    features: Floats,
+    codes: Ints,
+    weight: Floats,
+    *,
+    ridge: Floats,
+    center: Floats,
+    start: Floats,
+) -> tuple[Floats, bool]:
     """Return the parameters of a map with the smallest penalised mean NLL.
 
     Parameters
@@ -258,7 +108,7 @@ def fit_multinomial(kind, features, codes, weight, *, ridge, center, start):
     return parameters, False
 
 
-def _solve(hessian, gradient):
+def _solve(hessian: Floats, gradient: Floats) -> Floats:
     """Solve, with a little added to the diagonal.
 
     For directions that change no probability, such as the same added to all scores, and
@@ -280,12 +130,21 @@ def _solve(hessian, gradient):
 class _Problem:
     """The objective with its derivatives, in blocks of rows that stay in cache."""
 
-    def __init__(self, kind, features, codes, weight, ridge, center):
+    def __init__(
+        self,
+        kind: Kind,
+        features: Floats,
+        codes: Ints,
+        weight: Floats,
+        ridge: Floats,
+        center: Floats,
+    ) -> None:
         self.kind, self.features, self.codes = kind, features, codes
         self.weight, self.ridge, self.center = weight, ridge, center
-        self.n_products, self.close_solver = 0, None
+        self.n_products = 0
+        self.close_solver: Preconditioner | None = None
 
-    def evaluate(self, parameters):
+    def evaluate(self, parameters: Floats) -> tuple[Any, Floats, Floats]:
         """Return the objective, its gradient, and the probabilities."""
         proba = np.empty((len(self.features), len(parameters)))
         distance = parameters - self.center
@@ -307,7 +166,9 @@ class _Problem:
             gradient += self.kind.gradient(features, scores)
         return value, gradient, proba
 
-    def search(self, parameters, step, value, decrement):
+    def search(
+        self, parameters: Floats, step: Floats, value: float, decrement: float
+    ) -> tuple[float, Any]:
         """Return how far to go along a step, and what is there."""
         length = 1.0
         while length > 1e-6:
@@ -318,14 +179,14 @@ class _Problem:
             length /= 2
         return 0.0, None
 
-    def separates(self, proba):
+    def separates(self, proba: Floats) -> bool:
         """Return whether larger parameters of the same map were better still."""
         if self.ridge.any():
             return False
         true = proba[np.arange(len(proba)), self.codes]
         return true[self.weight > 0].min() > 0.5
 
-    def moves(self, step):
+    def moves(self, step: Floats) -> bool:
         """Return whether a step changes a score, as where classes are being separated.
 
         Then the likelihood gains ever less by steps that stay the same.
@@ -335,11 +196,11 @@ class _Problem:
             for rows in row_blocks(*self.features.shape)
         )
 
-    def newton_step(self, gradient, proba):
+    def newton_step(self, gradient: Floats, proba: Floats) -> Floats:
         """Return minus the inverse Hessian times the gradient."""
         shape, size = gradient.shape, gradient.size
         hessian = np.diag(2 * self.ridge.ravel())
-        blocks = 0.0
+        blocks: Any = 0.0
         for rows in row_blocks(len(proba), size):
             features, share = self.features[rows], proba[rows]
             root = np.sqrt(self.weight[rows])[:, None]
@@ -351,7 +212,7 @@ class _Problem:
             hessian[own, own] += block
         return -_solve(hessian, gradient.ravel()).reshape(shape)
 
-    def conjugate_gradients(self, gradient, proba):
+    def conjugate_gradients(self, gradient: Floats, proba: Floats) -> Floats:
         """Return about the same, from products with the Hessian in single precision."""
         precondition = self._preconditioner(proba)
         features, share = (a.astype(np.float32) for a in (self.features, proba))
@@ -371,7 +232,7 @@ class _Problem:
             direction = scaled + norm / last * direction
         return step
 
-    def _preconditioner(self, proba):
+    def _preconditioner(self, proba: Floats) -> Preconditioner:
         """Return the quick one, or once that has been too far off, the close one."""
         known = self.features, proba, self.weight, self.ridge
         form = self.kind.close_preconditioner
@@ -380,7 +241,7 @@ class _Problem:
             self.close_solver = form(*known)
         return self.close_solver or self.kind.preconditioner(*known)
 
-    def _multiply(self, features, share, direction):
+    def _multiply(self, features: Floats, share: Floats, direction: Floats) -> Floats:
         """Return the product of the Hessian with a direction."""
         product = 2 * self.ridge * direction
         direction = direction.astype(np.float32)

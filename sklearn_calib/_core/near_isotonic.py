@@ -1,11 +1,17 @@
 """Near-isotonic regression: all solutions, from the data to isotonic regression."""
 
 import heapq
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from sklearn_calib._core.typing import Array, Floats, Ints
 
-def near_isotonic_path(target, weight, max_groups):
+
+def near_isotonic_path(
+    target: Array, weight: Floats, max_groups: int
+) -> Iterator[tuple[float, Ints, Floats]]:
     """Yield the solutions that have no more than so many groups of equal values.
 
     A solution is the x with the smallest
@@ -57,7 +63,7 @@ def near_isotonic_path(target, weight, max_groups):
 class _Groups:
     """Groups of equal neighbours, as a linked list. Python numbers are the faster."""
 
-    def __init__(self, target, weight):
+    def __init__(self, target: Array, weight: Floats) -> None:
         first = np.flatnonzero(np.append(True, np.diff(target) != 0))
         self.first = first.tolist()
         self.weight = np.add.reduceat(weight, first).tolist()
@@ -72,23 +78,23 @@ class _Groups:
         self.falls = [*falls, 0.0, 0.0]
         self.slope = [self._slope(group) for group in range(self.count)]
 
-    def _slope(self, group):
+    def _slope(self, group: int) -> float:
         """Return by how much the value changes with the penalty."""
         # The last entry of `falls`, at -1, belongs to no group.
         return (self.falls[self.left[group]] - self.falls[group]) / self.weight[group]
 
-    def _at(self, group, penalty):
+    def _at(self, group: int, penalty: float) -> float:
         elapsed = penalty - self.since[group]
         return self.value[group] + self.slope[group] * elapsed
 
-    def versions(self, group):
+    def versions(self, group: int) -> Any:
         """Return what changes when the group or its right neighbour does."""
         right = self.right[group]
         if right >= len(self.version):
             return None
         return self.version[group], right, self.version[right]
 
-    def next(self, group):
+    def next(self, group: int) -> list[Any]:
         """Return when the group meets its right neighbour, if it does."""
         right = self.right[group]
         if right >= len(self.version):
@@ -101,7 +107,7 @@ class _Groups:
         # By rounding, those that meet just now may be past it.
         return [(now + max(0.0, gap / closing), group, self.versions(group))]
 
-    def merge(self, group, penalty):
+    def merge(self, group: int, penalty: float) -> list[int]:
         """Join the group with its right neighbour; return whose meetings change."""
         right, left = self.right[group], self.left[group]
         weight = self.weight[group] + self.weight[right]
@@ -119,7 +125,7 @@ class _Groups:
         self.count -= 1
         return [group] if left < 0 else [left, group]
 
-    def solution(self, penalty):
+    def solution(self, penalty: float) -> tuple[Ints, Floats]:
         """Return where the groups begin, and their values."""
         group, first, value = 0, [], []
         while group < len(self.version):

@@ -2,10 +2,12 @@
 
 import math
 import warnings
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import row_blocks
 
 # Short rows are added up faster along the other axis, which costs a copy of the block.
@@ -18,7 +20,9 @@ MAX_STEP = 3.0
 ORDINARY = 10
 
 
-def fit_temperature(logits, codes, sample_weight=None):
+def fit_temperature(
+    logits: Floats, codes: Ints, sample_weight: Weights = None
+) -> float:
     """Return the T > 0 with the smallest mean NLL of softmax(logits / T).
 
     Let the gap of a logit be its distance to the row's largest. The NLL is smallest
@@ -77,7 +81,7 @@ def fit_temperature(logits, codes, sample_weight=None):
     return temperature
 
 
-def _warn(optimum, temperature):
+def _warn(optimum: str, temperature: float) -> None:
     """Say that the temperature is a bound, and what to look at."""
     warnings.warn(
         f"The temperature with the smallest log loss is {optimum}; it was set to "
@@ -87,7 +91,7 @@ def _warn(optimum, temperature):
     )
 
 
-def magnitude(values):
+def magnitude(values: Floats) -> float:
     """Return the power of two next to the largest absolute value, or 1 if that will do.
 
     Divided by it, without rounding, values have squares that are numbers.
@@ -96,10 +100,10 @@ def magnitude(values):
     return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
 
 
-def _row_tops(logits, weight):
+def _row_tops(logits: Floats, weight: Floats) -> tuple[Floats, float]:
     """Return the largest logit of each row, and the mean distance to it."""
     top = np.empty(len(logits), dtype=logits.dtype)
-    gap_sum = 0.0
+    gap_sum: Any = 0.0
     share = np.full(logits.shape[1], 1 / logits.shape[1], dtype=logits.dtype)
     for rows in row_blocks(*logits.shape):
         columns = np.asarray(logits[rows].T, order=_order(logits))
@@ -108,7 +112,7 @@ def _row_tops(logits, weight):
     return top, float(gap_sum / weight.sum())
 
 
-def _guess_inverse(logits, mean_gap):
+def _guess_inverse(logits: Floats, mean_gap: float) -> float:
     """Return the 1 / T to start from, by the spread of at most a thousand rows.
 
     The expected gap begins at `mean_gap` and falls by the variance, times 1 / T.
@@ -117,7 +121,9 @@ def _guess_inverse(logits, mean_gap):
     return 1 / (mean_gap * float(sample.var(axis=1).mean() or 1))
 
 
-def _find_inverse(logits, top, weight, target, inverse):
+def _find_inverse(
+    logits: Floats, top: Floats, weight: Floats, target: float, inverse: float
+) -> float:
     """Return the 1 / T at which the expected gap is `target`.
 
     The logarithm of the gap is nearly straight in log(1 / T), so that Newton's method
@@ -146,9 +152,12 @@ def _find_inverse(logits, top, weight, target, inverse):
     return inverse
 
 
-def _expected_gap(logits, top, weight, inverse):
+def _expected_gap(
+    logits: Floats, top: Floats, weight: Floats, inverse: float
+) -> tuple[float, float]:
     """Return the mean gap and its variance under softmax(logits / T), in units of T."""
-    gap_sum = variance_sum = 0.0
+    gap_sum: Any = 0.0
+    variance_sum: Any = 0.0
     ones = np.ones(logits.shape[1], dtype=logits.dtype)
     for rows in row_blocks(*logits.shape):
         scaled = np.subtract(logits[rows].T, top[rows], order=_order(logits))
@@ -163,6 +172,6 @@ def _expected_gap(logits, top, weight, inverse):
     return gap_sum / weight.sum(), variance_sum / weight.sum()
 
 
-def _order(logits):
+def _order(logits: Floats) -> Literal["C", "K"]:
     """Return the memory order of a transposed block."""
     return "C" if logits.shape[1] < FEW_COLUMNS else "K"

@@ -1,6 +1,7 @@
 """Classes by name, each loaded when it is first asked for."""
 
 from importlib import import_module
+from typing import Any
 
 from sklearn_calib._core.validation import did_you_mean
 
@@ -20,13 +21,13 @@ class Registry:
         For each name the module and the class, as in ``"_focal:FocalLoss"``.
     """
 
-    def __init__(self, kind, package, rows):
+    def __init__(self, kind: str, package: str, rows: dict[str, str]) -> None:
         self.kind, self.package, self.rows = kind, package, rows
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.rows
 
-    def get(self, name):
+    def get(self, name: str) -> Any:
         """Return the class of a name; raise ValueError for an unknown one."""
         if name not in self:
             raise ValueError(
@@ -35,18 +36,18 @@ class Registry:
             )
         return getattr(import_module(self.home(name)), self.class_name(name))
 
-    def home(self, name):
+    def home(self, name: str) -> str:
         """Return the module of a name."""
         return f"{self.package}.{self.rows[name].partition(':')[0]}"
 
-    def class_name(self, name):
+    def class_name(self, name: str) -> str:
         """Return what the class of a name is called."""
         return self.rows[name].partition(":")[2]
 
-    def names(self):
+    def names(self) -> list[str]:
         """Return all names, sorted."""
         return sorted(self.rows)
 
-    def homes(self):
+    def homes(self) -> dict[str, str]:
         """Return the module of each class, by the name of the class."""
         return {self.class_name(name): self.home(name) for name in self.rows}

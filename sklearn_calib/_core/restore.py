@@ -1,9 +1,13 @@
 """Estimators stay as they were if their fit fails."""
 
+from collections.abc import Callable
 from functools import wraps
+from typing import Any, cast
+
+from sklearn_calib._core.typing import Function
 
 
-def restores(*, unless=None):
+def restores(*, unless: str | None = None) -> Callable[[Function], Function]:
     """Decorate a method to put its object's attributes back if it raises.
 
     Attributes are put back as the objects that they were: what a method changes in
@@ -16,9 +20,9 @@ def restores(*, unless=None):
         exception found it.
     """
 
-    def decorate(method):
+    def decorate(method: Function) -> Function:
         @wraps(method)
-        def restoring(self, *args, **kwargs):
+        def restoring(self: Any, *args: Any, **kwargs: Any) -> Any:
             before = vars(self).copy()
             try:
                 return method(self, *args, **kwargs)
@@ -29,6 +33,6 @@ def restores(*, unless=None):
                     state.update(before)
                 raise
 
-        return restoring
+        return cast(Function, restoring)
 
     return decorate

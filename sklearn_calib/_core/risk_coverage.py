@@ -1,25 +1,32 @@
 """Risk and coverage of samples ranked by confidence, and areas under their curve."""
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 from scipy.special import digamma, gammaln
 
 from sklearn_calib._core.confidence import check_confidence, get_confidence, top_label
 from sklearn_calib._core.inputs import TARGETS, as_columns, check_targets
+from sklearn_calib._core.typing import Confidence, Floats, Ints, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba
 
 
-def _zero_one(codes, proba):
+def _zero_one(codes: Ints, proba: Floats) -> Floats:
     """Return 1 for a wrong prediction, 0 for a right one."""
     return (top_label(proba)[1] != codes).astype(np.float64)
 
 
-def _log(codes, proba):
+def _log(codes: Ints, proba: Floats) -> Floats:
     """Return minus the logarithm of the true class's probability."""
     true = proba[np.arange(len(proba)), codes].astype(np.float64)
     # A probability of zero has the loss that scikit-learn's log_loss gives it.
     return -np.log(np.maximum(true, np.finfo(np.float64).eps))
 
+
+Loss: TypeAlias = str | Callable[[Ints, Floats], ArrayLike]
 
 LOSSES = {"log": _log, "zero_one": _zero_one}
 
@@ -28,7 +35,14 @@ RANKING = {**TARGETS, "confidence": [str, callable, "array-like"]}
 LOSS = {"loss": [StrOptions(set(LOSSES)), callable]}
 
 
-def score_samples(y_true, y_proba, confidence, loss, labels, sample_weight):
+def score_samples(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    confidence: Confidence,
+    loss: Loss,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> tuple[Floats, Floats, Weights]:
     """Return the confidence, the loss and the weight of each sample, all checked."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba = check_proba(as_columns(proba))
@@ -39,7 +53,7 @@ def score_samples(y_true, y_proba, confidence, loss, labels, sample_weight):
     return scores, _losses_of(loss, codes, proba), weight
 
 
-def _confidence_of(confidence, proba):
+def _confidence_of(confidence: Confidence, proba: Floats) -> Any:
     """Return the confidence of each sample; an array says it itself."""
     if not (isinstance(confidence, str) or callable(confidence)):
         return confidence
@@ -51,7 +65,7 @@ def _confidence_of(confidence, proba):
     return get_confidence(confidence)(proba)
 
 
-def _losses_of(loss, codes, proba):
+def _losses_of(loss: Loss, codes: Ints, proba: Floats) -> Floats:
     """Return the loss of each sample."""
     if not callable(loss):
         return LOSSES[loss](codes, proba)
@@ -66,7 +80,9 @@ def _losses_of(loss, codes, proba):
     return losses
 
 
-def group_by_confidence(scores, losses, weight):
+def group_by_confidence(
+    scores: Floats, losses: Floats, weight: Weights
+) -> tuple[Floats, Floats, Floats]:
     """Return weight, summed loss and confidence of samples of equal confidence.
 
     The most confident come first. Samples without weight are left out.
@@ -85,20 +101,27 @@ def group_by_confidence(scores, losses, weight):
     )
 
 
-def rank(y_true, y_proba, confidence, loss, labels, sample_weight):
+def rank(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    confidence: Confidence,
+    loss: Loss,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> tuple[Floats, Floats, Floats]:
     """Return weight, summed loss and confidence of each group, from what users pass."""
     return group_by_confidence(
         *score_samples(y_true, y_proba, confidence, loss, labels, sample_weight)
     )
 
 
-def curve(mass, total_loss):
+def curve(mass: Floats, total_loss: Floats) -> tuple[Floats, Floats]:
     """Return the coverage and the risk after each group of equal confidence."""
     answered = np.cumsum(mass)
     return answered / answered[-1], np.cumsum(total_loss) / answered
 
 
-def _mean_area(mass, total_loss):
+def _mean_area(mass: Floats, total_loss: Floats) -> float:
     """Return the mean over k of the mean loss of the first k, ties in any order."""
     after = _counts(mass)
     before, loss_before = after - mass, np.cumsum(total_loss) - total_loss
@@ -111,7 +134,7 @@ def _mean_area(mass, total_loss):
     return float(area.sum() / after[-1])
 
 
-def _population_area(mass, total_loss):
+def _population_area(mass: Floats, total_loss: Floats) -> float:
     """Return the mean of log((n + 1) / k) times the k-th loss, ties in any order."""
     after = _counts(mass)
     # The logarithm of the gamma function sums log k, for fractional weights too.
@@ -120,13 +143,13 @@ def _population_area(mass, total_loss):
     return float((weight * total_loss).sum() / after[-1])
 
 
-def _trapezoid_area(mass, total_loss):
+def _trapezoid_area(mass: Floats, total_loss: Floats) -> float:
     """Return the area under straight lines, level up to the first threshold."""
     coverage, risk = curve(mass, total_loss)
     return float(trapezoid(np.append(risk[0], risk), np.append(0.0, coverage)))
 
 
-def _counts(mass):
+def _counts(mass: Floats) -> Floats:
     """Return the running sum of weights, which count repetitions."""
     after = np.cumsum(mass)
     if after[-1] < 1:

@@ -1,6 +1,7 @@
 """Registration of scorer names with scikit-learn."""
 
 import sys
+from typing import Any
 
 import sklearn
 from sklearn.metrics import _scorer
@@ -9,7 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 CONSTRAINTS = ("_parameter_constraints", "_skl_parameter_constraints")
 
 
-def register_scorers(scorers):
+def register_scorers(scorers: dict[str, Any]) -> None:
     """Let scikit-learn's `scoring` parameters take the names of scorers.
 
     Its validation of parameters holds copies of the names, made when a module was
@@ -37,7 +38,7 @@ def register_scorers(scorers):
         copy.options.update(scorers)
 
 
-def _copies_of_the_names():
+def _copies_of_the_names() -> list[Any]:
     """Return the option sets of all `scoring` parameters in loaded modules."""
     modules = [
         module
@@ -54,7 +55,7 @@ def _copies_of_the_names():
     ]
 
 
-def _scoring_constraints(constraints):
+def _scoring_constraints(constraints: Any) -> list[Any]:
     """Return what may be passed as `scoring`; there are dicts without it."""
     found = constraints.get("scoring", []) if isinstance(constraints, dict) else []
     return found if isinstance(found, list) else []

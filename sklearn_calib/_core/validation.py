@@ -1,8 +1,11 @@
 """The checks at every border: probabilities, labels, weights and names."""
 
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.utils import check_array
 from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
@@ -11,11 +14,21 @@ from sklearn.utils._param_validation import (
     Interval as NumericInterval,
     Options,
     StrOptions,
-    validate_params,
+    validate_params as validate_sklearn_params,
 )
 from sklearn.utils.validation import _check_sample_weight
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.limits import (
+    HALF_EPS,
+    ROW_SUM_TOLERANCE,
+    check_range,
+    check_row_sums,
+    check_weight_range,
+    row_sum_tolerance,
+    weight_factor,
+)
+from sklearn_calib._core.typing import Array, Floats, Function, Ints, Weights
 
 __all__ = [
     "HasMethods",
@@ -25,10 +38,7 @@ __all__ = [
     "as_proba_array",
     "check_dispatch",
     "check_proba",
-    "check_range",
-    "check_row_sums",
     "check_sample_weight",
-    "check_weight_range",
     "convert_to_numpy",
     "device",
     "did_you_mean",
@@ -39,28 +49,13 @@ __all__ = [
     "one_column",
     "proba_blocks",
     "row_blocks",
-    "row_sum_tolerance",
     "validate_params",
-    "weight_factor",
 ]
 
 convert_to_numpy = _convert_to_numpy
 
-# Rows that float32 softmax wrote sum to one only to about 1e-6; printed and rounded
-# probabilities to about 1e-4. The bound is the square root of float32's resolution.
-ROW_SUM_TOLERANCE = 3.5e-4
-
-# Rows that a softmax in half precision wrote sum to one to about two of its eps, those
-# of a sum in half precision to n_classes * eps; a row that is 1 % off is no rounding.
-HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
-
 # Elements of a block that stays in a second-level cache: 65536 doubles are 512 KiB.
 BLOCK_SIZE = 65536
-
-# The largest weight is kept within 2 to the power of minus and plus this: sums of
-# weights and of their squares are far from overflow then, and what counts repetitions
-# is at its limit.
-LARGEST_EXPONENT = 100
 
 # Up to about this many columns numpy is faster down the columns than along the rows.
 FEW_COLUMNS = 20
@@ -69,31 +64,42 @@ FEW_COLUMNS = 20
 class Interval(NumericInterval):
     """scikit-learn's, of numbers alone: True is an int to Python, not to numpy."""
 
-    def is_satisfied_by(self, val):
+    def is_satisfied_by(self, val: Any) -> bool:
         return not isinstance(val, bool) and super().is_satisfied_by(val)
 
 
-def did_you_mean(name, names):
+def validate_params(
+    constraints: Options, *, prefer_skip_nested_validation: bool
+) -> Callable[[Function], Function]:
+    """Return scikit-learn's decorator, with the types of what it decorates."""
+    return validate_sklearn_params(
+        constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
+    )
+
+
+def did_you_mean(name: object, names: Iterable[Any]) -> str:
     """Return " Did you mean 'x'?" for the closest of `names`, or an empty string."""
     close = get_close_matches(str(name), [str(known) for known in names], n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def row_blocks(n_rows, n_columns):
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Yield slices of consecutive rows, each small enough to stay in cache."""
     step = max(1, BLOCK_SIZE // max(1, n_columns))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
-def is_array_api(array):
+def is_array_api(array: Any) -> bool:
     """Whether scikit-learn would dispatch on the array, and it is not numpy's."""
     if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
-def check_dispatch(array, name, way_out="Convert it to numpy."):
+def check_dispatch(
+    array: Any, name: str, way_out: str = "Convert it to numpy."
+) -> None:
     """Refuse an array that scikit-learn would dispatch on where numpy is needed."""
     if is_array_api(array):
         raise TypeError(
@@ -102,7 +108,7 @@ def check_dispatch(array, name, way_out="Convert it to numpy."):
         )
 
 
-def check_proba(proba, *, name="y_proba", allow_1d=False):
+def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) -> Floats:
     """Return probabilities as a float array, without a copy, all values checked.
 
     Parameters
@@ -134,7 +140,9 @@ def check_proba(proba, *, name="y_proba", allow_1d=False):
     return proba
 
 
-def as_proba_array(proba, *, name="y_proba", allow_1d=False):
+def as_proba_array(
+    proba: Any, *, name: str = "y_proba", allow_1d: bool = False
+) -> Floats:
     """Check the type and shape of probabilities; `proba_blocks` checks the values."""
     uses = "Convert it to numpy; errors with uniform or quantile bins take it as it is."
     check_dispatch(proba, name, uses)
@@ -166,7 +174,9 @@ def as_proba_array(proba, *, name="y_proba", allow_1d=False):
     )
 
 
-def proba_blocks(proba, *, name="y_proba"):
+def proba_blocks(
+    proba: Floats, *, name: str = "y_proba"
+) -> Iterator[tuple[slice, Floats]]:
     """Yield slices of rows and the rows themselves, checked while they are in cache.
 
     Rows of few columns come as a copy in Fortran order, others in C order.
@@ -188,38 +198,7 @@ def proba_blocks(proba, *, name="y_proba"):
         yield rows, block
 
 
-def check_range(low, high, name):
-    """Refuse values that are not finite or lie outside of [0, 1]."""
-    if low >= 0 and high <= 1:
-        return
-    if not (np.isfinite(low) and np.isfinite(high)):
-        found = "NaN" if np.isnan(low) else "infinity"
-        raise ValueError(
-            f"{name} must be finite, got {found}. Remove or repair those samples."
-        )
-    raise ValueError(
-        f"{name} must lie in [0, 1], got values in [{low:.3g}, {high:.3g}]. "
-        "Pass probabilities, not logits."
-    )
-
-
-def row_sum_tolerance(n_classes, eps):
-    """Return how far rows of a precision may be from summing to one."""
-    return max(ROW_SUM_TOLERANCE, min(n_classes * float(eps), LARGEST_TOLERANCE))
-
-
-def check_row_sums(low, high, name, tolerance=ROW_SUM_TOLERANCE):
-    """Refuse rows that do not sum to one, given the least and the largest sum."""
-    if low < 1 - tolerance or high > 1 + tolerance:
-        worst = low if 1 - low > high - 1 else high
-        raise ValueError(
-            f"{name} must have rows that sum to one within {tolerance:.2g}, got "
-            f"a row that sums to {worst:.6g}. Divide each row by its sum, or pass one "
-            "binary problem at a time if several labels may be true at once."
-        )
-
-
-def check_sample_weight(sample_weight, X):
+def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
     """Return non-negative weights as a float array, one for each row of X, or None.
 
     Extreme ones are scaled, see `weight_factor`.
@@ -233,25 +212,9 @@ def check_sample_weight(sample_weight, X):
     return weight if factor == 1 else weight * factor
 
 
-def weight_factor(largest):
-    """Return the power of two to multiply weights by, of which this is the largest.
-
-    It is 1 unless their sums, or sums of their squares, might overflow or underflow.
-    """
-    exponent = int(np.frexp(largest)[1])
-    return 2.0 ** (min(max(exponent, -LARGEST_EXPONENT), LARGEST_EXPONENT) - exponent)
-
-
-def check_weight_range(low, high):
-    """Refuse negative weights, what is not finite, and zeros only."""
-    if not (low >= 0 and 0 < high < np.inf):
-        raise ValueError(
-            "sample_weight must be non-negative, finite and not all zero, got weights "
-            f"in [{low:.3g}, {high:.3g}]. Leave out samples by a weight of zero."
-        )
-
-
-def encode_labels(y, *, labels=None, n_classes, name="y_true"):
+def encode_labels(
+    y: Any, *, labels: ArrayLike | None = None, n_classes: int, name: str = "y_true"
+) -> Ints:
     """Return the column of each label, as int64 in 0 to n_classes - 1.
 
     Parameters
@@ -311,12 +274,12 @@ def encode_labels(y, *, labels=None, n_classes, name="y_true"):
     return codes if in_place else columns[codes]
 
 
-def distinct_labels(y, name):
+def distinct_labels(y: Any, name: str) -> tuple[list[Any], Ints]:
     """Return the sorted distinct labels as a list, and each sample's place in it."""
     return _distinct(_label_array(y, name), name)
 
 
-def _label_array(y, name):
+def _label_array(y: Any, name: str) -> Array:
     """Return labels as a 1-d array without missing values."""
     y = one_column(as_labels(y, name), name)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
@@ -327,7 +290,7 @@ def _label_array(y, name):
     return y
 
 
-def one_column(y, name="y_true"):
+def one_column(y: Any, name: str = "y_true") -> Any:
     """Return an array of any library as 1-d, which one column may be instead."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -339,7 +302,7 @@ def one_column(y, name="y_true"):
     return y
 
 
-def _distinct(y, name):
+def _distinct(y: Array, name: str) -> tuple[list[Any], Ints]:
     """Return the sorted distinct labels as a list, and each sample's place in it."""
     if y.dtype.kind in "iub" and y.size:
         low, high = int(y.min()), int(y.max())
@@ -359,7 +322,7 @@ def _distinct(y, name):
     return present, np.fromiter(map(place.__getitem__, values), np.int64, len(values))
 
 
-def _distinct_integers(y, low):
+def _distinct_integers(y: Array, low: int) -> tuple[list[Any], Ints]:
     """Count instead of sorting: forty times as fast on a million labels."""
     codes = y.astype(np.int64, copy=False)
     if low:
@@ -371,7 +334,7 @@ def _distinct_integers(y, low):
     return present, codes
 
 
-def _check_label_count(present, n_classes, name):
+def _check_label_count(present: list[Any], n_classes: int, name: str) -> None:
     """Refuse to guess which columns belong to which labels."""
     if len(present) != n_classes:
         shown = ", ".join(map(repr, present[:5])) + (", ..." if present[5:] else "")
@@ -382,7 +345,7 @@ def _check_label_count(present, n_classes, name):
         )
 
 
-def _columns_by_label(labels, n_classes):
+def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
     """Return the column of each label as a dict."""
     array = as_labels(labels, "labels")
     labels = array.tolist()

@@ -1,8 +1,13 @@
 """What all calibrators share: the checks, the labels, the logarithm of zero."""
 
+from __future__ import annotations
+
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -13,6 +18,7 @@ from sklearn.utils.validation import (
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import (
     check_dispatch,
     check_proba,
@@ -99,7 +105,14 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
 
     @restores()
-    def fit(self, X, y, sample_weight=None, *, labels=None):
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        labels: ArrayLike | None = None,
+    ) -> Self:
         """Learn the map from predictions to the frequencies of the classes.
 
         Parameters
@@ -144,7 +157,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         self._fit(self._as_logits(X), codes, sample_weight)
         return self
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Return calibrated probabilities.
 
         Parameters
@@ -169,7 +182,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> Array:
         """Return the most probable class, the first one of a tie.
 
         Parameters
@@ -185,7 +198,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
 
-    def _check_input(self, X, *, reset):
+    def _check_input(self, X: Any, *, reset: bool) -> Floats:
         """Return X as checked logits or probabilities (n_samples, n_classes)."""
         check_dispatch(X, "X")
         X = check_numbers(X, "X")
@@ -203,7 +216,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
 
-    def _as_logits(self, X):
+    def _as_logits(self, X: Floats) -> Floats:
         """Return X if it holds logits, and logarithms if it holds probabilities."""
         if self.from_logits:
             return X
@@ -211,20 +224,20 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return np.log(positive, out=positive)
 
     @abstractmethod
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         """Learn from checked data."""
 
     @abstractmethod
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         """Return calibrated probabilities as a new array."""
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         return tags
 
 
-def by_blocks(function, logits):
+def by_blocks(function: Callable[[Floats], Floats], logits: Floats) -> Floats:
     """Return a function of rows, called for blocks of them that stay in cache."""
     proba = np.empty_like(logits)
     for rows in row_blocks(*logits.shape):
@@ -232,14 +245,14 @@ def by_blocks(function, logits):
     return proba
 
 
-def shown(labels):
+def shown(labels: list[Any]) -> str:
     """Return a list as text, the first of them where they are many."""
     if len(labels) <= MANY_LABELS:
         return str(labels)
     return f"{str(labels[:MANY_LABELS])[:-1]}, ...] ({len(labels)} classes)"
 
 
-def check_n_bins(n_bins, n_samples):
+def check_n_bins(n_bins: int, n_samples: int) -> None:
     """Refuse more bins than can be filled: time and memory would be all that grows."""
     limit = max(MANY_BINS, n_samples)
     if n_bins > limit:
@@ -249,7 +262,7 @@ def check_n_bins(n_bins, n_samples):
         )
 
 
-def _check_range(logits):
+def _check_range(logits: Floats) -> None:
     """Refuse logits whose differences, or sums over a row, are not numbers."""
     limit = np.finfo(logits.dtype).max / (4 * logits.shape[1])
     largest = max(logits.max(), -logits.min())
@@ -260,7 +273,7 @@ def _check_range(logits):
         )
 
 
-def _find_zero_replacement(proba, sample_weight):
+def _find_zero_replacement(proba: Floats, sample_weight: Weights) -> float:
     """Return half of the smallest probability beside zeros, of rows with a weight."""
     if sample_weight is not None and sample_weight.min() == 0:
         proba = proba[sample_weight > 0]

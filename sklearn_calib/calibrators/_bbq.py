@@ -1,11 +1,13 @@
 """Bayesian binning into quantiles: many histograms, averaged by how likely they are."""
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 # Weights may make more samples of few predictions, but no more histograms of them.
@@ -85,10 +87,10 @@ class BBQ(_OneVsRestCalibrator):
 
     _maps_probabilities = True
 
-    def __init__(self, *, from_logits=False):
+    def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, score, hit, sample_weight):
+    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
         score, mass, hits = sums_by_value(score, hit, sample_weight)
         models, ends = _cuts(mass.cumsum())
         low, high = _edges(score, models, ends)
@@ -103,12 +105,12 @@ class BBQ(_OneVsRestCalibrator):
         prior = (hit_score + middle) / (n_hits + 1)
         return _average(low, (n_hits + prior) / (n + 1), share[models])
 
-    def _apply_map(self, fitted, score):
+    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         place, proba = fitted
         return proba[np.searchsorted(place, score)]
 
 
-def _cuts(total):
+def _cuts(total: Floats) -> tuple[Ints, Ints]:
     """Return, for all bins of all histograms, its histogram and how many values end it.
 
     `total` is the cumulated weight of the distinct values. The bins of a histogram
@@ -127,7 +129,7 @@ def _cuts(total):
     return models, np.minimum(ends, len(total))
 
 
-def _edges(score, models, ends):
+def _edges(score: Floats, models: Ints, ends: Ints) -> tuple[Floats, Floats]:
     """Return the lower and the upper edge of each bin, midway between two values."""
     midway = np.append((score[1:] + score[:-1]) / 2, 1.0)
     high = midway[ends - 1]
@@ -136,7 +138,7 @@ def _edges(score, models, ends):
     return low, high
 
 
-def _between(total, models, ends):
+def _between(total: Floats, models: Ints, ends: Ints) -> Floats:
     """Return the sum in each bin, from the cumulated sums."""
     upto = total[ends - 1]
     before = np.append(0.0, upto[:-1])
@@ -144,7 +146,7 @@ def _between(total, models, ends):
     return upto - before
 
 
-def _log_evidence(n, n_hits, middle):
+def _log_evidence(n: Floats, n_hits: Floats, middle: Floats) -> Floats:
     """Return the log probability of the labels in each bin, under a beta prior."""
     mean = np.clip(middle, 0.005, 0.995)
     value = gammaln(2) - gammaln(n + 2)
@@ -153,7 +155,7 @@ def _log_evidence(n, n_hits, middle):
     return value
 
 
-def _average(low, proba, share):
+def _average(low: Floats, proba: Floats, share: Floats) -> tuple[Floats, Floats]:
     """Return the places of the steps of the average, and its values between them."""
     is_first = low == 0
     step = np.where(is_first, 0.0, proba - np.append(0.0, proba[:-1])) * share

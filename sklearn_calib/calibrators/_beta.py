@@ -1,8 +1,11 @@
 """Beta calibration: powers of the probabilities of a class and of the rest."""
 
+from typing import Any
+
 import numpy as np
 
 from sklearn_calib._core.logistic import fit_nonnegative
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import StrOptions
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -83,11 +86,11 @@ class BetaCalibration(_OneVsRestCalibrator):
         "parameters": [StrOptions({"abm", "am", "ab"})],
     }
 
-    def __init__(self, *, parameters="abm", from_logits=False):
+    def __init__(self, *, parameters: str = "abm", from_logits: bool = False) -> None:
         self.parameters = parameters
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
         features = _features(log_odds)
         if self.parameters == "am":
             ends = np.column_stack([features[:, 0] + features[:, 1], features[:, 2]])
@@ -100,11 +103,11 @@ class BetaCalibration(_OneVsRestCalibrator):
         a, b = fit_nonnegative(ends, 2, hit, sample_weight)
         return np.array([a, b, (a - b) * np.log(2)])
 
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
         return _features(log_odds) @ fitted
 
 
-def _features(log_odds):
+def _features(log_odds: Floats) -> Floats:
     """Return log p, -log(1 - p) and 1."""
     parts = -np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds)
     return np.column_stack([*parts, np.ones_like(log_odds)])

@@ -1,19 +1,22 @@
 """Any classifier of scikit-learn as a calibrator."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator, shown
 
 
 class _ClassifierCalibrator(Calibrator):
     """Calibrator that fits a classifier to the logits as features."""
 
-    def __init__(self, classifier, *, from_logits=False):
+    def __init__(self, classifier: Any, *, from_logits: bool = False) -> None:
         self.classifier = classifier
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
         missing = np.delete(self.classes_, self.classifier_.classes_).tolist()
@@ -25,5 +28,5 @@ class _ClassifierCalibrator(Calibrator):
                 "sklearn_calib.calibrators."
             )
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         return self.classifier_.predict_proba(logits).copy()

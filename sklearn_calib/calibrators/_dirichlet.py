@@ -1,7 +1,14 @@
 """Dirichlet calibration: an affine map of the log-probabilities."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
 from sklearn_calib._core.links import log_softmax
-from sklearn_calib._core.multinomial import DiagonalMap, FullMap
+from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
+from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 
@@ -118,14 +125,20 @@ class DirichletCalibrator(_PenalisedCalibrator):
     }
 
     def __init__(
-        self, *, diagonal=False, penalty="none", lambd="cv", mu=None, from_logits=False
-    ):
+        self,
+        *,
+        diagonal: bool = False,
+        penalty: str = "none",
+        lambd: ArrayLike = "cv",
+        mu: ArrayLike | None = None,
+        from_logits: bool = False,
+    ) -> None:
         super().__init__(penalty=penalty, lambd=lambd, mu=mu, from_logits=from_logits)
         self.diagonal = diagonal
 
     @property
-    def _kind(self):
+    def _kind(self) -> Any:
         return DiagonalMap if self.diagonal else FullMap
 
-    def _features(self, logits):
+    def _features(self, logits: Floats) -> Floats:
         return log_softmax(logits)

@@ -1,12 +1,14 @@
 """Ensemble of near-isotonic regressions: monotone, but for what the data insist on."""
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.near_isotonic import near_isotonic_path
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 # Solutions with more groups than that are never likely beside those with fewer.
@@ -89,10 +91,10 @@ class ENIR(_OneVsRestCalibrator):
     _maps_probabilities = True
     _says_zero = True
 
-    def __init__(self, *, from_logits=False):
+    def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, score, hit, sample_weight):
+    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
         score, mass, hits = sums_by_value(score, hit, sample_weight)
         criteria, maps = [], []
         for _, first, value in near_isotonic_path(hits / mass, mass, MAX_GROUPS):
@@ -104,17 +106,19 @@ class ENIR(_OneVsRestCalibrator):
         share = np.exp(np.array(criteria) - max(criteria))
         return score, share @ np.array(maps) / share.sum()
 
-    def _apply_map(self, fitted, score):
+    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         return np.interp(score, *fitted)
 
 
-def _criterion(value, mass, hits):
+def _criterion(value: Floats, mass: Floats, hits: Floats) -> Any:
     """Return the log of how likely the solution is, by the BIC."""
     likelihood = xlogy(hits, value) + xlog1py(mass - hits, -value)
     return likelihood.sum() - len(value) * math.log(2 * math.pi * mass.sum()) / 2
 
 
-def _drawn_to_before(value, mass, hits, score_sum):
+def _drawn_to_before(
+    value: Floats, mass: Floats, hits: Floats, score_sum: Floats
+) -> Floats:
     """Return values with up to one sample more, of the mean probability before."""
     before = score_sum / mass
     extra = 1 - np.abs(hits / mass - before)

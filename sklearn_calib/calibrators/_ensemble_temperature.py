@@ -1,17 +1,24 @@
 """Ensemble temperature scaling: a mixture of three temperatures."""
 
 import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import StrOptions, row_blocks
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 # So much of the mixture keeps the order of the classes, whatever the data say.
 SMALLEST_WEIGHT = 1e-9
+
+
+# From the weights of the mixture to the loss and its slope.
+ValueAndSlope: TypeAlias = Callable[[Floats], tuple[Any, Floats]]
 
 
 class EnsembleTemperatureScaling(Calibrator):
@@ -87,11 +94,11 @@ class EnsembleTemperatureScaling(Calibrator):
         "objective": [StrOptions({"nll", "brier"})],
     }
 
-    def __init__(self, *, objective="nll", from_logits=False):
+    def __init__(self, *, objective: str = "nll", from_logits: bool = False) -> None:
         self.objective = objective
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
         self.temperature_ = fit_temperature(logits, codes, sample_weight)
         if self.objective == "brier":
@@ -111,12 +118,12 @@ class EnsembleTemperatureScaling(Calibrator):
             loss = _brier(gram / weight.sum(), hit @ share)
         self.weights_ = _minimize_on_simplex(loss)
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         return by_blocks(
             lambda block: np.tensordot(self.weights_, self._parts(block), 1), logits
         )
 
-    def _parts(self, logits):
+    def _parts(self, logits: Floats) -> Floats:
         """Return the three predictions, (3, n_samples, n_classes)."""
         logits = logits.astype(np.float64)
         parts = np.empty((3, *logits.shape))
@@ -126,17 +133,17 @@ class EnsembleTemperatureScaling(Calibrator):
         return parts
 
 
-def _nll(hit, share):
+def _nll(hit: Floats, share: Floats) -> ValueAndSlope:
     """Return the mean log loss and its slope as a function of the weights."""
 
-    def value_and_slope(mixture):
+    def value_and_slope(mixture: Floats) -> tuple[Any, Floats]:
         proba = mixture @ hit
         return -share @ np.log(proba), -hit @ (share / proba)
 
     return value_and_slope
 
 
-def _brier(gram, hit):
+def _brier(gram: Floats, hit: Floats) -> ValueAndSlope:
     """Return the mean squared error and its slope as a function of the weights."""
     return lambda mixture: (
         mixture @ gram @ mixture - 2 * mixture @ hit + 1,
@@ -144,7 +151,7 @@ def _brier(gram, hit):
     )
 
 
-def _minimize_on_simplex(loss):
+def _minimize_on_simplex(loss: ValueAndSlope) -> Floats:
     """Return the weights, none negative and with a sum of one, of the smallest loss."""
     result = minimize(
         loss,
@@ -162,11 +169,11 @@ def _minimize_on_simplex(loss):
     return result.x / result.x.sum()
 
 
-def _lowest_brier(logits, codes, weight, near):
+def _lowest_brier(logits: Floats, codes: Ints, weight: Floats, near: float) -> float:
     """Return the temperature with the smallest squared error, not far from another."""
     rows = np.arange(len(codes))
 
-    def squared_error(log_temperature):
+    def squared_error(log_temperature: float) -> Any:
         proba = softmax(logits.astype(np.float64) * math.exp(-log_temperature))
         squares = (proba**2).sum(axis=1) - 2 * proba[rows, codes]
         return weight @ squares

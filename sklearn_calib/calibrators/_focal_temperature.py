@@ -6,6 +6,7 @@ import numpy as np
 
 from sklearn_calib._core.focal_fit import fit_focal_temperature, fit_gamma
 from sklearn_calib._core.links import focal_posterior, softmax
+from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
@@ -81,16 +82,18 @@ class FocalPosterior(Calibrator):
 
     _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
 
-    def __init__(self, *, gamma="auto", from_logits=False):
+    def __init__(
+        self, *, gamma: float | str = "auto", from_logits: bool = False
+    ) -> None:
         self.gamma = gamma
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         is_auto = self.gamma == "auto"
         fitted = fit_gamma(logits, codes, sample_weight) if is_auto else self.gamma
         self.gamma_ = float(fitted)
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         return _calibrate(logits, 1.0, self.gamma_)
 
 
@@ -167,26 +170,28 @@ class FocalTemperatureScaling(Calibrator):
 
     _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
 
-    def __init__(self, *, gamma="auto", from_logits=False):
+    def __init__(
+        self, *, gamma: float | str = "auto", from_logits: bool = False
+    ) -> None:
         self.gamma = gamma
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         self.temperature_, self.gamma_ = fit_focal_temperature(
             logits,
             codes,
             sample_weight,
-            gamma=None if self.gamma == "auto" else self.gamma,
+            gamma=None if isinstance(self.gamma, str) else self.gamma,
         )
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         return _calibrate(logits, self.temperature_, self.gamma_)
 
 
-def _calibrate(logits, temperature, gamma):
+def _calibrate(logits: Floats, temperature: float, gamma: float) -> Floats:
     """Return the focal posterior of the softmax of logits / temperature."""
 
-    def posterior(block):
+    def posterior(block: Floats) -> Floats:
         block = np.ascontiguousarray(block)
         return focal_posterior(softmax(block / temperature), gamma)
 

@@ -1,12 +1,14 @@
 """Histogram binning: the frequency in the bin of a probability, and smoother values."""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from sklearn_calib._core.binning import bin_index, interior_edges
 from sklearn_calib._core.logistic import fit_logistic
+from sklearn_calib._core.typing import Array, Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import RESOLUTION, check_n_bins
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
@@ -95,16 +97,18 @@ class HistogramBinning(_OneVsRestCalibrator):
         "strategy": [StrOptions({"uniform", "quantile"})],
     }
 
-    def __init__(self, *, n_bins=15, strategy="quantile", from_logits=False):
+    def __init__(
+        self, *, n_bins: int = 15, strategy: str = "quantile", from_logits: bool = False
+    ) -> None:
         self.n_bins = n_bins
         self.strategy = strategy
         self.from_logits = from_logits
 
-    def _fit_map(self, score, hit, sample_weight):
-        options = {"n_bins": self.n_bins, "strategy": self.strategy}
+    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
+        options: Options = {"n_bins": self.n_bins, "strategy": self.strategy}
         return _bin_means(score, hit, sample_weight, **options)
 
-    def _apply_map(self, fitted, score):
+    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         edges, value = fitted
         return value[bin_index(score, edges)]
 
@@ -181,28 +185,30 @@ class ScalingBinning(_OneVsRestCalibrator):
 
     _parameter_constraints = {**_OneVsRestCalibrator._parameter_constraints, **N_BINS}
 
-    def __init__(self, *, n_bins=10, from_logits=False):
+    def __init__(self, *, n_bins: int = 10, from_logits: bool = False) -> None:
         self.n_bins = n_bins
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
         features = np.column_stack([log_odds, np.ones_like(log_odds)])
         line = fit_logistic(features, hit, sample_weight)
         scaled = _scale(log_odds, line)
-        options = {"n_bins": self.n_bins, "strategy": "quantile"}
+        options: Options = {"n_bins": self.n_bins, "strategy": "quantile"}
         return line, *_bin_means(scaled, scaled, sample_weight, **options)
 
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
         line, edges, value = fitted
         return value[bin_index(_scale(log_odds, line), edges)]
 
 
-def _scale(log_odds, line):
+def _scale(log_odds: Floats, line: Floats) -> Floats:
     """Return the scaled probabilities, the same whatever they were computed beside."""
     return expit(np.round(line[0] * log_odds + line[1], 10))
 
 
-def _bin_means(proba, target, weight, *, n_bins, strategy):
+def _bin_means(
+    proba: Floats, target: Array, weight: Floats, *, n_bins: int, strategy: str
+) -> tuple[Floats, Floats]:
     """Return the edges between bins, and the mean target in each."""
     check_n_bins(n_bins, len(proba))
     edges = _edges(proba, weight, n_bins=n_bins, strategy=strategy)
@@ -214,13 +220,13 @@ def _bin_means(proba, target, weight, *, n_bins, strategy):
     return edges, np.divide(total, mass, out=middle, where=mass > 0)
 
 
-def _edges(proba, weight, **options):
+def _edges(proba: Floats, weight: Floats, **options: Any) -> Floats:
     """Return the edges between bins, those of equal numbers midway between values."""
     if options["strategy"] == "uniform":
         # What lies on an edge stays below it after a logarithm and back.
         return interior_edges(proba, **options) * (1 + 4 * RESOLUTION)
     if weight.min() == weight.max():
-        value, weight = np.sort(proba), None
+        value = np.sort(proba)
         edges = interior_edges(value, **options)
     else:
         value = np.sort(proba[weight > 0])

@@ -1,9 +1,12 @@
 """Isotonic regression: of each class by itself, and of all classes together."""
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator, probabilities
 
@@ -93,14 +96,14 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         "centered": ["boolean"],
     }
 
-    def __init__(self, *, centered=False, from_logits=False):
+    def __init__(self, *, centered: bool = False, from_logits: bool = False) -> None:
         self.centered = centered
         self.from_logits = from_logits
 
-    def _fit_map(self, score, hit, sample_weight):
+    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
         return _fit_points(score, hit, sample_weight, self.centered)
 
-    def _apply_map(self, fitted, score):
+    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         return np.interp(score, *fitted)
 
 
@@ -167,10 +170,10 @@ class JointIsotonicCalibration(Calibrator):
 
     preserves_argmax = True
 
-    def __init__(self, *, from_logits=False):
+    def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         proba = probabilities(logits, self.from_logits)
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
         hit = codes[:, None] == np.arange(proba.shape[1])
@@ -178,7 +181,7 @@ class JointIsotonicCalibration(Calibrator):
         pairs = proba.ravel(), hit.ravel().astype(np.float64)
         self.map_ = _fit_points(*pairs, weight.repeat(proba.shape[1]), False)
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         before = probabilities(logits, self.from_logits)
         proba = np.interp(before, *self.map_) + TIE_BREAKER * before
         proba /= proba.sum(axis=1, keepdims=True)
@@ -186,7 +189,7 @@ class JointIsotonicCalibration(Calibrator):
         return _keep_top(proba.astype(logits.dtype, copy=False), logits)
 
 
-def _keep_top(proba, logits):
+def _keep_top(proba: Floats, logits: Floats) -> Floats:
     """Put the class of the largest logit first again where float32 cannot tell."""
     top = logits.argmax(axis=1)
     rows = np.flatnonzero(proba.argmax(axis=1) != top)
@@ -195,7 +198,9 @@ def _keep_top(proba, logits):
     return proba
 
 
-def _fit_points(proba, hit, weight, centered):
+def _fit_points(
+    proba: Floats, hit: Array, weight: Floats, centered: bool
+) -> tuple[Floats, Floats]:
     """Return the points that the best monotone map joins."""
     value, mass, hits = sums_by_value(proba, hit, weight)
     blocks = isotonic_regression(hits / mass, weights=mass)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from sklearn_calib._core.links import log_odds
-from sklearn_calib._core.multinomial import PairMap
+from sklearn_calib._core.multinomial_maps import PairMap
+from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 
@@ -81,10 +82,10 @@ class JointBetaCalibration(_PenalisedCalibrator):
     _kind = PairMap
     penalty, lambd, mu = "none", "cv", None
 
-    def __init__(self, *, from_logits=False):
+    def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _features(self, logits):
+    def _features(self, logits: Floats) -> Floats:
         odds = log_odds(logits)
         both = np.hstack([-np.logaddexp(0, -odds), np.logaddexp(0, odds)])
         return both.astype(logits.dtype, copy=False)

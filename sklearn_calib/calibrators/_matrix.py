@@ -1,6 +1,6 @@
 """Matrix scaling: an affine map of the logits."""
 
-from sklearn_calib._core.multinomial import FullMap
+from sklearn_calib._core.multinomial_maps import FullMap
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 

@@ -11,6 +11,7 @@ from sklearn_calib._core.binning import bin_sums, occupied_bins
 from sklearn_calib._core.confidence import negative_entropy, top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed, Weights
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
@@ -134,19 +135,19 @@ class MetaCal(Calibrator):
     def __init__(
         self,
         *,
-        miscoverage=0.05,
-        coverage_accuracy=None,
-        threshold_fraction=None,
-        random_state=None,
-        from_logits=False,
-    ):
+        miscoverage: float = 0.05,
+        coverage_accuracy: float | None = None,
+        threshold_fraction: float | None = None,
+        random_state: Seed = None,
+        from_logits: bool = False,
+    ) -> None:
         self.miscoverage = miscoverage
         self.coverage_accuracy = coverage_accuracy
         self.threshold_fraction = threshold_fraction
         self.random_state = random_state
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
         entropy, hit = _entropy(logits), top_label(logits)[1] == codes
         pool = np.flatnonzero(weight > 0)
@@ -169,14 +170,14 @@ class MetaCal(Calibrator):
             logits[accepted], codes[accepted], weight[accepted]
         )
 
-    def _draw(self, pool):
+    def _draw(self, pool: Ints) -> Ints:
         """Return the rows that set the threshold."""
         if self.threshold_fraction is None:
             return pool
         n_drawn = max(1, int(self.threshold_fraction * len(pool)))
         return check_random_state(self.random_state).permutation(pool)[:n_drawn]
 
-    def _find_threshold(self, entropy, hit, weight):
+    def _find_threshold(self, entropy: Floats, hit: Array, weight: Floats) -> float:
         """Return the largest entropy to accept, by that of the rows that set it."""
         if self.coverage_accuracy is not None:
             return _entropy_at(self.coverage_accuracy, entropy, hit, weight)
@@ -184,22 +185,22 @@ class MetaCal(Calibrator):
             return math.inf
         return _upper_quantile(entropy, 1 - self.miscoverage, weight)
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         proba = by_blocks(lambda block: softmax(block / self.temperature_), logits)
         proba[self._gives_up(_entropy(logits))] = 1 / logits.shape[1]
         return proba
 
-    def _gives_up(self, entropy):
+    def _gives_up(self, entropy: Floats) -> Bools:
         """Return whether an entropy is above the threshold."""
         return entropy > self.threshold_ * (1 + SLACK)
 
 
-def _entropy(logits):
+def _entropy(logits: Floats) -> Floats:
     """Return the entropy of the softmax of each row, in nats."""
     return -negative_entropy(softmax(logits))
 
 
-def _upper_quantile(values, level, weight):
+def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:
     """Return the quantile, the larger of two neighbours; weights are repetitions."""
     order = values.argsort()
     mass = weight[order].cumsum()
@@ -208,7 +209,7 @@ def _upper_quantile(values, level, weight):
     return float(values[order[np.searchsorted(mass, rank, side="right")]])
 
 
-def _entropy_at(accuracy, entropy, hit, weight):
+def _entropy_at(accuracy: float, entropy: Floats, hit: Array, weight: Floats) -> float:
     """Return the entropy up to which the accuracy is the given one."""
     sums = occupied_bins(
         bin_sums(entropy, hit, n_bins=N_BINS, strategy="quantile", sample_weight=weight)

@@ -1,17 +1,23 @@
 """What vector, matrix, Dirichlet and structured scaling share: fit and strength."""
 
+from __future__ import annotations
+
 import itertools
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature, magnitude
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import Calibrator, by_blocks, shown
 
@@ -38,18 +44,28 @@ class _MultinomialCalibrator(Calibrator):
     }
 
     @abstractmethod
-    def _features(self, logits):
+    def _features(self, logits: Floats) -> Floats:
         """Return what the map is applied to, in the dtype of the logits."""
 
     @abstractmethod
-    def _ridge(self, identity, n_samples, lambd, mu):
+    def _ridge(
+        self, identity: Floats, n_samples: float, lambd: float, mu: Any
+    ) -> Floats:
         """Return the strength of the pull on each parameter."""
 
-    def _strengths(self):
+    def _strengths(self) -> list[Any]:
         """Return all pairs (lambd, mu) to choose from."""
         return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
 
-    def _fit_penalised(self, features, codes, weight, center, start, unit=1.0):
+    def _fit_penalised(
+        self,
+        features: Floats,
+        codes: Ints,
+        weight: Floats,
+        center: Floats,
+        start: Floats,
+        unit: float = 1.0,
+    ) -> Floats:
         """Return the parameters for features in a unit; set the strength if chosen."""
         pairs = self._strengths()
         if len(pairs) > 1:
@@ -81,7 +97,17 @@ class _MultinomialCalibrator(Calibrator):
             )
         return parameters
 
-    def _held_out(self, features, codes, weight, center, start, unit, pairs, is_test):
+    def _held_out(
+        self,
+        features: Floats,
+        codes: Ints,
+        weight: Floats,
+        center: Floats,
+        start: Floats,
+        unit: float,
+        pairs: list[Any],
+        is_test: Bools,
+    ) -> Floats:
         """Return for each strength the sum of the log losses of a fold."""
         train = ~is_test & (weight > 0)
         sums = np.zeros(len(pairs))
@@ -101,7 +127,15 @@ class _MultinomialCalibrator(Calibrator):
             sums[i] = weight[is_test] @ _negative_log(scores, codes[is_test])
         return sums
 
-    def _set(self, parameters, logits, features, codes, weight, unit=1.0):
+    def _set(
+        self,
+        parameters: Floats,
+        logits: Floats,
+        features: Floats,
+        codes: Ints,
+        weight: Floats,
+        unit: float = 1.0,
+    ) -> None:
         """Store the parameters as users know them, and the log losses of the fit."""
         scores = self._kind.scores(features, parameters)
         before = weight @ _negative_log(logits, codes)
@@ -112,16 +146,16 @@ class _MultinomialCalibrator(Calibrator):
         if self.coef_.shape[1] == 1:
             self.coef_ = self.coef_[:, 0]
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         parameters = np.column_stack([self.coef_, self.intercept_])
         parameters = parameters.astype(logits.dtype)
 
-        def scale(block):
+        def scale(block: Floats) -> Floats:
             return softmax(self._kind.scores(self._features(block), parameters))
 
         return by_blocks(scale, logits)
 
-    def _warn_of_absent(self, codes, weight):
+    def _warn_of_absent(self, codes: Ints, weight: Floats) -> Array:
         """Say which classes have no samples."""
         counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         if counts.min() == 0:
@@ -144,13 +178,20 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         "mu": [None, STRENGTH, StrOptions({"cv"}), "array-like"],
     }
 
-    def __init__(self, *, penalty="none", lambd="cv", mu=None, from_logits=False):
+    def __init__(
+        self,
+        *,
+        penalty: str = "none",
+        lambd: ArrayLike = "cv",
+        mu: ArrayLike | None = None,
+        from_logits: bool = False,
+    ) -> None:
         self.penalty = penalty
         self.lambd = lambd
         self.mu = mu
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         self._strengths()  # Checked without a penalty, too.
         logits = logits.astype(np.float64)
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
@@ -172,7 +213,9 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             parameters = self._fit_penalised(*data, unit)
         self._set(parameters, logits, features, codes, weight, unit)
 
-    def _start(self, logits, features, codes, weight):
+    def _start(
+        self, logits: Floats, features: Floats, codes: Ints, weight: Floats
+    ) -> Floats:
         """Return the map of temperature scaling, or the identity if that is no worse.
 
         Of features that rounding has made equal, a temperature near zero makes noise.
@@ -185,11 +228,18 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         scaled = weight @ _negative_log(self._kind.scores(features, start), codes)
         return start if scaled < weight @ _negative_log(logits, codes) else identity
 
-    def _features(self, logits):
+    def _features(self, logits: Floats) -> Floats:
         """Return centred logits, which a constant added to a row does not change."""
         return logits - logits.mean(axis=1, keepdims=True)
 
-    def _fit_unpenalised(self, features, codes, weight, counts, start):
+    def _fit_unpenalised(
+        self,
+        features: Floats,
+        codes: Ints,
+        weight: Floats,
+        counts: Floats,
+        start: Floats,
+    ) -> Floats:
         """Return the parameters of maximum likelihood, or else with a normal prior."""
         problem = self._kind, features, codes, weight / weight.sum()
         ridge = np.zeros_like(start)
@@ -217,7 +267,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         )
         return parameters
 
-    def _strengths(self):
+    def _strengths(self) -> list[Any]:
         lambdas = _as_sequence("lambd", self.lambd)
         mus = None if self.mu is None else _as_sequence("mu", self.mu)
         if self.penalty == "l2":
@@ -226,7 +276,13 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             return [(lambd, lambd) for lambd in lambdas]
         return list(itertools.product(lambdas, mus))
 
-    def _ridge(self, identity, n_samples, lambd, mu):  # noqa: ARG002 - see the parent
+    def _ridge(
+        self,
+        identity: Floats,
+        n_samples: float,  # noqa: ARG002 - see the parent
+        lambd: float,
+        mu: Any,
+    ) -> Floats:
         n_classes = len(identity)
         if self.penalty == "l2":
             return np.full_like(identity, lambd)
@@ -234,7 +290,9 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         return make_ridge(identity, off_diagonal, 0.0, mu / n_classes)
 
 
-def make_ridge(identity, off_diagonal, diagonal, intercept):
+def make_ridge(
+    identity: Floats, off_diagonal: float, diagonal: float, intercept: float
+) -> Floats:
     """Return the strength of the pull on each parameter of a map."""
     is_diagonal = identity.shape[1] == 2
     ridge = np.full_like(identity, diagonal if is_diagonal else off_diagonal)
@@ -244,13 +302,13 @@ def make_ridge(identity, off_diagonal, diagonal, intercept):
     return ridge
 
 
-def _in_unit(ridge, unit):
+def _in_unit(ridge: Floats, unit: float) -> Floats:
     """Return the pull on the parameters of features that are divided by a unit."""
     # Twice by the unit, whose square may not be a number.
     return np.column_stack([ridge[:, :-1] / unit / unit, ridge[:, -1]])
 
 
-def _as_sequence(name, value):
+def _as_sequence(name: str, value: Any) -> Sequence[float]:
     """Return the strengths to try, from the strongest on."""
     if isinstance(value, str):
         return STRENGTHS
@@ -263,7 +321,7 @@ def _as_sequence(name, value):
     return values.tolist()
 
 
-def _make_folds(codes):
+def _make_folds(codes: Ints) -> Iterator[Bools]:
     """Yield for each fold which samples are held out; each has its share of a class."""
     fold = np.empty(len(codes), dtype=int)
     fold[np.argsort(codes, kind="stable")] = np.arange(len(codes)) % N_FOLDS
@@ -271,6 +329,6 @@ def _make_folds(codes):
         yield fold == k
 
 
-def _negative_log(scores, codes):
+def _negative_log(scores: Floats, codes: Ints) -> Floats:
     """Return minus the logarithm of the probability of each true class."""
     return -log_softmax(scores)[np.arange(len(codes)), codes]

@@ -2,11 +2,13 @@
 
 import warnings
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from sklearn_calib._core.links import log_odds, log_odds_of_proba, softmax
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import RESOLUTION, Calibrator, shown
 
 
@@ -43,7 +45,7 @@ class _OneVsRestCalibrator(Calibrator):
     _returns_log_odds = False
     _says_zero = False
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         n_classes = logits.shape[1]
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
         counts = np.bincount(codes, weight, n_classes)
@@ -56,7 +58,7 @@ class _OneVsRestCalibrator(Calibrator):
             for k in range(n_classes)[-1 if n_classes == 2 else 0 :]
         ]
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         scores = self._scores(logits)
         if len(self.maps_) == 1:
             proba = self._both(self._apply_map(self.maps_[0], scores[1]))
@@ -72,7 +74,7 @@ class _OneVsRestCalibrator(Calibrator):
         proba += self._mixing * (self.class_prior_ - proba)
         return proba.astype(logits.dtype, copy=False)
 
-    def _scores(self, logits):
+    def _scores(self, logits: Floats) -> Floats:
         """Return a row for each class, as each is looked at by itself."""
         if self._maps_probabilities:
             scores = probabilities(logits, self.from_logits)
@@ -82,14 +84,14 @@ class _OneVsRestCalibrator(Calibrator):
             scores = log_odds_of_proba(logits, self.zero_replacement_)
         return np.ascontiguousarray(scores.T)
 
-    def _both(self, positive):
+    def _both(self, positive: Floats) -> Floats:
         """Return the probabilities of both classes, from those of the second."""
         if self._returns_log_odds:
             return expit(np.column_stack([-positive, positive]))
         # What rounding makes a difference of zero is not known to be less than that.
         return np.column_stack([np.maximum(1 - positive, RESOLUTION), positive])
 
-    def _warn_of_missing(self, labels):
+    def _warn_of_missing(self, labels: list[Any]) -> None:
         """Say which classes nothing could be learned about."""
         if labels:
             warnings.warn(
@@ -101,15 +103,15 @@ class _OneVsRestCalibrator(Calibrator):
             )
 
     @abstractmethod
-    def _fit_map(self, score, hit, sample_weight):
+    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
         """Return what is learned about one class."""
 
     @abstractmethod
-    def _apply_map(self, fitted, score):
+    def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         """Return the probabilities of one class."""
 
 
-def probabilities(logits, from_logits):
+def probabilities(logits: Floats, from_logits: bool) -> Floats:
     """Return what was given as probabilities in float64, equal ones as equal ones.
 
     The sum of the row would change the last digit of some of them.

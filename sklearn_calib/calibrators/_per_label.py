@@ -1,12 +1,18 @@
 """Any calibrator for samples that have several labels at once."""
 
+from __future__ import annotations
+
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core.arrays import check_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import check_dispatch
 from sklearn_calib.calibrators._base import Calibrator
 
@@ -68,11 +74,13 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     _parameter_constraints = {"calibrator": [Calibrator]}
 
-    def __init__(self, calibrator):
+    def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
 
     @restores()
-    def fit(self, X, y, sample_weight=None):
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn the map of each label.
 
         Parameters
@@ -108,7 +116,7 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.classes_ = [each.classes_ for each in self.calibrators_]
         return self
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the calibrated probability of each label.
 
         Parameters
@@ -127,7 +135,7 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
         return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> Ints:
         """Return which labels have a probability above one half.
 
         Parameters
@@ -142,7 +150,7 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         return (self.predict_proba(X) > 0.5).astype(np.int64)
 
-    def _check_input(self, X, *, reset):
+    def _check_input(self, X: Any, *, reset: bool) -> Floats:
         """Return X as an array with a column for each label."""
         check_dispatch(X, "X")
         X = check_numbers(X, "X")

@@ -1,5 +1,7 @@
 """Platt scaling: a straight line of the log-odds."""
 
+from typing import Any
+
 import numpy as np
 
 from sklearn_calib._core.logistic import (
@@ -7,6 +9,7 @@ from sklearn_calib._core.logistic import (
     newton_logistic,
     smoothed_targets,
 )
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 
@@ -86,20 +89,22 @@ class PlattScaling(_OneVsRestCalibrator):
         "smooth_targets": ["boolean"],
     }
 
-    def __init__(self, *, smooth_targets=True, from_logits=False):
+    def __init__(
+        self, *, smooth_targets: bool = True, from_logits: bool = False
+    ) -> None:
         self.smooth_targets = smooth_targets
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
         features = _features(log_odds)
         if not self.smooth_targets:
             return fit_logistic(features, hit, sample_weight)
         target = smoothed_targets(hit, sample_weight)
         return newton_logistic(features, target, sample_weight)[0]
 
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
         return _features(log_odds) @ fitted
 
 
-def _features(log_odds):
+def _features(log_odds: Floats) -> Floats:
     return np.column_stack([log_odds, np.ones_like(log_odds)])

@@ -1,8 +1,11 @@
 """Quadratic logistic calibration: a parabola of the log-odds."""
 
+from typing import Any
+
 import numpy as np
 
 from sklearn_calib._core.logistic import fit_nonnegative
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 # Log-odds beyond it are taken for it: their squares would not be numbers.
@@ -79,10 +82,10 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
 
     _returns_log_odds = True
 
-    def __init__(self, *, from_logits=False):
+    def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
         log_odds = np.clip(log_odds, -LARGEST, LARGEST)
         seen = log_odds[sample_weight > 0]
         low, high = seen.min(), seen.max()
@@ -91,16 +94,16 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
         coef = fit_nonnegative(features, features.shape[1] - 1, hit, sample_weight)
         return slopes @ coef, low, high
 
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
         coef, low, high = fitted
         return _powers(np.clip(log_odds, low, high)) @ coef
 
 
-def _powers(log_odds):
+def _powers(log_odds: Floats) -> Floats:
     return np.column_stack([log_odds**2, log_odds, np.ones_like(log_odds)])
 
 
-def _parabolas(low, high):
+def _parabolas(low: float, high: float) -> Floats:
     """Return those with slopes of 1 at one end and 0 at the other, and a constant.
 
     Each is a column of coefficients of the powers. What rises at both ends is a sum of

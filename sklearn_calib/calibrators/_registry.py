@@ -1,6 +1,13 @@
 """The calibrators by name: adding one is a row here."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from sklearn_calib._core.registry import Registry
+
+if TYPE_CHECKING:
+    from sklearn_calib.calibrators._base import Calibrator
 
 CALIBRATORS = Registry(
     "calibrator",
@@ -32,7 +39,7 @@ CALIBRATORS = Registry(
 )
 
 
-def get_calibrator(name):
+def get_calibrator(name: str) -> type[Calibrator]:
     """Return the class of the calibrator that is registered under a name.
 
     Parameters
@@ -59,7 +66,7 @@ def get_calibrator(name):
     return CALIBRATORS.get(name)
 
 
-def get_calibrator_names():
+def get_calibrator_names() -> list[str]:
     """Return the names of all calibrators.
 
     Returns

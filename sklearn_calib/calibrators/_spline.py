@@ -1,12 +1,14 @@
 """Spline calibration: the slope of the errors' running sum, without bins."""
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
@@ -100,11 +102,11 @@ class SplineCalibration(Calibrator):
         "n_knots": [Interval(Integral, 2, 100, closed="both")],
     }
 
-    def __init__(self, *, n_knots=6, from_logits=False):
+    def __init__(self, *, n_knots: int = 6, from_logits: bool = False) -> None:
         self.n_knots = n_knots
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
         self.maps_ = [
             _fit_spline(score, codes == column, weight, self.n_knots)
@@ -112,10 +114,10 @@ class SplineCalibration(Calibrator):
         ]
         self._margin = 1 / (weight.sum() + 2)
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         return by_blocks(self._calibrate_block, logits)
 
-    def _calibrate_block(self, logits):
+    def _calibrate_block(self, logits: Floats) -> Floats:
         logits = logits.astype(np.float64)
         scores = _scores(softmax(logits))
         said = [
@@ -130,14 +132,16 @@ class SplineCalibration(Calibrator):
         return np.column_stack([1 - positive, positive])
 
 
-def _scores(proba):
+def _scores(proba: Floats) -> list[tuple[Floats, Any]]:
     """Return what is calibrated: probabilities and the columns that they are from."""
     if proba.shape[1] == 2:
         return [(proba[:, 1], 1), (proba[:, 0], 0)]
     return [(proba.max(axis=1), proba.argmax(axis=1))]
 
 
-def _fit_spline(score, hit, weight, n_knots):
+def _fit_spline(
+    score: Floats, hit: Array, weight: Floats, n_knots: int
+) -> tuple[Floats, Floats]:
     """Return the distinct scores that have a weight, and the calibrated ones."""
     distinct, weights, hits = sums_by_value(score, hit, weight)
     errors = hits - weights * distinct
@@ -158,14 +162,14 @@ def _fit_spline(score, hit, weight, n_knots):
     return distinct, distinct + slope
 
 
-def _count_points(weights):
+def _count_points(weights: Floats) -> Ints:
     """Return how many points each confidence is: one, or its share of all if more."""
     wanted = max(len(weights), MIN_POINTS) * weights / weights.sum()
     # Without the last term the rounding of equal weights makes some of them two.
     return np.ceil(wanted - 1e-9).astype(int).clip(1)
 
 
-def _replace_top(logits, confidence):
+def _replace_top(logits: Floats, confidence: Floats) -> Floats:
     """Return softmax of the logits with other confidences, of at least an equal share.
 
     A smaller one is reached by a temperature of the row's own. For a larger one the
@@ -184,7 +188,7 @@ def _replace_top(logits, confidence):
     return proba
 
 
-def _row_inverse(logits, confidence):
+def _row_inverse(logits: Floats, confidence: Floats) -> Floats:
     """Return the 1 / T of each row at which its largest probability is the given one.
 
     The logarithm of the sum of the others, relative to the largest, is convex in 1 / T

@@ -1,10 +1,16 @@
 """Structured scaling: vector and matrix scaling held near temperature scaling."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.multinomial import DiagonalMap, FullMap
+from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib.calibrators._multinomial import (
     STRENGTH,
     _MultinomialCalibrator,
@@ -21,7 +27,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         "intercept": [STRENGTH],
     }
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         logits = logits.astype(np.float64)
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
         self._warn_of_absent(codes, weight)
@@ -32,14 +38,20 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         parameters = self._fit_penalised(features, codes, weight, center, center)
         self._set(parameters, logits, features, codes, weight)
 
-    def _features(self, logits):
+    def _features(self, logits: Floats) -> Floats:
         """Return the logarithms of scaled probabilities that keep away from zero."""
         proba = softmax(logits / self.temperature_)
         proba *= 1 - self.mixing_
         proba += self.mixing_ / logits.shape[1]
         return np.log(proba, out=proba)
 
-    def _ridge(self, identity, n_samples, lambd, mu):  # noqa: ARG002 - see the parent
+    def _ridge(
+        self,
+        identity: Floats,
+        n_samples: float,
+        lambd: float,
+        mu: Any,  # noqa: ARG002 - see the parent
+    ) -> Floats:
         n_classes = len(identity)
         unit = lambd * n_classes / n_samples
         off_diagonal = unit * (n_classes - 1) * getattr(self, "off_diagonal", 0.0)
@@ -138,7 +150,14 @@ class StructuredVectorScaling(_StructuredCalibrator):
 
     _kind = DiagonalMap
 
-    def __init__(self, *, lambd=1.0, intercept=1.0, diagonal=1.0, from_logits=False):
+    def __init__(
+        self,
+        *,
+        lambd: ArrayLike = 1.0,
+        intercept: float = 1.0,
+        diagonal: float = 1.0,
+        from_logits: bool = False,
+    ) -> None:
         self.lambd = lambd
         self.intercept = intercept
         self.diagonal = diagonal
@@ -246,12 +265,12 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     def __init__(
         self,
         *,
-        lambd=1.0,
-        intercept=1.0,
-        diagonal=1.0,
-        off_diagonal=1.0,
-        from_logits=False,
-    ):
+        lambd: ArrayLike = 1.0,
+        intercept: float = 1.0,
+        diagonal: float = 1.0,
+        off_diagonal: float = 1.0,
+        from_logits: bool = False,
+    ) -> None:
         self.lambd = lambd
         self.intercept = intercept
         self.diagonal = diagonal

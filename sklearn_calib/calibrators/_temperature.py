@@ -10,6 +10,7 @@ from sklearn_calib._core.binning import binned_calibration_error
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
 from sklearn_calib.calibrators._base import Calibrator, by_blocks, check_n_bins
 
@@ -104,23 +105,27 @@ class TemperatureScaling(Calibrator):
         "n_bins": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(self, *, objective="nll", n_bins=15, from_logits=False):
+    def __init__(
+        self, *, objective: str = "nll", n_bins: int = 15, from_logits: bool = False
+    ) -> None:
         self.objective = objective
         self.n_bins = n_bins
         self.from_logits = from_logits
 
-    def _fit(self, logits, codes, sample_weight):
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         if self.objective == "nll":
             self.temperature_ = fit_temperature(logits, codes, sample_weight)
         else:
             hit = top_label(logits)[1] == codes
             self.temperature_ = _search_ece(logits, hit, self.n_bins, sample_weight)
 
-    def _calibrate(self, logits):
+    def _calibrate(self, logits: Floats) -> Floats:
         return by_blocks(lambda block: softmax(block / self.temperature_), logits)
 
 
-def _search_ece(logits, hit, n_bins, sample_weight):
+def _search_ece(
+    logits: Floats, hit: Array, n_bins: int, sample_weight: Weights
+) -> float:
     """Return the first temperature of the grid that has the lowest ECE."""
     check_n_bins(n_bins, len(logits))
     errors = [
@@ -142,7 +147,7 @@ def _search_ece(logits, hit, n_bins, sample_weight):
     return best
 
 
-def _confidence(logits, temperature):
+def _confidence(logits: Floats, temperature: float) -> Floats:
     """Return the largest probability of each row of softmax(logits / T)."""
     confidence = np.empty(len(logits), dtype=logits.dtype)
     for rows in row_blocks(*logits.shape):

@@ -1,6 +1,6 @@
 """Vector scaling: a slope and an intercept for each class."""
 
-from sklearn_calib._core.multinomial import DiagonalMap
+from sklearn_calib._core.multinomial_maps import DiagonalMap
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 

@@ -1,8 +1,11 @@
 """Venn-Abers calibration: isotonic regression with the test sample as either class."""
 
+from typing import Any
+
 import numpy as np
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 # A score is at a place of the calibration data if so many decimals of it are: what it
@@ -78,10 +81,10 @@ class VennAbers(_OneVsRestCalibrator):
     True
     """
 
-    def __init__(self, *, from_logits=False):
+    def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds, hit, sample_weight):
+    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
         score = _rounded(log_odds)
         score, mass, hits = sums_by_value(score, hit, sample_weight)
         p1 = _with_one_more_hit(mass, hits)
@@ -89,7 +92,7 @@ class VennAbers(_OneVsRestCalibrator):
         p0 = 1 - _with_one_more_hit(mass[::-1], (mass - hits)[::-1])[::-1]
         return score, np.append(0.0, p0), np.append(p1, 1.0)
 
-    def _apply_map(self, fitted, log_odds):
+    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
         score, p0, p1 = fitted
         place = _rounded(log_odds)
         low = p0[np.searchsorted(score, place, side="right")]
@@ -97,13 +100,13 @@ class VennAbers(_OneVsRestCalibrator):
         return high / (1 - low + high)
 
 
-def _rounded(log_odds):
+def _rounded(log_odds: Floats) -> Floats:
     """Return log-odds to the decimals that count; those above 1e298 are all one."""
     with np.errstate(over="ignore"):
         return np.round(log_odds, DECIMALS)
 
 
-def _with_one_more_hit(mass, hits):
+def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
     """Return the isotonic value of each group if one sample is added to it, a hit.
 
     That is the slope, over the group, of the lower convex hull of the cumulated sums.
@@ -129,11 +132,11 @@ def _with_one_more_hit(mass, hits):
     return slope
 
 
-def _hull_neighbours(x, y):
+def _hull_neighbours(x: Floats, y: Floats) -> Ints:
     """Return, for each point, the one before it on the lower hull of all up to it."""
     x, y = x.tolist(), y.tolist()
     before = list(range(len(x)))
-    hull = []
+    hull: list[int] = []
     for point in range(len(x)):
         while len(hull) > 1:
             a, b = hull[-2:]

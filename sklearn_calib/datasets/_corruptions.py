@@ -1,11 +1,17 @@
 """Corruptions of images at five severities, with the constants of CIFAR-10-C."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.ndimage import convolve, gaussian_filter
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.typing import Array, Floats, Seed
 from sklearn_calib._core.validation import (
     Interval,
     did_you_mean,
@@ -17,29 +23,31 @@ from sklearn_calib._core.validation import (
 # state, and may leave [0, 1].
 
 
-def _gaussian_noise(images, scale, rng):
+def _gaussian_noise(images: Floats, scale: float, rng: np.random.RandomState) -> Floats:
     return images + rng.normal(scale=scale, size=images.shape)
 
 
-def _shot_noise(images, photons, rng):
+def _shot_noise(images: Floats, photons: float, rng: np.random.RandomState) -> Floats:
     return rng.poisson(images * photons) / photons
 
 
-def _impulse_noise(images, amount, rng):
+def _impulse_noise(images: Floats, amount: float, rng: np.random.RandomState) -> Floats:
     """Replace values by 0 or 1, both as often."""
     is_replaced = rng.random_sample(images.shape) <= amount
     return np.where(is_replaced, rng.random_sample(images.shape) <= 0.5, images)
 
 
-def _speckle_noise(images, scale, rng):
+def _speckle_noise(images: Floats, scale: float, rng: np.random.RandomState) -> Floats:
     return images + images * rng.normal(scale=scale, size=images.shape)
 
 
-def _gaussian_blur(images, sigma, _):
+def _gaussian_blur(images: Floats, sigma: float, _: Any) -> Floats:
     return gaussian_filter(images, sigma, axes=(2, 3), mode="nearest")
 
 
-def _defocus_blur(images, radius_and_sigma, _):
+def _defocus_blur(
+    images: Floats, radius_and_sigma: tuple[float, float], _: Any
+) -> Floats:
     """Spread each pixel over a disk, whose edge is softened by a Gaussian of 3 x 3."""
     radius, sigma = radius_and_sigma
     along, across = np.mgrid[-3:4, -3:4]
@@ -48,7 +56,7 @@ def _defocus_blur(images, radius_and_sigma, _):
     return convolve(images, kernel[None, None], mode="mirror")
 
 
-def _brightness(images, change, _):
+def _brightness(images: Floats, change: float, _: Any) -> Floats:
     """Raise the value of hue, saturation and value; the other two stay."""
     value = images.max(axis=1, keepdims=True)
     brighter = np.minimum(value + change, 1)
@@ -57,13 +65,13 @@ def _brightness(images, change, _):
     return np.where(value > 0, images * ratio, brighter)
 
 
-def _contrast(images, factor, _):
+def _contrast(images: Floats, factor: float, _: Any) -> Floats:
     mean = images.mean(axis=(2, 3), keepdims=True)
     return (images - mean) * factor + mean
 
 
 # A function and its constants for the severities 1 to 5.
-CORRUPTIONS = {
+CORRUPTIONS: dict[str, tuple[Callable[..., Floats], list[Any]]] = {
     "brightness": (_brightness, [0.05, 0.1, 0.15, 0.2, 0.3]),
     "contrast": (_contrast, [0.75, 0.5, 0.4, 0.3, 0.15]),
     "defocus_blur": (
@@ -87,7 +95,13 @@ CORRUPTIONS = {
     },
     prefer_skip_nested_validation=True,
 )
-def corrupt_images(X, name="gaussian_noise", *, severity=1, random_state=None):
+def corrupt_images(
+    X: ArrayLike,
+    name: str = "gaussian_noise",
+    *,
+    severity: int = 1,
+    random_state: Seed = None,
+) -> Array:
     """Add noise to images, blur them, or change their brightness or contrast.
 
     How a classifier fares with them says how robust it is, and whether it knows what
@@ -159,7 +173,7 @@ def corrupt_images(X, name="gaussian_noise", *, severity=1, random_state=None):
     return corrupted.reshape(X.shape)
 
 
-def _check_images(X):
+def _check_images(X: ArrayLike) -> Array:
     """Return images as an array, and refuse what only looks like them."""
     X = np.asarray(X)
     if X.ndim not in (3, 4) or (X.ndim == 4 and X.shape[1] not in (1, 3)) or not X.size:

@@ -1,10 +1,15 @@
 """Few samples of some classes, and few classes: what papers do to balanced data."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, check_random_state
 
+from sklearn_calib._core.typing import Array, Floats, Ints, Seed
 from sklearn_calib._core.validation import (
     Interval,
     StrOptions,
@@ -16,12 +21,12 @@ from sklearn_calib._core.validation import (
 PARETO_SHAPE = 6
 
 
-def _exponential(n_classes, imbalance_factor):
+def _exponential(n_classes: int, imbalance_factor: float) -> Floats:
     """Return a constant ratio from each class to the next."""
     return imbalance_factor ** (np.arange(n_classes) / (n_classes - 1))
 
 
-def _pareto(n_classes, imbalance_factor):
+def _pareto(n_classes: int, imbalance_factor: float) -> Floats:
     """Return quantiles of a Pareto distribution, cut off below."""
     share = np.arange(1, n_classes + 1) / n_classes
     quantile = share ** (-1 / PARETO_SHAPE) - 1
@@ -42,14 +47,14 @@ PROFILES = {"exponential": _exponential, "pareto": _pareto}
     prefer_skip_nested_validation=True,
 )
 def make_long_tailed(
-    X,
-    y,
+    X: Any,
+    y: Any,
     *,
-    imbalance_factor,
-    profile="exponential",
-    class_order=None,
-    random_state=None,
-):
+    imbalance_factor: float,
+    profile: str = "exponential",
+    class_order: ArrayLike | None = None,
+    random_state: Seed = None,
+) -> tuple[Any, Any]:
     r"""Leave out samples until few classes have many, and many classes have few.
 
     The samples that stay are drawn at random from each class, and keep their order.
@@ -150,7 +155,7 @@ def make_long_tailed(
     return _take(X, rows), _take(y, rows)
 
 
-def _encode(y, class_order):
+def _encode(y: ArrayLike, class_order: ArrayLike | None) -> tuple[Ints, int]:
     """Return the place of each label in the order, and the number of classes."""
     labels, codes = distinct_labels(y, "y")
     if len(labels) < 2:
@@ -166,7 +171,7 @@ def _encode(y, class_order):
     return np.array([order.index(label) for label in labels])[codes], len(labels)
 
 
-def _take(array, rows):
+def _take(array: Any, rows: Ints) -> Any:
     """Return rows of an array, a DataFrame or a list, the last as an array."""
     if hasattr(array, "iloc"):
         return array.iloc[rows]
@@ -181,7 +186,9 @@ def _take(array, rows):
     },
     prefer_skip_nested_validation=True,
 )
-def group_classes(y, groups="halves", *, random_state=None):
+def group_classes(
+    y: ArrayLike, groups: str | dict[Any, Any] = "halves", *, random_state: Seed = None
+) -> Array:
     """Make few classes of many, such as a binary problem of images of ten kinds.
 
     Parameters

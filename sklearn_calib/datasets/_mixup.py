@@ -92,7 +92,7 @@ class Mixup:
         share = torch.distributions.Beta(alpha, alpha).sample().item()
         order = torch.randperm(len(X), device=X.device)
 
-        def mix(values):
+        def mix(values: Tensor) -> Tensor:
             return torch.lerp(values[order], values, share)
 
         if sample_weight is None:
@@ -103,7 +103,7 @@ class Mixup:
         target = torch.where(weight.unsqueeze(1) > 0, weighted, mix(target))
         return mix(X), target, weight
 
-    def _check_alpha(self):
+    def _check_alpha(self) -> None:
         """Raise an error unless alpha is a positive number."""
         if not isinstance(self.alpha, Real) or isinstance(self.alpha, bool):
             raise TypeError(

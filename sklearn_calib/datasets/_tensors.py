@@ -1,9 +1,11 @@
 """The check of what transformations of batches are given."""
 
+from typing import Any
+
 from torch import Tensor
 
 
-def check_tensors(**values):
+def check_tensors(**values: Any) -> None:
     """Raise TypeError unless all are tensors; the keywords are what messages say."""
     for name, value in values.items():
         if not isinstance(value, Tensor):

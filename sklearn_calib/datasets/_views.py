@@ -1,13 +1,18 @@
 """Two views of each sample, for an encoder to learn what they have in common."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.datasets._tensors import check_tensors
+
+# From the ends of an interval to a number in it for each image.
+Uniform: TypeAlias = Callable[[float, float], Tensor]
 
 
 @dataclass
@@ -161,7 +166,7 @@ class ImageAugmentation:
         _check_dimensions(X, 4, shape, "FeatureCorruption")
         images = X.repeat_interleave(2, dim=0)
 
-        def uniform(low, high):
+        def uniform(low: float, high: float) -> Tensor:
             """Draw one number for each view."""
             share = torch.rand(len(images), device=X.device, generator=generator)
             return (low + (high - low) * share).to(X.dtype)
@@ -169,24 +174,23 @@ class ImageAugmentation:
         images = self._change_colours(self._crop_and_flip(images, uniform), uniform)
         return images.unflatten(0, (-1, 2))
 
-    def _crop_and_flip(self, images, uniform):
+    def _crop_and_flip(self, images: Tensor, uniform: Uniform) -> Tensor:
         """Read each image on a grid of its own: a smaller, shifted, mirrored one."""
         side = uniform(self.min_area, 1).sqrt()
         left, top = (1 - side) * uniform(-1, 1), (1 - side) * uniform(-1, 1)
         mirror = torch.where(uniform(0, 1) < self.flip, -1.0, 1.0).to(images.dtype)
         zero = torch.zeros_like(side)
         rows = [side * mirror, zero, left, zero, side, top]
-        grid = F.affine_grid(
-            torch.stack(rows, 1).view(-1, 2, 3), images.shape, align_corners=False
-        )
+        maps, shape = torch.stack(rows, 1).view(-1, 2, 3), images.shape
+        grid = F.affine_grid(maps, shape, align_corners=False)  # type: ignore[arg-type]
         return F.grid_sample(
             images, grid, padding_mode="reflection", align_corners=False
         )
 
-    def _change_colours(self, images, uniform):
+    def _change_colours(self, images: Tensor, uniform: Uniform) -> Tensor:
         """Change saturation, then contrast and brightness, about the mean colour."""
 
-        def draw(low, high):
+        def draw(low: float, high: float) -> Tensor:
             return uniform(low, high).view(-1, 1, 1, 1)
 
         if images.shape[1] == 3:
@@ -199,20 +203,20 @@ class ImageAugmentation:
         return torch.lerp(mean, images, contrast) + brightness
 
 
-def _check_share(name, value):
+def _check_share(name: str, value: Any) -> None:
     """Raise an error unless the value is a number in [0, 1]."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(
             f"{name} must be a number in [0, 1], got {value!r} of type "
             f"{type(value).__name__}. Leave it out for the default."
         )
-    if not 0 <= value <= 1:
+    if not 0 <= value <= 1:  # type: ignore[operator]
         raise ValueError(
             f"{name} must be in [0, 1], got {value!r}. Leave it out for the default."
         )
 
 
-def _check_dimensions(X, n_dimensions, wanted, other):
+def _check_dimensions(X: Any, n_dimensions: int, wanted: str, other: str) -> None:
     """Raise an error unless the batch has as many dimensions as are wanted."""
     check_tensors(X=X)
     if X.ndim != n_dimensions:

@@ -4,7 +4,14 @@ Nothing is remembered between displays on the same axes: a later one finds what 
 earlier ones have drawn by its group id.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, apart for colour-blind readers too, without the yellow that
 # is lost on white. Beside each a marker, for prints in grey.
@@ -19,7 +26,7 @@ STYLES = [
 ]
 
 
-def new_axes(figsize):
+def new_axes(figsize: tuple[float, float]) -> Axes:
     """Return the only axes of a new figure."""
     try:
         from matplotlib import pyplot as plt
@@ -32,7 +39,7 @@ def new_axes(figsize):
     return ax
 
 
-def sequential_colors(n_colors):
+def sequential_colors(n_colors: int) -> list[Any]:
     """Return colours from dark to light, the same to colour-blind readers."""
     from matplotlib import colormaps
 
@@ -40,12 +47,12 @@ def sequential_colors(n_colors):
     return [colormaps["viridis"](0.85 * step) for step in np.linspace(0, 1, n_colors)]
 
 
-def artists(ax, gid):
+def artists(ax: Any, gid: str) -> list[Any]:
     """Return what displays have drawn on an axes under a group id."""
     return [artist for artist in ax.get_children() if artist.get_gid() == gid]
 
 
-def find_axes_below(ax, label):
+def find_axes_below(ax: Any, label: str) -> Any:
     """Return the axes that `add_axes_below` made, or None; the label tells them."""
     return next(
         (
@@ -57,7 +64,7 @@ def find_axes_below(ax, label):
     )
 
 
-def add_axes_below(ax, label, height_ratio):
+def add_axes_below(ax: Any, label: str, height_ratio: float) -> Axes:
     """Return new axes under `ax`, with the same x-axis.
 
     The room is taken from the place of `ax` itself, so that the neighbours in a grid
@@ -68,7 +75,7 @@ def add_axes_below(ax, label, height_ratio):
     return ax.figure.add_subplot(grid[1], sharex=ax, label=label)
 
 
-def grid_within(ax, n_rows, n_columns, **options):
+def grid_within(ax: Any, n_rows: int, n_columns: int, **options: Any) -> Any:
     """Return a grid in the place of `ax`."""
     from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
 

@@ -1,13 +1,14 @@
 """Where accuracies may lie, by chance alone: around estimates, or calibrated ones."""
 
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1
+from sklearn_calib._core.typing import Array, Floats, Ints, Seed, Weights
 from sklearn_calib._core.validation import Interval
 
 # What `validate_params` checks, for the parameters that bands share.
@@ -30,7 +31,9 @@ class Groups(NamedTuple):
     n_samples: np.ndarray  # effective number of samples, a whole one from 1 on
 
 
-def group_samples(confidence, hit, weight, bins=0):
+def group_samples(
+    confidence: Floats, hit: Array, weight: Weights, bins: Any = 0
+) -> Groups:
     """Return the `Groups` of samples; `bins` (n_samples,) are kept apart."""
     weight = np.ones(len(hit)) if weight is None else weight
     seen = weight > 0
@@ -45,7 +48,7 @@ def group_samples(confidence, hit, weight, bins=0):
     return Groups(key // (N_CELLS + 1), place, mass, hits, count)
 
 
-def draw_calibrated(groups, n_draws, random_state):
+def draw_calibrated(groups: Groups, n_draws: int, random_state: Seed) -> Array:
     """Return hits (n_draws, n_groups), drawn from the confidences themselves."""
     shape = n_draws, len(groups.place)
     hits = check_random_state(random_state).binomial(
@@ -54,7 +57,9 @@ def draw_calibrated(groups, n_draws, random_state):
     return hits * (groups.mass / groups.n_samples)
 
 
-def draw_bootstrap(groups, n_draws, random_state):
+def draw_bootstrap(
+    groups: Groups, n_draws: int, random_state: Seed
+) -> tuple[Array, Array]:
     """Return masses and hits (n_draws, n_groups), of samples drawn with replacement."""
     accuracy = groups.hits / groups.mass
     parts = np.concatenate(
@@ -67,14 +72,14 @@ def draw_bootstrap(groups, n_draws, random_state):
     return (hits + misses) * unit, hits * unit
 
 
-def pointwise_band(draws, confidence_level):
+def pointwise_band(draws: Floats, confidence_level: float) -> Floats:
     """Return the ends (2, n_points) of the middle of draws (n_draws, n_points)."""
     tail = (1 - confidence_level) / 2
     low = np.nanquantile(draws, tail, axis=0, method="lower")
     return np.array([low, np.nanquantile(draws, 1 - tail, axis=0, method="higher")])
 
 
-def effective_counts(weight, bins, n_bins):
+def effective_counts(weight: Floats, bins: Ints, n_bins: int) -> Floats:
     """Return how many samples of equal weights are as informative, in each bin."""
     largest = np.zeros(n_bins)
     np.maximum.at(largest, bins, weight)
@@ -85,7 +90,7 @@ def effective_counts(weight, bins, n_bins):
     return np.divide(mass**2, square, out=np.zeros(n_bins), where=mass > 0)
 
 
-def clopper_pearson(accuracy, count, confidence_level):
+def clopper_pearson(accuracy: Floats, count: Floats, confidence_level: float) -> Floats:
     """Return the ends (2, n_bins) of the exact intervals; nan without samples."""
     tail = (1 - confidence_level) / 2
     # What rounding leaves of no hits or no misses is none.
@@ -95,7 +100,15 @@ def clopper_pearson(accuracy, count, confidence_level):
     return np.where(count > 0, [low, high], np.nan)
 
 
-def bin_band(interval, accuracy, samples, bins, *, confidence_level, **draws):
+def bin_band(
+    interval: str | None,
+    accuracy: Floats,
+    samples: tuple[Floats, Array, Weights],
+    bins: Ints,
+    *,
+    confidence_level: float,
+    **draws: Any,
+) -> Floats | None:
     """Return the band (2, n_bins) of bins, or None; `samples` as `group_samples`'."""
     if interval is None:
         return None

@@ -1,6 +1,11 @@
 """A reliability diagram of the probability of each class, side by side."""
 
+from __future__ import annotations
+
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.inputs import (
@@ -9,6 +14,7 @@ from sklearn_calib._core.inputs import (
     check_targets,
     classes_of,
 )
+from sklearn_calib._core.typing import Array, Ints, Options
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 from sklearn_calib.displays._axes import artists, new_axes
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
@@ -17,7 +23,7 @@ from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "bins": ReliabilityDisplay,
     "corp": CorpReliabilityDisplay,
     "smooth": SmoothReliabilityDisplay,
@@ -72,7 +78,9 @@ class ClasswiseReliabilityDisplay(FromEstimator):
     [['0', 'ECE 0.000'], ['1', 'ECE 0.036'], ['2', 'ECE 0.036']]
     """
 
-    def __init__(self, displays, classes, *, name=None):
+    def __init__(
+        self, displays: list[Any], classes: Array, *, name: str | None = None
+    ) -> None:
         self.displays = displays
         self.classes = classes
         self.name = name
@@ -84,17 +92,17 @@ class ClasswiseReliabilityDisplay(FromEstimator):
     )
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        kind="bins",
-        classes=None,
-        labels=None,
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **options,
-    ):
+        kind: str = "bins",
+        classes: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **options: Any,
+    ) -> Self:
         """Draw the diagrams of predicted probabilities.
 
         Parameters
@@ -167,7 +175,9 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         ]
         return cls(displays, labels[shown], name=name)._finish(axes)
 
-    def plot(self, ax=None, *, name=None, color=None):
+    def plot(
+        self, ax: Any = None, *, name: str | None = None, color: Any = None
+    ) -> Self:
         """Draw the diagrams.
 
         Parameters
@@ -194,7 +204,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
             display.plot(panel, name=name, color=color)
         return self._finish(axes)
 
-    def _finish(self, axes):
+    def _finish(self, axes: list[Any]) -> Self:
         """Write on the panels what they show, in the place of their own words."""
         n_columns = _n_columns(len(axes))
         top = max(each.histogram_ax_.get_ylim()[1] for each in self.displays)
@@ -218,7 +228,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         self._show_legend(axes[n_columns - 1])
         return self
 
-    def _show_legend(self, panel):
+    def _show_legend(self, panel: Any) -> None:
         """Name the classifiers of several, or the parts of the panels of one."""
         lines = artists(self.axes_[0], LINE)
         handles = [(line, _name_in(line.get_label())) for line in lines]
@@ -239,13 +249,13 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         )
 
 
-def _name_in(label):
+def _name_in(label: str) -> str | None:
     """Return the name in the label of a line, without the errors of a single class."""
     name, is_found, _ = label.replace("\n", " (").rpartition(" (")
     return name if is_found else None
 
 
-def _check_options(options):
+def _check_options(options: Options) -> None:
     """Refuse what every panel has of its own."""
     refused = sorted({"histogram", "mode", "pos_label"} & set(options))
     if refused:
@@ -256,7 +266,7 @@ def _check_options(options):
         )
 
 
-def _codes_shown(classes, labels):
+def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     """Return the columns of the classes to show."""
     classes = labels if classes is None else as_labels(classes, "classes")
     known = labels.tolist()
@@ -274,12 +284,12 @@ def _codes_shown(classes, labels):
     return np.array([known.index(each) for each in classes.tolist()])
 
 
-def _n_columns(n_panels):
+def _n_columns(n_panels: int) -> int:
     """Return how many panels stand beside each other."""
     return n_panels if n_panels < 5 else -(-n_panels // (2 if n_panels < 7 else 3))
 
 
-def _panels(ax, n_panels):
+def _panels(ax: Any, n_panels: int) -> list[Any]:
     """Return axes: new ones with one scale, or those given."""
     if ax is not None:
         axes = np.ravel(np.asarray(ax, dtype=object)).tolist()
@@ -292,7 +302,7 @@ def _panels(ax, n_panels):
     n_columns = _n_columns(n_panels)
     n_rows = -(-n_panels // n_columns)
     frame = new_axes((2.3 * n_columns + 2.5, 2.9 * n_rows + 0.4))
-    figure = frame.figure
+    figure: Any = frame.figure
     # The sizes are set, for an engine would make panels of one kind differ in size.
     figure.set_layout_engine("none")
     width, height = figure.get_size_inches()
@@ -308,7 +318,7 @@ def _panels(ax, n_panels):
     return axes
 
 
-def _write_title(panel, label, display):
+def _write_title(panel: Any, label: Any, display: Any) -> None:
     """Write the class on its panel, and the error of each classifier."""
     word, attribute = display._scores[0]
     value = f"{getattr(display, attribute):.3f}"

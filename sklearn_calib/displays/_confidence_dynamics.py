@@ -1,7 +1,14 @@
 """Whether the confidence on validation data follows that on training data."""
 
-import numpy as np
+from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core.typing import Floats, History, Ints
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.displays._axes import STYLES, artists
 from sklearn_calib.displays._history import (
@@ -19,6 +26,9 @@ from sklearn_calib.displays._panels import (
     count_runs,
     show_legend,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 # What can be drawn of each bin, by its name in the history: its words, color and width.
 # Training is wide, for validation often runs on top of it.
@@ -112,15 +122,15 @@ class ConfidenceDynamicsDisplay:
 
     def __init__(
         self,
-        epochs,
+        epochs: Ints,
         *,
-        train_confidence_true,
-        train_confidence_top,
-        bin_confidence,
-        bin_accuracy,
-        bin_edges,
-        name=None,
-    ):
+        train_confidence_true: Floats,
+        train_confidence_top: Floats,
+        bin_confidence: Floats,
+        bin_accuracy: Floats,
+        bin_edges: Floats,
+        name: str | None = None,
+    ) -> None:
         self.epochs = epochs
         self.train_confidence_true = train_confidence_true
         self.train_confidence_top = train_confidence_top
@@ -130,7 +140,14 @@ class ConfidenceDynamicsDisplay:
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, *, name=None, ax=None, **plot_options):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        name: str | None = None,
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> Self:
         """Draw the confidences that a fitted network had after each epoch.
 
         Parameters
@@ -165,7 +182,14 @@ class ConfidenceDynamicsDisplay:
         return cls.from_history(history, name=name, ax=ax, **plot_options)
 
     @classmethod
-    def from_history(cls, history, *, name=None, ax=None, **plot_options):
+    def from_history(
+        cls,
+        history: History,
+        *,
+        name: str | None = None,
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> Self:
         """Draw the confidences that a history of epochs holds.
 
         Parameters
@@ -199,7 +223,15 @@ class ConfidenceDynamicsDisplay:
         tables["bin_edges"] = recorded_table(rows, "bin_edges", n_bins + 1)
         return cls(recorded_epochs(rows), **tables, name=name).plot(ax, **plot_options)
 
-    def plot(self, ax=None, *, bins=None, quantities=SHOWN, name=None, linestyle=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        bins: ArrayLike | None = None,
+        quantities: Sequence[str] = SHOWN,
+        name: str | None = None,
+        linestyle: Any = None,
+    ) -> Self:
         """Draw the confidences.
 
         Parameters
@@ -241,7 +273,8 @@ class ConfidenceDynamicsDisplay:
         self.figure_ = self.axes_[0, 0].figure
         if linestyle is None:
             linestyle = LINESTYLES[count_runs(self.axes_) % len(LINESTYLES)]
-        self.bounds_, self.lines_ = [], {quantity: [] for quantity in quantities}
+        self.bounds_: list[Any] = []
+        self.lines_: dict[str, list[Line2D]] = {each: [] for each in quantities}
         for panel, index in zip(self.axes_[0], self.bins_, strict=True):
             self._draw_bounds(panel, index)
             for quantity, lines in self.lines_.items():
@@ -252,14 +285,14 @@ class ConfidenceDynamicsDisplay:
         self._show_legend()
         return self
 
-    def _show_legend(self):
+    def _show_legend(self) -> None:
         """Name each run and each quantity, by the first line that shows it."""
-        handles = {}
+        handles: dict[Any, Line2D] = {}
         for line in artists(self.axes_[0, 0], QUANTITY):
             handles.setdefault(line.get_label(), line)
         show_legend(self.axes_, [*handles.values(), self.bounds_[0]])
 
-    def _draw_bounds(self, panel, index):
+    def _draw_bounds(self, panel: Any, index: int) -> None:
         """Shade the values that a bin holds."""
         bounds = self.bin_edges[:, index], self.bin_edges[:, index + 1]
         style = {"color": "0.5", "alpha": 0.15, "linewidth": 0}
@@ -268,7 +301,9 @@ class ConfidenceDynamicsDisplay:
         )
         self.bounds_.append(shade)
 
-    def _draw_quantity(self, panel, index, quantity, linestyle):
+    def _draw_quantity(
+        self, panel: Any, index: int, quantity: str, linestyle: Any
+    ) -> Any:
         """Draw one line and return it."""
         label, color, width = QUANTITIES[quantity]
         values = getattr(self, quantity)[:, index]
@@ -287,13 +322,13 @@ class ConfidenceDynamicsDisplay:
         return line
 
 
-def _alone(values):
+def _alone(values: Floats) -> list[int]:
     """Return where a value stands between gaps, and a line would not show it."""
     is_gap = np.isnan(np.concatenate(([np.nan], values, [np.nan])))
     return np.flatnonzero(~is_gap[1:-1] & is_gap[:-2] & is_gap[2:]).tolist()
 
 
-def _check_quantities(quantities):
+def _check_quantities(quantities: Iterable[str]) -> None:
     """Raise ValueError for a quantity that is not recorded."""
     for quantity in quantities:
         if quantity not in QUANTITIES:

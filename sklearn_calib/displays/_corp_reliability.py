@@ -1,11 +1,16 @@
 """The reliability diagram by isotonic regression, where there is nothing to choose."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.typing import Floats, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import (
     BANDS,
@@ -15,6 +20,9 @@ from sklearn_calib.displays._bands import (
 )
 from sklearn_calib.displays._diagram import ReliabilityDiagram, count_confidences
 from sklearn_calib.displays._predictions import JUDGED, judge
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(eq=False, repr=False)
@@ -121,21 +129,21 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
     )
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        interval="consistency",
-        confidence_level=0.95,
-        n_resamples=1000,
-        random_state=None,
-        mode=None,
-        pos_label=None,
-        labels=None,
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **plot_options,
-    ):
+        interval: str | None = "consistency",
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        mode: str | None = None,
+        pos_label: Any = None,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
         r"""Draw the diagram of predicted probabilities.
 
         Parameters
@@ -251,14 +259,16 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         )
         return display.plot(ax, **plot_options)
 
-    def _draw(self, color, **style):
+    def _draw(self, color: Any, **style: Any) -> None:
         """Draw the curve, with markers at the ends of its steps."""
         is_end = np.diff(self.prob_true, prepend=np.nan, append=np.nan) != 0
         ends = np.flatnonzero(is_end[:-1] | is_end[1:]).tolist()
         self._draw_curve(color, markevery=ends, **style)
 
 
-def _parts(value, curve, mass, hits):
+def _parts(
+    value: Floats, curve: Floats, mass: Floats, hits: Floats
+) -> dict[str, float]:
     """Return the parts of the Brier score, given sums over distinct confidences."""
     share, hits = mass / mass.sum(), hits / mass.sum()
     mean = hits.sum()

@@ -1,11 +1,15 @@
 """The base class of reliability diagrams; several of them may share their axes."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from sklearn_calib._core.binning import bin_sums
+from sklearn_calib._core.typing import Array, Floats, Options, Weights
 from sklearn_calib.displays._axes import (
     STYLES,
     add_axes_below,
@@ -15,12 +19,16 @@ from sklearn_calib.displays._axes import (
 )
 from sklearn_calib.displays._predictions import FromEstimator
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
 BAR, LINE = "reliability bar", "reliability line"
 HISTOGRAM = "confidence histogram"
 # Bins of the histogram of a diagram that has none of its own.
 N_BINS = 25
 # The lines in the histogram: what came true, and what was predicted.
-MARKS = ("-", "--")
+MARKS: Sequence[Any] = ("-", "--")
 # What stands on the axes, for each mode.
 WORDS = {
     "top_label": ("Confidence", "Accuracy", "Mean confidence"),
@@ -31,15 +39,26 @@ WORDS = {
     ),
 }
 # What a band shows, in the legend.
-BAND_WORDS = {
+BAND_WORDS: dict[str | None, str] = {
     "bootstrap": "interval",
     "clopper-pearson": "interval",
     "consistency": "if calibrated",
 }
 
 
+class Drawing(FromEstimator):
+    """Types of what every diagram has besides the fields that all share."""
+
+    counts: np.ndarray
+    prob_pred: np.ndarray
+    prob_true: np.ndarray
+    line_: Line2D
+    band_: Any
+    _draw: Callable[..., None]
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class ReliabilityDiagram(FromEstimator):
+class ReliabilityDiagram(Drawing):
     """Reliability diagram of any kind, with the histogram of confidences below it.
 
     A subclass has the attributes `prob_pred` and `prob_true`, and `counts` unless it
@@ -57,7 +76,14 @@ class ReliabilityDiagram(FromEstimator):
     _scores: ClassVar[tuple[tuple[str, str], ...]]
     _label: ClassVar[str] = "{name} ({scores})"
 
-    def plot(self, ax=None, *, name=None, color=None, histogram=True):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        name: str | None = None,
+        color: Any = None,
+        histogram: bool = True,
+    ) -> Self:
         """Draw the diagram.
 
         Parameters
@@ -101,7 +127,7 @@ class ReliabilityDiagram(FromEstimator):
         self._arrange()
         return self
 
-    def _decorate(self, *, histogram):
+    def _decorate(self, *, histogram: bool) -> None:
         """Draw what all displays on one axes have in common."""
         from matplotlib.lines import Line2D
 
@@ -129,7 +155,7 @@ class ReliabilityDiagram(FromEstimator):
         # It stands in the space between the axes, which is wide enough for it.
         legend.set_in_layout(False)
 
-    def _draw_curve(self, color, *, markevery, **style):
+    def _draw_curve(self, color: Any, *, markevery: Any, **style: Any) -> None:
         """Draw a curve and its band, which is a line where there is but one point."""
         x, y = self.prob_pred, self.prob_true
         style |= {"color": color, "markevery": markevery, "markersize": 5}
@@ -140,7 +166,7 @@ class ReliabilityDiagram(FromEstimator):
         elif self.band is not None:
             self.band_ = draw_rods(self.ax_, x, self.band, color)
 
-    def _draw_histogram(self, color):
+    def _draw_histogram(self, color: Any) -> None:
         """Draw the counts and the means over all samples, if there is an axes."""
         self.histogram_ax_ = ax = find_axes_below(self.ax_, HISTOGRAM)
         if ax is None or self.histogram is None:
@@ -151,12 +177,12 @@ class ReliabilityDiagram(FromEstimator):
         for mean, mark in zip(self._means(), MARKS, strict=True):
             ax.axvline(mean, color=color, linestyle=mark)
 
-    def _means(self):
+    def _means(self) -> Sequence[float]:
         """Return what came true and what was predicted, over all samples."""
         values = self.prob_true, self.prob_pred
         return [np.nansum(self.counts * each) / self.counts.sum() for each in values]
 
-    def _arrange(self):
+    def _arrange(self) -> None:
         """Show the bars of one display, or the lines of several, and their legend."""
         lines, bars = artists(self.ax_, LINE), artists(self.ax_, BAR)
         several = len(lines) > 1
@@ -168,7 +194,7 @@ class ReliabilityDiagram(FromEstimator):
             bar.set_visible(not several)
         if several:
             handles = [(line, line.get_label()) for line in lines]
-            place = {"loc": "best"}
+            place: Options = {"loc": "best"}
         else:
             first, *others = self._handles()
             # The band is under the first, which may be long.
@@ -184,11 +210,11 @@ class ReliabilityDiagram(FromEstimator):
             }
         self.ax_.legend(*zip(*handles, strict=True), fontsize="small", **place)
 
-    def _handles(self):
+    def _handles(self) -> list[Any]:
         """Return handles and labels of a display that has the axes for itself."""
         return [(self.line_, self.line_.get_label())]
 
-    def _band_handles(self):
+    def _band_handles(self) -> list[Any]:
         """Return the handle and the label of the band, if any."""
         if self.band_ is None:
             return []
@@ -196,12 +222,12 @@ class ReliabilityDiagram(FromEstimator):
         return [(self.band_, f"{100 * self.confidence_level:g} % {words}")]
 
 
-def count_confidences(confidence, hit, weight):
+def count_confidences(confidence: Floats, hit: Array, weight: Weights) -> Floats:
     """Return the counts of a histogram, or the sums of weights."""
     return bin_sums(confidence, hit, n_bins=N_BINS, sample_weight=weight).weight
 
 
-def draw_rods(ax, places, ends, color):
+def draw_rods(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     """Draw wide and pale vertical lines under those of the classifiers."""
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke

@@ -1,7 +1,13 @@
 """What a loss that learns does to gamma, and what gamma does to the calibration."""
 
-import numpy as np
+from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core.typing import Floats, History, Ints
 from sklearn_calib.displays._axes import STYLES, artists
 from sklearn_calib.displays._history import (
     count_bins,
@@ -19,6 +25,9 @@ from sklearn_calib.displays._panels import (
     count_runs,
     show_legend,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 NAMES = ("calibration_gap", "gamma")
 WAY_OUT = (
@@ -100,14 +109,28 @@ class GammaDynamicsDisplay:
     array([1.2, 1.3])
     """
 
-    def __init__(self, epochs, gamma, calibration_gap, *, name=None):
+    def __init__(
+        self,
+        epochs: Ints,
+        gamma: Floats,
+        calibration_gap: Floats,
+        *,
+        name: str | None = None,
+    ) -> None:
         self.epochs = epochs
         self.gamma = gamma
         self.calibration_gap = calibration_gap
         self.name = name
 
     @classmethod
-    def from_estimator(cls, estimator, *, name=None, ax=None, **plot_options):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        name: str | None = None,
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> Self:
         """Draw what the loss of a fitted network has learned.
 
         Parameters
@@ -143,7 +166,14 @@ class GammaDynamicsDisplay:
         return cls.from_history(history, name=name, ax=ax, **plot_options)
 
     @classmethod
-    def from_history(cls, history, *, name=None, ax=None, **plot_options):
+    def from_history(
+        cls,
+        history: History,
+        *,
+        name: str | None = None,
+        ax: Any = None,
+        **plot_options: Any,
+    ) -> Self:
         """Draw what a history of epochs holds of gamma.
 
         Parameters
@@ -177,7 +207,14 @@ class GammaDynamicsDisplay:
         display = cls(recorded_epochs(rows), **tables, name=name)
         return display.plot(ax, **plot_options)
 
-    def plot(self, ax=None, *, bins=None, name=None, color=None):
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        bins: ArrayLike | None = None,
+        name: str | None = None,
+        color: Any = None,
+    ) -> Self:
         """Draw gamma and the calibration gap.
 
         Parameters
@@ -221,20 +258,22 @@ class GammaDynamicsDisplay:
         name = self.name if name is None else name
         palette_color, _ = STYLES[count_runs(self.axes_) % len(STYLES)]
         style = {**LINE, "color": palette_color if color is None else color}
-        self.gap_lines_, self.gamma_lines_, self.switch_lines_ = [], [], []
+        self.gap_lines_: list[Line2D] = []
+        self.gamma_lines_: list[Line2D] = []
+        self.switch_lines_: list[Line2D] = []
         for (upper, lower), index in zip(self.axes_.T, self.bins_, strict=True):
             self._draw_gap(upper, index, label=name, **style)
             self._draw_gamma(lower, index, **style)
         show_legend(self.axes_, _mark_inverse_focal(self.axes_[1]))
         return self
 
-    def _draw_gap(self, ax, index, **style):
+    def _draw_gap(self, ax: Any, index: int, **style: Any) -> None:
         """Draw the calibration gap of a bin, and where it is none."""
         ax.axhline(0, color="0.3", linestyle="--", linewidth=1, zorder=1.5)
         gap = self.calibration_gap[:, index]
         self.gap_lines_ += ax.plot(self.epochs, gap, gid=RUN, **style)
 
-    def _draw_gamma(self, ax, index, **style):
+    def _draw_gamma(self, ax: Any, index: int, **style: Any) -> None:
         """Draw gamma of a bin, and mark the epochs in which it changed its sign."""
         gamma = self.gamma[:, index]
         self.gamma_lines_ += ax.plot(self.epochs, gamma, **style)
@@ -254,7 +293,7 @@ class GammaDynamicsDisplay:
         )
 
 
-def _mark_inverse_focal(axes):
+def _mark_inverse_focal(axes: Any) -> list[Any]:
     """Put grey behind negative gammas, and return what the legend says of them."""
     handles = {}
     for ax in axes:

@@ -1,9 +1,17 @@
 """What a display reads in the history of a network's training."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core.typing import Floats, History, Ints
 
 
-def history_of(estimator):
+def history_of(estimator: Any) -> Any:
     """Return the history of the training that had validation data."""
     # A second training on all of the data has nothing of the validation share.
     for attribute in ("validation_history_", "history_"):
@@ -16,12 +24,12 @@ def history_of(estimator):
     )
 
 
-def name_of(estimator, name):
+def name_of(estimator: Any, name: str | None) -> str:
     """Return a name for the legend, by default that of the loss."""
     return type(estimator.criterion_).__name__ if name is None else name
 
 
-def recorded_rows(history, names, way_out):
+def recorded_rows(history: History, names: Iterable[str], way_out: str) -> History:
     """Return the epochs of a history that hold all names, if any."""
     if not isinstance(history, list) or any(not isinstance(h, dict) for h in history):
         raise TypeError(
@@ -38,7 +46,7 @@ def recorded_rows(history, names, way_out):
     )
 
 
-def choose_epochs(rows, epochs):
+def choose_epochs(rows: History, epochs: ArrayLike | None) -> History:
     """Return the rows of some epochs; for None of a few, from the first to the last."""
     by_epoch = {row["epoch"]: row for row in rows}
     if epochs is None:
@@ -53,17 +61,17 @@ def choose_epochs(rows, epochs):
     )
 
 
-def recorded_epochs(rows):
+def recorded_epochs(rows: History) -> Ints:
     """Return the numbers of epochs, which start at 1."""
     return np.array([row["epoch"] for row in rows])
 
 
-def count_bins(rows, names):
+def count_bins(rows: History, names: Iterable[str]) -> int:
     """Return the largest number of bins that anything was recorded for."""
     return max(len(row[name]) for row in rows for name in names)
 
 
-def recorded_table(rows, name, width):
+def recorded_table(rows: History, name: str, width: int) -> Floats:
     """Return lists of different lengths as an array (n_epochs, width), nan-padded."""
     table = np.full((len(rows), width), np.nan)
     for values, row in zip(table, rows, strict=True):

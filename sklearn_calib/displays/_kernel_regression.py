@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from sklearn_calib._core.typing import Array, Floats, Seed, Weights
 from sklearn_calib.displays._bands import (
+    Groups,
     draw_bootstrap,
     draw_calibrated,
     group_samples,
@@ -16,8 +18,14 @@ LEAST_SEEN = 0.5
 
 
 def kernel_regression(
-    samples, bandwidth, interval, *, confidence_level, n_resamples, random_state
-):
+    samples: tuple[Floats, Array, Weights],
+    bandwidth: float,
+    interval: str | None,
+    *,
+    confidence_level: float,
+    n_resamples: int,
+    random_state: Seed,
+) -> tuple[Floats, Floats, Floats | None]:
     """Return density and curve (N_POINTS,) and band (2, N_POINTS), which may be None.
 
     `samples` are confidences, hits and weights.
@@ -37,7 +45,7 @@ def kernel_regression(
     return density, curve, band
 
 
-def _reflected_kernel(points, places, bandwidth):
+def _reflected_kernel(points: Floats, places: Floats, bandwidth: float) -> Floats:
     """Return the Gaussian (n_points, n_places), reflected at 0 and 1."""
     kernel = np.zeros((len(points), len(places)))
     for image in range(-5, 6):
@@ -48,7 +56,9 @@ def _reflected_kernel(points, places, bandwidth):
     return kernel / (np.sqrt(2 * np.pi) * bandwidth)
 
 
-def _curve(mass, hits, points, places, kernel):
+def _curve(
+    mass: Array, hits: Array, points: Floats, places: Floats, kernel: Floats
+) -> Floats:
     """Return the curve at points, of masses and hits (..., n_groups)."""
     seen = mass @ kernel
     gap = (hits - mass * places) @ kernel
@@ -57,7 +67,9 @@ def _curve(mass, hits, points, places, kernel):
     return points + gap
 
 
-def _draw(interval, groups, n_draws, random_state):
+def _draw(
+    interval: str, groups: Groups, n_draws: int, random_state: Seed
+) -> tuple[Array, Array]:
     """Return masses and hits of draws."""
     if interval == "bootstrap":
         return draw_bootstrap(groups, n_draws, random_state)

@@ -1,7 +1,14 @@
 """Panels that show some of the bins over the epochs; several runs may share them."""
 
-import numpy as np
+from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core.typing import Array
 from sklearn_calib.displays._axes import artists, grid_within, new_axes
 
 # The group id of one line of each run, in the first panel at least.
@@ -11,7 +18,7 @@ LINE = {"marker": ".", "markersize": 3, "linewidth": 1.2}
 N_COLUMNS = 5
 
 
-def choose_bins(bins, n_bins):
+def choose_bins(bins: ArrayLike | None, n_bins: int) -> list[int]:
     """Return the indices of the bins to show; None means three of them."""
     if bins is None:
         return sorted({0, n_bins // 2, n_bins - 1})
@@ -27,7 +34,14 @@ def choose_bins(bins, n_bins):
     )
 
 
-def bin_panels(ax, bins, n_bins, *, kinds, sharey=()):
+def bin_panels(
+    ax: Any,
+    bins: list[int],
+    n_bins: int,
+    *,
+    kinds: Sequence[str],
+    sharey: Sequence[str] = (),
+) -> Array:
     """Return axes (len(kinds), len(bins)): new ones, some within `ax`, or `ax`.
 
     `kinds` are the labels of the vertical axes; those in `sharey` have one scale in
@@ -52,7 +66,7 @@ def bin_panels(ax, bins, n_bins, *, kinds, sharey=()):
     return axes
 
 
-def _check_panels(axes, shape, titles):
+def _check_panels(axes: Array, shape: tuple[int, int], titles: list[str]) -> None:
     """Raise ValueError unless the given axes are for these bins."""
     if axes.shape != shape:
         raise ValueError(
@@ -67,9 +81,11 @@ def _check_panels(axes, shape, titles):
         )
 
 
-def _add_panels(ax, shape, grid, shared):
+def _add_panels(
+    ax: Any, shape: tuple[int, int], grid: Any, shared: list[bool]
+) -> Array:
     """Return new axes in a grid within `ax`; those of one bin are below each other."""
-    axes = np.empty(shape, dtype=object)
+    axes: Any = np.empty(shape, dtype=object)
     for kind, index in np.ndindex(shape):
         line, column = divmod(index, grid.ncols)
         axes[kind, index] = ax.figure.add_subplot(
@@ -84,12 +100,12 @@ def _add_panels(ax, shape, grid, shared):
     return axes
 
 
-def _is_lowest(kind, index, shape):
+def _is_lowest(kind: int, index: int, shape: tuple[int, ...]) -> bool:
     """Tell whether no panel is below one."""
     return kind == shape[0] - 1 and index + N_COLUMNS >= shape[1]
 
 
-def _label_panels(axes, titles, kinds):
+def _label_panels(axes: Any, titles: list[str], kinds: Sequence[str]) -> None:
     """Write on the panels what they show."""
     for panel, title in zip(axes[0], titles, strict=True):
         panel.set_title(title, fontsize="medium")
@@ -101,12 +117,12 @@ def _label_panels(axes, titles, kinds):
             axes[kind, index].xaxis.get_major_locator().set_params(integer=True)
 
 
-def count_runs(axes):
+def count_runs(axes: Array) -> int:
     """Return how many runs have been drawn on the panels."""
     return len(artists(axes[0, 0], RUN))
 
 
-def show_legend(axes, others):
+def show_legend(axes: Array, others: list[Any]) -> None:
     """Show the names of the runs and other handles, where they cover nothing."""
     runs = artists(axes[0, 0], RUN)
     handles = [run for run in runs if not run.get_label().startswith("_")] + others

@@ -1,6 +1,12 @@
 """What a display asks a fitted classifier for, and which probability it shows."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import check_unmasked
 from sklearn_calib._core.inputs import (
@@ -10,6 +16,7 @@ from sklearn_calib._core.inputs import (
     confidence_and_hit,
     resolve_mode,
 )
+from sklearn_calib._core.typing import Array, Bools, Floats, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba
 
 # What `validate_params` checks, for the diagrams of one probability.
@@ -22,8 +29,18 @@ JUDGED = {
 class FromEstimator:
     """A display with `from_predictions`, drawn for a fitted classifier."""
 
+    from_predictions: ClassVar[Callable[..., Any]]
+
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name=None, **options):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        name: str | None = None,
+        **options: Any,
+    ) -> Self:
         """Draw the display of a fitted classifier.
 
         Parameters
@@ -70,7 +87,14 @@ class FromEstimator:
         )
 
 
-def judge(y_true, y_proba, mode, pos_label, labels, sample_weight):
+def judge(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    mode: str | None,
+    pos_label: Any,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> tuple[str, tuple[Floats, Bools, Weights]]:
     """Return the mode, and the confidences, hits and weights that a diagram shows."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
@@ -83,7 +107,7 @@ def judge(y_true, y_proba, mode, pos_label, labels, sample_weight):
     return "positive", (positive, codes == code, weight)
 
 
-def _code_of(pos_label, mode, classes):
+def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:
     """Return which of two classes is the positive one."""
     if len(classes) != 2 or mode == "top_label":
         raise ValueError(
@@ -91,7 +115,7 @@ def _code_of(pos_label, mode, classes):
             f"classes, got {pos_label!r} with mode={mode!r} and {len(classes)} classes."
             " Use ClasswiseReliabilityDisplay for the probability of each class."
         )
-    found = np.flatnonzero(classes == pos_label) if np.ndim(pos_label) == 0 else []
+    found: Any = np.flatnonzero(classes == pos_label) if np.ndim(pos_label) == 0 else []
     if len(found):
         return found[0]
     raise ValueError(

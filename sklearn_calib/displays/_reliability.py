@@ -1,16 +1,24 @@
 """The reliability diagram, with the histogram of confidences below it."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.binning import bin_index, bin_sums, gap_norm
 from sklearn_calib._core.inputs import BINS, resolve_n_bins
+from sklearn_calib._core.typing import Floats, Options, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS, bin_band
 from sklearn_calib.displays._diagram import BAR, ReliabilityDiagram, draw_rods
 from sklearn_calib.displays._predictions import JUDGED, judge
 from sklearn_calib.displays._reliability_history import FromHistory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INTERVALS = {"clopper-pearson", "consistency"}
 # More bars than these are not told apart, and take seconds to draw.
@@ -130,23 +138,23 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
     )
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        n_bins=15,
-        strategy="uniform",
-        interval="clopper-pearson",
-        confidence_level=0.95,
-        n_resamples=1000,
-        random_state=None,
-        mode=None,
-        pos_label=None,
-        labels=None,
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **plot_options,
-    ):
+        n_bins: int | str = 15,
+        strategy: str = "uniform",
+        interval: str | None = "clopper-pearson",
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        mode: str | None = None,
+        pos_label: Any = None,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
         r"""Draw the reliability diagram of predicted probabilities.
 
         Parameters
@@ -251,7 +259,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
                 f"n_bins must be at most {MOST_BINS} for a diagram, where each is "
                 f"drawn, got {n_bins}. Pass fewer, or use a SmoothReliabilityDisplay."
             )
-        options = {"n_bins": n_bins, "sample_weight": weight}
+        options: Options = {"n_bins": n_bins, "sample_weight": weight}
         sums = bin_sums(confidence, hit, strategy=strategy, **options)
         filled = np.where(sums.weight > 0, sums.weight, np.nan)
         band = bin_band(
@@ -278,7 +286,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         )
         return display.plot(ax, **plot_options)
 
-    def _draw(self, color, **style):
+    def _draw(self, color: Any, **style: Any) -> None:
         """Draw the bins that hold samples, as bars with gaps and as a line."""
         ax, filled = self.ax_, self.counts > 0
         left, right = self.bin_edges[:-1][filled], self.bin_edges[1:][filled]
@@ -302,12 +310,12 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             draw = draw_rods if self.interval == "consistency" else _draw_whiskers
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
 
-    def _handles(self):
+    def _handles(self) -> list[Any]:
         """Return the bars in the place of the hidden line, and the gaps."""
         return [(self.bars_, self.line_.get_label()), (self.gaps_, "Gap")]
 
 
-def _draw_whiskers(ax, places, ends, color):
+def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     """Draw thin vertical lines, darker than the bars that they stand on."""
     from matplotlib.colors import to_rgb
 

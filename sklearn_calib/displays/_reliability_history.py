@@ -1,10 +1,19 @@
 """Reliability diagrams of the epochs of a training."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.binning import gap_norm
+from sklearn_calib._core.typing import History
 from sklearn_calib.displays._axes import new_axes, sequential_colors
 from sklearn_calib.displays._history import choose_epochs, recorded_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # What is read of an epoch, and how it gets into the history.
 RECORDED = ("bin_edges", "bin_weight", "bin_accuracy", "bin_confidence")
@@ -18,7 +27,13 @@ class FromHistory:
     """What lets a reliability diagram be drawn from a history of epochs."""
 
     @classmethod
-    def from_history(cls, history, *, epochs=None, ax=None):
+    def from_history(
+        cls,
+        history: History,
+        *,
+        epochs: ArrayLike | None = None,
+        ax: Axes | None = None,
+    ) -> list[Self]:
         """Draw the reliability diagrams of several epochs of training in one.
 
         They are lines that get lighter from epoch to epoch, over bins with equal
@@ -73,7 +88,7 @@ class FromHistory:
         ]
 
     @classmethod
-    def _from_row(cls, row):
+    def _from_row(cls: Any, row: dict[str, Any]) -> Any:
         """Return the display of one epoch, not yet drawn."""
         edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
         ece = gap_norm(weight, weight * (confidence - accuracy), "l1")

@@ -1,18 +1,28 @@
 """The risk-coverage curve, with the best and the average order of the same samples."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.risk_coverage import (
     ESTIMATORS,
     LOSS,
     RANKING,
+    Loss,
     curve,
     group_by_confidence,
     score_samples,
 )
+from sklearn_calib._core.typing import Confidence, Floats
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.displays._axes import STYLES, artists, new_axes
 from sklearn_calib.displays._predictions import FromEstimator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LINE = "risk-coverage line"
 RISKS = {"zero_one": "Risk (error rate)", "log": "Risk (mean log loss)"}
@@ -23,7 +33,7 @@ FIRST_SHOWN = 0.02
 # Parts of the height that the legend takes, in itself and for each row.
 LEGEND, LEGEND_ROW = 0.06, 0.05
 # What is beside the curve of a classifier, in its colour.
-REFERENCES = {
+REFERENCES: dict[str, Any] = {
     "Random order": {"linestyle": (0, (7, 4)), "linewidth": 1, "alpha": 0.8},
     "Oracle": {"linestyle": ":", "linewidth": 1.5, "alpha": 0.9},
 }
@@ -98,8 +108,15 @@ class RiskCoverageDisplay(FromEstimator):
     """
 
     def __init__(
-        self, coverage, risk, *, oracle_risk, aurc, name=None, risk_name="Risk"
-    ):
+        self,
+        coverage: Floats,
+        risk: Floats,
+        *,
+        oracle_risk: Floats,
+        aurc: float,
+        name: str | None = None,
+        risk_name: str = "Risk",
+    ) -> None:
         self.coverage = coverage
         self.risk = risk
         self.oracle_risk = oracle_risk
@@ -111,17 +128,17 @@ class RiskCoverageDisplay(FromEstimator):
     @validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        confidence="msp",
-        loss="zero_one",
-        labels=None,
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **plot_options,
-    ):
+        confidence: Confidence = "msp",
+        loss: Loss = "zero_one",
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
         """Draw the risk-coverage curve of predicted probabilities.
 
         Parameters
@@ -197,7 +214,9 @@ class RiskCoverageDisplay(FromEstimator):
         )
         return display.plot(ax, **plot_options)
 
-    def plot(self, ax=None, *, name=None, color=None):
+    def plot(
+        self, ax: Axes | None = None, *, name: str | None = None, color: Any = None
+    ) -> Self:
         """Draw the curves.
 
         Parameters
@@ -253,7 +272,7 @@ class RiskCoverageDisplay(FromEstimator):
         self._decorate()
         return self
 
-    def _decorate(self):
+    def _decorate(self) -> None:
         """Fit the axes and the legend to all curves on them."""
         from matplotlib.lines import Line2D
 
@@ -272,7 +291,7 @@ class RiskCoverageDisplay(FromEstimator):
         )
 
 
-def _risk_at(coverage, mass, total_loss):
+def _risk_at(coverage: Floats, mass: Floats, total_loss: Floats) -> Floats:
     """Return the risk at any coverage, as the mean over the orders of ties."""
     reached, risk = curve(mass, total_loss)
     summed = np.append(0.0, reached * risk)

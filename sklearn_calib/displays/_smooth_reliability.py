@@ -1,18 +1,27 @@
 """The reliability diagram by kernel regression, at the bandwidth of smECE."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.heat_kernel import (
     cosine_coefficients,
     self_consistent_bandwidth,
 )
+from sklearn_calib._core.typing import Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS
 from sklearn_calib.displays._diagram import ReliabilityDiagram, count_confidences
 from sklearn_calib.displays._kernel_regression import N_POINTS, kernel_regression
 from sklearn_calib.displays._predictions import JUDGED, judge
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 INTERVALS = {"bootstrap", "consistency"}
 # Largest width of the line, in points.
@@ -121,21 +130,21 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
     )
     def from_predictions(
         cls,
-        y_true,
-        y_proba,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
         *,
-        interval="consistency",
-        confidence_level=0.95,
-        n_resamples=1000,
-        random_state=None,
-        mode=None,
-        pos_label=None,
-        labels=None,
-        sample_weight=None,
-        name=None,
-        ax=None,
-        **plot_options,
-    ):
+        interval: str | None = "consistency",
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        mode: str | None = None,
+        pos_label: Any = None,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **plot_options: Any,
+    ) -> Self:
         r"""Draw the diagram of predicted probabilities.
 
         Parameters
@@ -258,7 +267,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         )
         return display.plot(ax, **plot_options)
 
-    def _draw(self, color, **style):
+    def _draw(self, color: Any, **style: Any) -> None:
         """Draw the curve as a line, and again as thick as there are many samples."""
         from matplotlib.collections import LineCollection
 
@@ -266,14 +275,15 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         self._draw_curve(color, markevery=0.15, **style | {"clip_on": True})
         points = np.column_stack([self.prob_pred, self.prob_true])
         width = WIDEST * np.sqrt(self.density / self.density.max())
+        segments: Any = np.stack([points[:-1], points[1:]], axis=1)
         self.density_ = LineCollection(
-            np.stack([points[:-1], points[1:]], axis=1),
+            segments,
             linewidths=(width[:-1] + width[1:]) / 2,
             colors=color,
             capstyle="round",
         )
         self.ax_.add_collection(self.density_, autolim=False)
 
-    def _means(self):
+    def _means(self) -> Sequence[float]:
         """Return the means, which density and curve hold but in part."""
         return self.means

@@ -1,16 +1,22 @@
 """A table of classifiers and metrics, with intervals."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.arrays import as_labels, check_unmasked
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.scorers import LabelledScorer, metric_of
+from sklearn_calib._core.typing import Array, Options, Seed, Weights
 from sklearn_calib._core.validation import (
     Interval,
     check_sample_weight,
@@ -19,20 +25,23 @@ from sklearn_calib._core.validation import (
 )
 from sklearn_calib.metrics import bootstrap_interval, get_scorer
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
 
 
 class _Answered(ClassifierMixin, BaseEstimator):
     """A classifier whose samples are its answers, for scorers to ask."""
 
-    def __init__(self, classes):
+    def __init__(self, classes: Array) -> None:
         self.classes = classes
         self.classes_ = classes
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Any:
         return X
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Array:
         return self.classes_[X.argmax(axis=1)]
 
 
@@ -47,17 +56,17 @@ class _Answered(ClassifierMixin, BaseEstimator):
     prefer_skip_nested_validation=False,
 )
 def compare(
-    estimators,
-    X,
-    y,
+    estimators: dict[str, Any],
+    X: Any,
+    y: ArrayLike,
     *,
-    metrics=METRICS,
-    confidence_level=0.95,
-    sample_weight=None,
-    n_resamples=1000,
-    n_jobs=None,
-    random_state=None,
-):
+    metrics: Sequence[str] | dict[str, Any] = METRICS,
+    confidence_level: float = 0.95,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    n_jobs: int | None = None,
+    random_state: Seed = None,
+) -> pd.DataFrame:
     """Measure fitted classifiers on the same samples, each value with its interval.
 
     Parameters
@@ -186,7 +195,7 @@ def compare(
     return pd.DataFrame(values, index=list(answers), columns=columns)
 
 
-def _ask(name, estimator, X):
+def _ask(name: str, estimator: Any, X: Any) -> tuple[Array, Array]:
     """Return the probabilities and the classes of a classifier."""
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
@@ -197,7 +206,14 @@ def _ask(name, estimator, X):
     return estimator.predict_proba(X), np.asarray(estimator.classes_)
 
 
-def _measure(scoring, y, proba, classes, sample_weight, options):
+def _measure(
+    scoring: Any,
+    y: Array,
+    proba: Array,
+    classes: Array,
+    sample_weight: Weights,
+    options: Options,
+) -> tuple[Any, Any, Any]:
     """Return a value and the ends of its interval."""
     scorer = get_scorer(scoring)
     metric, sign = metric_of(scorer)
@@ -206,7 +222,7 @@ def _measure(scoring, y, proba, classes, sample_weight, options):
         metric = partial(_ask_scorer, scorer, sign)
     elif len(classes) == 2:
         proba = proba[:, 1]  # which is what a scorer passes to its metric
-    data = {"labels": classes, "sample_weight": sample_weight}
+    data: Options = {"labels": classes, "sample_weight": sample_weight}
     value = metric(y, proba, **data)
     if not options["n_resamples"]:
         return value, np.nan, np.nan
@@ -214,7 +230,15 @@ def _measure(scoring, y, proba, classes, sample_weight, options):
     return value, *bootstrap_interval(metric, y, proba, **data, **options)
 
 
-def _ask_scorer(scorer, sign, y_true, y_proba, *, labels, sample_weight):
+def _ask_scorer(
+    scorer: Any,
+    sign: int,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    labels: Array,
+    sample_weight: Any,
+) -> Any:
     """Return the metric of a scorer that may need predicted labels."""
     classifier = _Answered(labels)
     return sign * scorer(classifier, y_proba, y_true, sample_weight=sample_weight)

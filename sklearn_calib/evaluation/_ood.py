@@ -1,6 +1,10 @@
 """Out-of-distribution detection by the confidence of a classifier."""
 
+from collections.abc import Callable
+from typing import Any
+
 from sklearn_calib._core.confidence import check_confidence, get_confidence
+from sklearn_calib._core.typing import Floats
 from sklearn_calib.estimators._responses import predict_scores, uses_logits
 from sklearn_calib.metrics import (
     fpr_at_tpr,
@@ -11,8 +15,15 @@ from sklearn_calib.metrics import (
 
 
 def evaluate_ood(
-    estimator, X_in, X_out, *, confidence="msp", tpr=0.95, pos="in", balanced=False
-):
+    estimator: Any,
+    X_in: Any,
+    X_out: Any,
+    *,
+    confidence: str | Callable[..., Any] = "msp",
+    tpr: float = 0.95,
+    pos: str = "in",
+    balanced: bool = False,
+) -> dict[str, float]:
     """How well the confidence of a classifier tells what it was not trained for.
 
     Parameters
@@ -86,7 +97,7 @@ def evaluate_ood(
     }
 
 
-def _score(estimator, X, confidence):
+def _score(estimator: Any, X: Any, confidence: str | Callable[..., Any]) -> Floats:
     """Return the confidence of each sample."""
     function = get_confidence(confidence)
     wants_logits = confidence == "max_logit"

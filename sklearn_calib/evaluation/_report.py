@@ -1,8 +1,12 @@
 """The calibration of every class, and of the predicted one, in a table."""
 
+from __future__ import annotations
+
 from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.groups import group_members
 from sklearn_calib._core.inputs import (
@@ -15,6 +19,7 @@ from sklearn_calib._core.inputs import (
     classes_of,
     confidence_and_hit,
 )
+from sklearn_calib._core.typing import Array, Floats, Ints, Options, Seed, Weights
 from sklearn_calib._core.validation import (
     Interval,
     check_sample_weight,
@@ -26,6 +31,9 @@ from sklearn_calib.metrics import (
     maximum_calibration_error,
     smooth_expected_calibration_error,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @validate_params(
@@ -40,19 +48,19 @@ from sklearn_calib.metrics import (
     prefer_skip_nested_validation=True,
 )
 def calibration_report(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    n_bins=15,
-    strategy="uniform",
-    groups=None,
-    confidence_level=None,
-    labels=None,
-    sample_weight=None,
-    n_resamples=1000,
-    random_state=None,
-    digits=3,
-):
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    groups: ArrayLike | None = None,
+    confidence_level: float | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+    digits: int | None = 3,
+) -> pd.DataFrame:
     """Measure the calibration of every class and of the predicted one, as a table.
 
     What :func:`sklearn.metrics.classification_report` is for predicted labels. Of all
@@ -152,11 +160,11 @@ def calibration_report(
 
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     names = list(classes_of(y_true, labels))
-    options = {"n_bins": n_bins, "strategy": strategy}
-    interval = {"n_resamples": n_resamples, "random_state": random_state}
+    options: Options = {"n_bins": n_bins, "strategy": strategy}
+    interval: Options = {"n_resamples": n_resamples, "random_state": random_state}
     interval["confidence_level"] = confidence_level
 
-    def report(rows):
+    def report(rows: Any) -> pd.DataFrame:
         part = None if weight is None else weight[rows]
         part = check_sample_weight(part, codes[rows])
         data = as_columns(proba[rows]), codes[rows], part
@@ -166,7 +174,8 @@ def calibration_report(
         table = report(slice(None))
     else:
         members = group_members(groups, len(codes))
-        first, overall = next(iter(members)), "overall"
+        overall: Any = "overall"
+        first = next(iter(members))
         if isinstance(first, tuple):
             overall = overall, *[""] * (len(first) - 1)
         members[overall] = slice(None)
@@ -175,7 +184,14 @@ def calibration_report(
     return table if digits is None else table.round(digits)
 
 
-def _report(proba, codes, weight, names, options, interval):
+def _report(
+    proba: Floats,
+    codes: Ints,
+    weight: Weights,
+    names: list[Any],
+    options: Options,
+    interval: Options,
+) -> pd.DataFrame:
     """Return the table of all samples of a group."""
     import pandas as pd
 
@@ -192,7 +208,12 @@ def _report(proba, codes, weight, names, options, interval):
     )
     if interval["confidence_level"] is not None:
         labels = range(proba.shape[1])
-        classwise = {**options, **interval, "mode": "classwise", "labels": labels}
+        classwise = {
+            **options,
+            **interval,
+            "mode": "classwise",
+            "labels": labels,
+        }
         bounds = ece_interval(codes, proba, **classwise), (np.nan, np.nan)
         averages[["ece_low", "ece_high"]] = bounds
     top = _row(*confidence_and_hit(proba, codes, "top_label"), options, interval)
@@ -201,10 +222,12 @@ def _report(proba, codes, weight, names, options, interval):
     return table
 
 
-def _row(proba, hit, options, interval):
+def _row(
+    proba: Floats, hit: Array, options: Options, interval: Options
+) -> dict[str, Any]:
     """Return the measures of probabilities that come true or not, by their names."""
     weight = options["sample_weight"]
-    data = {"y_true": hit, "y_proba": proba, "labels": [False, True]}
+    data: Options = {"y_true": hit, "y_proba": proba, "labels": [False, True]}
     row = {
         "mean_proba": np.average(proba, weights=weight),
         "frequency": np.average(hit, weights=weight),

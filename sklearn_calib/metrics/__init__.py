@@ -15,10 +15,8 @@ from sklearn_calib.metrics._consistency_resampling import consistency_test
 from sklearn_calib.metrics._difference import difference_test
 from sklearn_calib.metrics._ece_interval import ece_consistency_bound, ece_interval
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
-from sklearn_calib.metrics._hypothesis_tests import (
-    hosmer_lemeshow_test,
-    spiegelhalter_test,
-)
+from sklearn_calib.metrics._hosmer_lemeshow import hosmer_lemeshow_test
+from sklearn_calib.metrics._hypothesis_tests import spiegelhalter_test
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._kernel_significance import kernel_calibration_test

@@ -1,18 +1,17 @@
 """Calibration of data that come in chunks, from sums that workers can merge."""
 
+from __future__ import annotations
+
 import copy
 from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._core.binning import (
-    bin_sums,
-    class_bin_sums,
-    gap_error,
-    quantile_ends,
-)
+from sklearn_calib._core.binning import gap_error, quantile_ends
 from sklearn_calib._core.confidence import top_label_hits
 from sklearn_calib._core.inputs import (
     BINS,
@@ -21,13 +20,16 @@ from sklearn_calib._core.inputs import (
     check_targets,
     confidence_and_hit,
 )
+from sklearn_calib._core.typing import Array, Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 from sklearn_calib.metrics._accumulator_cells import (
-    N_CELLS,
     cell_edges,
     cell_options,
     check_cells,
+    class_sums,
     factor_of,
+    merge_cells,
+    row_sums,
     sample_totals,
 )
 from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
@@ -115,14 +117,29 @@ class CalibrationAccumulator(BaseEstimator):
         "strategy": BINS["strategy"],
         "mode": [StrOptions(MODES)],
     }
+    sums_: Floats
+    totals_: Floats
+    factor_: float
 
-    def __init__(self, *, labels, n_bins=15, strategy="uniform", mode="top_label"):
-        self.labels = labels
+    def __init__(
+        self,
+        *,
+        labels: ArrayLike,
+        n_bins: int = 15,
+        strategy: str = "uniform",
+        mode: str = "top_label",
+    ) -> None:
+        self.labels: Any = labels
         self.n_bins = n_bins
         self.strategy = strategy
         self.mode = mode
 
-    def update(self, y_true, y_proba, sample_weight=None):
+    def update(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Add a chunk of samples.
 
         Parameters
@@ -154,18 +171,19 @@ class CalibrationAccumulator(BaseEstimator):
         proba, codes, weight = check_targets(
             y_true, y_proba, self.labels, sample_weight
         )
-        columns = as_columns(proba)
+        columns, cells = as_columns(proba), cell_options(self.n_bins, self.strategy)
         top = top_label_hits(columns, codes)
         if self.mode == "classwise":
-            sums = self._class_sums(columns, codes, weight)
+            sums = class_sums(columns, codes, weight, cells)
         elif self.mode == "top_label":
-            sums = self._row_sums(*top, weight)
+            sums = row_sums(*top, weight, cells)
         else:
-            sums = self._row_sums(*confidence_and_hit(proba, codes, self.mode), weight)
+            judged = confidence_and_hit(proba, codes, self.mode)
+            sums = row_sums(*judged, weight, cells)
         totals = sample_totals(*top, columns, codes, weight)
         return self._add(sums, totals, factor_of(sample_weight))
 
-    def merge(self, other):
+    def merge(self, other: CalibrationAccumulator) -> Self:
         """Add all that another accumulator with the same settings has seen.
 
         Parameters
@@ -202,7 +220,7 @@ class CalibrationAccumulator(BaseEstimator):
             self._add(other.sums_, other.totals_, other.factor_)
         return self
 
-    def __add__(self, other):
+    def __add__(self, other: CalibrationAccumulator) -> Self:
         """Return a new accumulator that has seen what both have."""
         return copy.deepcopy(self).merge(other)
 
@@ -210,7 +228,9 @@ class CalibrationAccumulator(BaseEstimator):
         {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
         prefer_skip_nested_validation=True,
     )
-    def compute(self, *, norm="l1", reduce_bias=False, average="mean"):
+    def compute(
+        self, *, norm: str = "l1", reduce_bias: bool = False, average: str = "mean"
+    ) -> float:
         """Return the calibration error of all samples so far.
 
         Parameters
@@ -240,9 +260,11 @@ class CalibrationAccumulator(BaseEstimator):
         """
         check_reduce_bias(reduce_bias, norm, self.strategy)
         _, sums = self._bins()
-        return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
+        weight, gap, hit = sums
+        options: Options = {"reduce_bias": reduce_bias, "average": average}
+        return gap_error(weight, gap, hit, norm, **options)
 
-    def error_bound(self):
+    def error_bound(self) -> float:
         """Return how far the "l1" error may be from that of all samples at once.
 
         Returns
@@ -269,7 +291,7 @@ class CalibrationAccumulator(BaseEstimator):
             bounds.append(2 * moved.sum() / weight.sum())
         return float(np.mean(bounds))
 
-    def scores(self):
+    def scores(self) -> dict[str, float]:
         """Return means over all samples so far that need no bins.
 
         Returns
@@ -295,7 +317,7 @@ class CalibrationAccumulator(BaseEstimator):
             "log_loss": float(log_loss),
         }
 
-    def reliability_curve(self):
+    def reliability_curve(self) -> dict[str, Any]:
         """Return what a reliability diagram shows.
 
         Returns
@@ -331,11 +353,11 @@ class CalibrationAccumulator(BaseEstimator):
             "mode": self.mode,
         }
 
-    def _has_seen(self):
+    def _has_seen(self) -> bool:
         """Whether there are sums."""
         return hasattr(self, "sums_")
 
-    def _check_has_seen(self):
+    def _check_has_seen(self) -> None:
         """Refuse to measure nothing."""
         if not self._has_seen():
             raise NotFittedError(
@@ -344,11 +366,11 @@ class CalibrationAccumulator(BaseEstimator):
             )
         self._check_unchanged()
 
-    def _settings(self):
+    def _settings(self) -> Options:
         """Return the parameters, so that they can be compared."""
         return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
 
-    def _add(self, sums, totals, factor):
+    def _add(self, sums: Array, totals: Floats, factor: float) -> Self:
         """Add to the sums, or begin with these, of weights times a factor."""
         if self._has_seen():
             self._check_unchanged()
@@ -361,7 +383,7 @@ class CalibrationAccumulator(BaseEstimator):
         self.sums_, self.totals_, self.factor_ = sums, totals, factor
         return self
 
-    def _check_unchanged(self):
+    def _check_unchanged(self) -> None:
         """Refuse to add or to read sums by other settings than they were made with."""
         if self._settings() != self._settings_seen:
             raise ValueError(
@@ -369,27 +391,10 @@ class CalibrationAccumulator(BaseEstimator):
                 f"{self._settings()}. Begin anew, with sklearn.base.clone of this one."
             )
 
-    def _class_sums(self, proba, codes, weight):
-        """Return the sums of each class and cell, of shape (3, n_classes, n_cells)."""
-        options = {**cell_options(self.n_bins, self.strategy), "sample_weight": weight}
-        return np.stack(class_bin_sums(proba, codes, **options))
-
-    def _row_sums(self, confidence, hit, weight):
-        """Return the sums of one probability, of shape (3, 1, n_cells)."""
-        options = {**cell_options(self.n_bins, self.strategy), "sample_weight": weight}
-        sums = bin_sums(confidence, hit, **options)
-        return np.stack([sums.weight, sums.confidence - sums.hit, sums.hit])[:, None]
-
-    def _bins(self):
+    def _bins(self) -> tuple[list[Floats], Floats]:
         """Return the edges of the bins of each row, and their sums."""
         self._check_has_seen()
         edges = cell_edges(self.n_bins, self.strategy)
         if self.strategy == "uniform":
             return [edges] * self.sums_.shape[1], self.sums_
-        ends = [
-            [0, *quantile_ends(row.cumsum(), self.n_bins), N_CELLS]
-            for row in self.sums_[0]
-        ]
-        cumulated = np.pad(self.sums_.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
-        sums = [np.diff(cumulated[:, row, end]) for row, end in enumerate(ends)]
-        return [edges[end] for end in ends], np.stack(sums, axis=1)
+        return merge_cells(self.sums_, edges, self.n_bins)

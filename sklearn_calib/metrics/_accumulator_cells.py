@@ -1,10 +1,15 @@
 """What an accumulator holds: sums over cells, and sums that need none."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_numbers
-from sklearn_calib._core.binning import interior_edges
-from sklearn_calib._core.validation import weight_factor
+from sklearn_calib._core.binning import bin_sums, interior_edges, quantile_ends
+from sklearn_calib._core.class_bins import class_bin_sums
+from sklearn_calib._core.limits import weight_factor
+from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
 
 # So many that a cell is at most 4e-4 wide, and those of 0 and 1 only 1.5e-7.
 N_CELLS = 4096
@@ -12,7 +17,7 @@ N_CELLS = 4096
 MOST_CELLS = 2**24
 
 
-def check_cells(n_bins, n_rows, strategy):
+def check_cells(n_bins: int, n_rows: int, strategy: str) -> None:
     """Refuse more bins than there are cells, and more cells than memory."""
     most = N_CELLS if strategy == "quantile" else MOST_CELLS // n_rows
     if n_bins > most:
@@ -28,27 +33,50 @@ def check_cells(n_bins, n_rows, strategy):
         )
 
 
-def cell_options(n_bins, strategy):
+def cell_options(n_bins: int, strategy: str) -> Options:
     """Return the arguments that cut the cells."""
     if strategy == "uniform":
         return {"n_bins": n_bins, "strategy": "uniform"}
     return {"n_bins": N_CELLS, "strategy": "arcsine"}
 
 
-def cell_edges(n_bins, strategy):
+def cell_edges(n_bins: int, strategy: str) -> Floats:
     """Return all edges of cells, from 0 to 1."""
     edges = interior_edges(np.empty(0), **cell_options(n_bins, strategy))
     return np.r_[0.0, edges, 1.0]
 
 
-def factor_of(sample_weight):
+def class_sums(proba: Floats, codes: Ints, weight: Weights, cells: Options) -> Floats:
+    """Return the sums of each class and cell, of shape (3, n_classes, n_cells)."""
+    return np.stack(class_bin_sums(proba, codes, sample_weight=weight, **cells))
+
+
+def row_sums(confidence: Floats, hit: Array, weight: Weights, cells: Options) -> Floats:
+    """Return the sums of one probability, of shape (3, 1, n_cells)."""
+    sums = bin_sums(confidence, hit, sample_weight=weight, **cells)
+    return np.stack([sums.weight, sums.confidence - sums.hit, sums.hit])[:, None]
+
+
+def merge_cells(
+    sums: Floats, edges: Floats, n_bins: int
+) -> tuple[list[Floats], Floats]:
+    """Return the edges of bins of equal weight, for each row, and their sums."""
+    ends = [[0, *quantile_ends(row.cumsum(), n_bins), N_CELLS] for row in sums[0]]
+    cumulated = np.pad(sums.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
+    merged = [np.diff(cumulated[:, row, end]) for row, end in enumerate(ends)]
+    return [edges[end] for end in ends], np.stack(merged, axis=1)
+
+
+def factor_of(sample_weight: ArrayLike | None) -> float:
     """Return what `check_sample_weight` has multiplied these weights by."""
     if sample_weight is None:
         return 1.0
     return weight_factor(as_numbers(sample_weight, "sample_weight").max())
 
 
-def sample_totals(confidence, hit, proba, codes, weight):
+def sample_totals(
+    confidence: Floats, hit: Array, proba: Floats, codes: Ints, weight: Weights
+) -> Floats:
     """Return the sums over the samples of a chunk that need no bins."""
     p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
     squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1

@@ -4,6 +4,8 @@ The samples stay on their device: only the distinct labels and the sums over bin
 copied to numpy. scikit-learn's setting `array_api_dispatch` turns this on.
 """
 
+from typing import Any
+
 import numpy as np
 
 from sklearn_calib._core.arrays import without_gradient
@@ -18,19 +20,22 @@ from sklearn_calib._core.inputs import (
     check_two_classes,
     resolve_mode,
 )
-from sklearn_calib._core.validation import (
+from sklearn_calib._core.limits import (
     check_range,
     check_row_sums,
-    check_sample_weight,
     check_weight_range,
+    row_sum_tolerance,
+    weight_factor,
+)
+from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._core.validation import (
+    check_sample_weight,
     convert_to_numpy,
     device,
     encode_labels,
     get_namespace,
     is_array_api,
     one_column,
-    row_sum_tolerance,
-    weight_factor,
 )
 
 # Elements that are processed at a time: 32 MiB of doubles for each intermediate.
@@ -39,8 +44,15 @@ MOST_BINS = 1024
 
 
 def array_api_gap_sums(
-    y_true, y_proba, labels, sample_weight, *, mode, n_bins, strategy
-):
+    y_true: Any,
+    y_proba: Any,
+    labels: Any,
+    sample_weight: Any,
+    *,
+    mode: str | None,
+    n_bins: Any,
+    strategy: str,
+) -> tuple[Floats, Floats, Floats]:
     """Return weight, gap and hits of each class and bin, (n_rows, n_bins) each."""
     if strategy == "isotonic" or n_bins == "sweep":
         raise ValueError(
@@ -67,7 +79,7 @@ def array_api_gap_sums(
     return _sums(xp, value, hit, weight, edges)
 
 
-def _check_proba(xp, proba):
+def _check_proba(xp: Any, proba: Any) -> Any:
     """Return probabilities in two columns or more, values checked."""
     proba = without_gradient(proba)
     _check_real(xp, proba, "y_proba")
@@ -90,7 +102,7 @@ def _check_proba(xp, proba):
     return proba
 
 
-def _check_real(xp, array, name):
+def _check_real(xp: Any, array: Any, name: str) -> None:
     """Refuse what does not hold real numbers."""
     if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
         raise ValueError(
@@ -99,7 +111,7 @@ def _check_real(xp, array, name):
         )
 
 
-def _check_weight(xp, sample_weight, proba):
+def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
     """Return weights where the probabilities are, as float64, or None."""
     if sample_weight is None:
         return None
@@ -121,7 +133,7 @@ def _check_weight(xp, sample_weight, proba):
     return weight if factor == 1 else weight * factor
 
 
-def _check_labels(xp, y_true, labels, proba):
+def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, Any]:
     """Return the true labels and those of the columns, where the probabilities are."""
     n_samples, n_classes = proba.shape
     n_labels = y_true.shape[0] if hasattr(y_true, "shape") else len(y_true)
@@ -140,12 +152,14 @@ def _check_labels(xp, y_true, labels, proba):
     return xp.asarray(y_true, **where), xp.asarray(labels, **where)
 
 
-def _writable(array):
+def _writable(array: Any) -> Array:
     """Return a numpy array that torch takes without a warning."""
     return np.require(array, requirements="W")
 
 
-def _judged(xp, proba, y_true, labels, mode):
+def _judged(
+    xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
+) -> tuple[Any, Any]:
     """Return what is judged and whether it came true, (n_samples, n_rows) both."""
     if mode == "classwise":
         return proba, y_true[:, None] == labels[None, :]
@@ -157,7 +171,7 @@ def _judged(xp, proba, y_true, labels, mode):
     return proba[:, 1:], (y_true == labels[1])[:, None]
 
 
-def _edges(xp, value, weight, n_bins, strategy):
+def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
     """Return the edges between bins, (n_bins - 1, n_rows) or (n_bins - 1, 1)."""
     steps = np.arange(1, n_bins)
     where = {"device": device(value)}
@@ -178,7 +192,9 @@ def _edges(xp, value, weight, n_bins, strategy):
     return xp.stack(edges, axis=1)
 
 
-def _sums(xp, value, hit, weight, edges):
+def _sums(
+    xp: Any, value: Any, hit: Any, weight: Any, edges: Any
+) -> tuple[Floats, Floats, Floats]:
     """Return weight, gap and hits as numpy arrays, (n_rows, n_bins) each."""
     n_samples, n_rows = value.shape
     step, total = max(1, BLOCK_SIZE // n_rows), 0
@@ -193,7 +209,7 @@ def _sums(xp, value, hit, weight, edges):
     return weight, confidence - hit, hit
 
 
-def _block_sums(xp, value, summands, edges):
+def _block_sums(xp: Any, value: Any, summands: Any, edges: Any) -> Any:
     """Return the sums of each bin on the device, (n_bins, n_summands, n_rows)."""
     sums, n_edges = [], edges.shape[0]
     for k in range(n_edges + 1):

@@ -1,10 +1,21 @@
 """Areas under the risk-coverage curve and under the generalised one."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 from scipy.special import xlogy
 
-from sklearn_calib._core.risk_coverage import ESTIMATORS, LOSS, RANKING, curve, rank
+from sklearn_calib._core.risk_coverage import (
+    ESTIMATORS,
+    LOSS,
+    RANKING,
+    Loss,
+    curve,
+    rank,
+)
+from sklearn_calib._core.typing import Confidence
 from sklearn_calib._core.validation import StrOptions, validate_params
 
 
@@ -13,15 +24,15 @@ from sklearn_calib._core.validation import StrOptions, validate_params
     prefer_skip_nested_validation=True,
 )
 def aurc_loss(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    confidence="msp",
-    loss="zero_one",
-    estimator="mean",
-    labels=None,
-    sample_weight=None,
-):
+    confidence: Confidence = "msp",
+    loss: Loss = "zero_one",
+    estimator: str = "mean",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Area under the risk-coverage curve, AURC.
 
     The mean over k of the mean loss of the k most confident samples. 0 is best; a
@@ -131,8 +142,13 @@ def aurc_loss(
 
 @validate_params(RANKING, prefer_skip_nested_validation=True)
 def excess_aurc_loss(
-    y_true, y_proba, *, confidence="msp", labels=None, sample_weight=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    confidence: Confidence = "msp",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Area under the risk-coverage curve in excess of a perfect ranking, E-AURC.
 
     The part of :func:`aurc_loss` that is not due to the error rate: what it costs that
@@ -194,14 +210,14 @@ def excess_aurc_loss(
 
 @validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)
 def augrc_loss(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    confidence="msp",
-    loss="zero_one",
-    labels=None,
-    sample_weight=None,
-):
+    confidence: Confidence = "msp",
+    loss: Loss = "zero_one",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Area under the generalised risk-coverage curve, AUGRC.
 
     The generalised risk is the share of all samples that are answered and wrong: risk

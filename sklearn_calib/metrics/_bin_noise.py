@@ -1,6 +1,6 @@
 """The gaps of bins, of one probability or of each class, and noise like theirs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from sklearn_calib._core.inputs import (
     effective_n_samples,
     resolve_n_bins,
 )
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options
 from sklearn_calib._core.validation import check_proba, row_blocks
 
 # The gaps of classes are correlated as over so many groups of samples, or fewer where
@@ -26,7 +27,7 @@ class Gaps(NamedTuple):
     standard_error: np.ndarray
     pattern: np.ndarray  # (n_groups, n_columns * n_bins), what noise is made of
 
-    def draw_noise(self, n_draws, rng):
+    def draw_noise(self, n_draws: int, rng: np.random.RandomState) -> Floats:
         """Draw noise of the bins with the variance 1."""
         noise = rng.standard_normal((n_draws, self.gap.size))
         if len(self.gap) > 1:
@@ -34,12 +35,12 @@ class Gaps(NamedTuple):
             noise = np.where(self.pattern.any(axis=0), common, noise)
         return noise.reshape(n_draws, *self.gap.shape)
 
-    def error(self, gap, norm):
+    def error(self, gap: Floats, norm: str) -> Any:
         """Return the error of other gaps than these."""
         return class_gap_norm(self.mass, gap, norm)
 
 
-def judged(proba, codes, mode):
+def judged(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
     """Return the probabilities that are judged and their hits, a column per class."""
     if mode == "classwise":
         values = check_proba(as_columns(proba))
@@ -48,10 +49,12 @@ def judged(proba, codes, mode):
     return confidence[:, None], hit[:, None]
 
 
-def bin_cells(values, weight, n_bins, strategy):
+def bin_cells(
+    values: Floats, weight: Floats, n_bins: int | str, strategy: str
+) -> tuple[Ints, tuple[int, int]]:
     """Return the number of each value's bin, and the shape of the table of bins."""
     n_bins = resolve_n_bins(n_bins, len(values), weight)
-    options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": weight}
+    options: Options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": weight}
     edges = [parting_edges(column, **options) for column in values.T]
     indices = [bin_index(*pair) for pair in zip(values.T, edges, strict=True)]
     n_bins = max(map(len, edges)) + 1
@@ -59,13 +62,15 @@ def bin_cells(values, weight, n_bins, strategy):
     return np.stack(indices, axis=1) + first, (len(indices), n_bins)
 
 
-def cell_sums(cells, summand, shape):
+def cell_sums(cells: Ints, summand: Array, shape: tuple[int, ...]) -> Array:
     """Sum over the samples in each bin of each column."""
     summand = np.broadcast_to(summand, cells.shape)
     return np.bincount(cells.ravel(), summand.ravel(), np.prod(shape)).reshape(shape)
 
 
-def gaps(values, hit, weight, cells, shape):
+def gaps(
+    values: Floats, hit: Array, weight: Floats, cells: Ints, shape: tuple[int, ...]
+) -> Gaps:
     """Return the `Gaps`, and what draws noise like that of them."""
     mass = cell_sums(cells, weight[:, None], shape)
     deviation = weight[:, None] * (values - hit)
@@ -82,7 +87,7 @@ def gaps(values, hit, weight, cells, shape):
     return Gaps(mass, gap, np.sqrt(variance), pattern)
 
 
-def _pattern(deviation, cells, n_cells, unit):
+def _pattern(deviation: Floats, cells: Ints, n_cells: int, unit: Any) -> Floats:
     """Return the sums of groups of samples, less their mean, each cell of variance 1.
 
     Their products with normal variables are as correlated as the gaps of the cells.
@@ -97,7 +102,14 @@ def _pattern(deviation, cells, n_cells, unit):
     return sums / np.where(size > 1e-12 * unit, size, np.inf)
 
 
-def _draw_hits(n_draws, values, weight, cells, shape, rng):
+def _draw_hits(
+    n_draws: int,
+    values: Floats,
+    weight: Floats,
+    cells: Ints,
+    shape: tuple[int, ...],
+    rng: np.random.RandomState,
+) -> Array:
     """Draw the true classes from the probabilities, and sum the hits in each bin."""
     n_samples, n_columns = values.shape
     # One column is hit or missed, of several exactly one is hit.
@@ -118,7 +130,9 @@ def _draw_hits(n_draws, values, weight, cells, shape, rng):
     return sums.reshape(n_draws, -1)[:, :-1].reshape(n_draws, *shape)
 
 
-def ends_of_mean(gaps, norm, n_resamples, tail, rng):
+def ends_of_mean(
+    gaps: Gaps, norm: str, n_resamples: int, tail: float, rng: np.random.RandomState
+) -> tuple[Floats, Any, Any]:
     """Return the error that noise makes, and an interval for a mean of the gaps."""
     _, gap, standard_error, pattern = gaps
     clear_gap = np.where(np.abs(gap) > 2 * standard_error, gap, 0)
@@ -138,7 +152,9 @@ def ends_of_mean(gaps, norm, n_resamples, tail, rng):
     return null, low, observed + spread.mean() - np.quantile(spread, tail)
 
 
-def ends_of_largest(gaps, n_resamples, tail, rng):
+def ends_of_largest(
+    gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
+) -> tuple[Any, Any]:
     """Return an interval for the largest gap, from bands that hold all at once."""
     mass, gap, standard_error, _ = gaps
     largest, noisiest = np.empty((2, n_resamples))
@@ -151,7 +167,15 @@ def ends_of_largest(gaps, n_resamples, tail, rng):
     return low, max(gaps.error(gap, "max"), np.quantile(largest, 1 - tail))
 
 
-def calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng):
+def calibrated_errors(
+    values: Floats,
+    weight: Floats,
+    cells: Ints,
+    shape: tuple[int, ...],
+    norm: str,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> Floats:
     """Return the errors of labels that are drawn from the probabilities."""
     # In the order of the confidences, so that the order of the rows does not matter.
     order = np.lexsort([weight, values[:, 0], values.max(axis=1)])

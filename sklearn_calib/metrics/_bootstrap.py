@@ -1,12 +1,17 @@
 """The bootstrap, for any metric."""
 
+from __future__ import annotations
+
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
+from sklearn_calib._core.interval_kind import IntervalKind
+from sklearn_calib._core.typing import Floats, Ints, Metric, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._debiasing import (
     binned_interval,
@@ -14,6 +19,7 @@ from sklearn_calib.metrics._debiasing import (
     interval_kind,
 )
 from sklearn_calib.metrics._resampling import (
+    Draw,
     check_number,
     draw_all,
     draw_calibrated,
@@ -42,20 +48,20 @@ METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
     prefer_skip_nested_validation=True,
 )
 def bootstrap_interval(
-    metric,
-    y_true,
-    y_proba,
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    confidence_level=0.95,
-    method="auto",
-    stratify=False,
-    labels=None,
-    sample_weight=None,
-    n_resamples=1000,
-    random_state=None,
-    n_jobs=None,
-    verbose=0,
-):
+    confidence_level: float = 0.95,
+    method: str = "auto",
+    stratify: bool = False,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[float, float]:
     r"""Confidence interval for any metric of this package, and of scikit-learn.
 
     The samples are drawn anew many times over, as weights, and the metric is measured
@@ -206,7 +212,7 @@ def bootstrap_interval(
 
     sample = name_the_classes(sample)
 
-    def measure(draw, seeds):
+    def measure(draw: Draw, seeds: Ints) -> Floats:
         return measure_draws(sample, draw, seeds, n_jobs=n_jobs, verbose=verbose)
 
     tail = (1 - confidence_level) / 2
@@ -228,7 +234,7 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
-def _resolve_method(method, kind):
+def _resolve_method(method: str, kind: IntervalKind) -> str:
     """Return the method, of a calibration error the only one that suits it."""
     if method == "auto":
         return "debiased" if kind.is_error else "bca"
@@ -240,7 +246,7 @@ def _resolve_method(method, kind):
     return method
 
 
-def _bca_tails(value, draws, left_out, tails):
+def _bca_tails(value: float, draws: Floats, left_out: Floats, tails: Floats) -> Floats:
     """Return the tails without the median bias and the skewness of the draws."""
     below = ((draws < value).mean() + (draws <= value).mean()) / 2
     # Draws that are all on one side are less than all of those that might have been.

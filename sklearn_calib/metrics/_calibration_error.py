@@ -1,5 +1,9 @@
 """Calibration errors with bins, of the top label or of one class."""
 
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
 from sklearn_calib._core.binning import (
     binned_calibration_error,
     gap_error,
@@ -16,6 +20,7 @@ from sklearn_calib._core.inputs import (
     resolve_n_bins,
 )
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.typing import Options
 from sklearn_calib._core.validation import StrOptions, is_array_api, validate_params
 from sklearn_calib.metrics._array_api import array_api_gap_sums
 from sklearn_calib.metrics._classwise_error import (
@@ -38,17 +43,17 @@ from sklearn_calib.metrics._classwise_error import (
     prefer_skip_nested_validation=True,
 )
 def expected_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    n_bins=15,
-    strategy="uniform",
-    norm="l1",
-    reduce_bias=False,
-    mode=None,
-    labels=None,
-    sample_weight=None,
-):
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    reduce_bias: bool = False,
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Gap between confidence and accuracy, estimated with bins.
 
     The samples are grouped by the probability of their predicted class; in each bin
@@ -180,11 +185,12 @@ def expected_calibration_error(
     """
     check_reduce_bias(reduce_bias, norm, strategy)
     if is_array_api(y_proba):
-        bins = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
+        bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         return gap_error(*sums, norm, reduce_bias=reduce_bias)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode, options = resolve_mode(mode, proba), {"strategy": strategy}
+    mode = resolve_mode(mode, proba)
+    options: Options = {"strategy": strategy}
     if mode == "classwise":
         options |= {"norm": norm, "reduce_bias": reduce_bias, "average": "mean"}
         return over_classes(proba, codes, weight, n_bins=n_bins, **options)
@@ -207,15 +213,15 @@ def expected_calibration_error(
     prefer_skip_nested_validation=True,
 )
 def maximum_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    n_bins=15,
-    strategy="uniform",
-    mode=None,
-    labels=None,
-    sample_weight=None,
-):
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Largest gap between confidence and accuracy in a bin.
 
     0 is best, 1 is worst. It is :func:`expected_calibration_error` with `norm="max"`.

@@ -1,13 +1,16 @@
 """The calibration error with bins of every class."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.binning import (
-    class_bin_sums,
     combine_classes,
     gap_error,
     isotonic_calibration_error,
 )
+from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.inputs import (
     BINS_OF_ERRORS,
     TARGETS,
@@ -16,6 +19,7 @@ from sklearn_calib._core.inputs import (
     resolve_n_bins,
 )
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.typing import Floats, Ints, Options, Weights
 from sklearn_calib._core.validation import (
     StrOptions,
     check_proba,
@@ -39,17 +43,17 @@ NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
     prefer_skip_nested_validation=True,
 )
 def classwise_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    n_bins=15,
-    strategy="uniform",
-    norm="l1",
-    reduce_bias=False,
-    average="mean",
-    labels=None,
-    sample_weight=None,
-):
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    reduce_bias: bool = False,
+    average: str = "mean",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Calibration error of the probabilities of every class, averaged over classes.
 
     For each class by itself, its probability is compared with its frequency, in bins
@@ -138,7 +142,7 @@ def classwise_calibration_error(
     """
     check_reduce_bias(reduce_bias, norm, strategy)
     if is_array_api(y_proba):
-        bins = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
+        bins: Options = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
@@ -154,7 +158,7 @@ def classwise_calibration_error(
     )
 
 
-def check_reduce_bias(reduce_bias, norm, strategy):
+def check_reduce_bias(reduce_bias: bool, norm: str, strategy: str) -> None:
     """Refuse what has no estimate of its bias."""
     if reduce_bias and norm == "max":
         raise ValueError(
@@ -167,11 +171,21 @@ def check_reduce_bias(reduce_bias, norm, strategy):
         )
 
 
-def over_classes(proba, codes, weight, *, n_bins, strategy, norm, reduce_bias, average):
+def over_classes(
+    proba: Floats,
+    codes: Ints,
+    weight: Weights,
+    *,
+    n_bins: int | str,
+    strategy: str,
+    norm: str,
+    reduce_bias: bool,
+    average: str,
+) -> float:
     """Measure every class and put the errors together."""
     proba = as_columns(proba)
     if strategy == "isotonic":
-        options = {"norm": norm, "sample_weight": weight}
+        options: Options = {"norm": norm, "sample_weight": weight}
         errors = [
             isotonic_calibration_error(column, codes == code, **options)
             for code, column in enumerate(check_proba(proba).T)

@@ -1,13 +1,17 @@
 """A test of calibration by any metric: consistency resampling."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import DRAWS, PROGRESS, TARGETS
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.typing import Floats, Metric, Seed
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
@@ -39,18 +43,18 @@ class ResamplingResult(NamedTuple):
     prefer_skip_nested_validation=True,
 )
 def consistency_test(
-    metric,
-    y_true,
-    y_proba,
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    alternative="greater",
-    labels=None,
-    sample_weight=None,
-    n_resamples=1000,
-    random_state=None,
-    n_jobs=None,
-    verbose=0,
-):
+    alternative: str = "greater",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> ResamplingResult:
     r"""Test whether a metric is what calibrated predictions would have.
 
     Labels are drawn from the probabilities many times over, and the metric is measured
@@ -157,7 +161,7 @@ def consistency_test(
     return ResamplingResult(statistic, tail_share(statistic, null, alternative), null)
 
 
-def refuse_two_samples(metric):
+def refuse_two_samples(metric: Metric) -> None:
     """Refuse metrics that are given no labels."""
     if not interval_kind(metric)[0].takes_two_samples:
         return
@@ -168,7 +172,7 @@ def refuse_two_samples(metric):
     )
 
 
-def tail_share(statistic, null, alternative="greater"):
+def tail_share(statistic: float, null: Floats, alternative: str = "greater") -> float:
     """Return the p-value of a statistic, given draws from its law under the null."""
     # Draws that differ by rounding only are as extreme.
     slack = 1e-12 * abs(statistic)

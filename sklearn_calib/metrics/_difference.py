@@ -1,14 +1,19 @@
 """Whether two models differ in a metric, on the same data."""
 
+from __future__ import annotations
+
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 from sklearn_calib._core.interval_kind import interval_kind
-from sklearn_calib._core.validation import check_proba, check_range, validate_params
+from sklearn_calib._core.limits import check_range
+from sklearn_calib._core.typing import Array, Metric, Options, Seed, Weights
+from sklearn_calib._core.validation import check_proba, validate_params
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._consistency_resampling import refuse_two_samples, tail_share
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
@@ -36,7 +41,7 @@ class PairedSample(NamedTuple):
     a: Sample
     b: Sample
 
-    def measure(self, swapped=None, weight=None):
+    def measure(self, swapped: Array | None = None, weight: Weights = None) -> float:
         """Return the difference, with some rows swapped or for other weights."""
         a, b = self.a, self.b
         if swapped is not None:
@@ -62,20 +67,20 @@ class PairedSample(NamedTuple):
     prefer_skip_nested_validation=True,
 )
 def difference_test(
-    metric,
-    y_true,
-    y_proba_a,
-    y_proba_b,
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba_a: ArrayLike,
+    y_proba_b: ArrayLike,
     *,
-    alternative="two-sided",
-    confidence_level=0.95,
-    labels=None,
-    sample_weight=None,
-    n_resamples=1000,
-    random_state=None,
-    n_jobs=None,
-    verbose=0,
-):
+    alternative: str = "two-sided",
+    confidence_level: float = 0.95,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> DifferenceResult:
     r"""Test whether two models differ in a metric on the same data, and by how much.
 
     The models trade places in random samples, many times over. A small p-value says
@@ -208,12 +213,12 @@ def difference_test(
     statistic = check_number(pair.measure())
     rng = check_random_state(random_state)
     seeds = rng.randint(np.iinfo(np.int32).max, size=(2, n_resamples))
-    progress = {"n_jobs": n_jobs, "verbose": verbose}
+    progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
     null = measure_draws(
         pair, partial(_draw_swapped, len(a.weight)), seeds[0], **progress
     )
     if interval_kind(metric)[0].is_error:
-        options = {
+        options: Options = {
             "confidence_level": confidence_level,
             "labels": labels,
             "sample_weight": sample_weight,
@@ -234,7 +239,7 @@ def difference_test(
     )
 
 
-def _check_values(sample, name):
+def _check_values(sample: Sample, name: str) -> None:
     """Refuse what is not probabilities by its name, which the metric does not know."""
     if sample.y_true.ndim == 1:
         check_proba(sample.y_proba, name=name, allow_1d=True)
@@ -242,13 +247,15 @@ def _check_values(sample, name):
         check_range(sample.y_proba.min(), sample.y_proba.max(), name)
 
 
-def _draw_swapped(n_samples, seed):
+def _draw_swapped(n_samples: int, seed: int) -> dict[str, Array]:
     """Draw the samples in which the models trade places."""
     rng = np.random.default_rng(seed)
     return {"swapped": rng.integers(2, size=n_samples, dtype=bool)}
 
 
-def _recovered_ends(values, intervals):
+def _recovered_ends(
+    values: tuple[float, float], intervals: list[tuple[float, float]]
+) -> tuple[float, float]:
     """Return an interval of the difference of two errors, given their intervals.
 
     What lies between an error and an end of its interval stands for its spread there.

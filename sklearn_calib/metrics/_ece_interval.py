@@ -1,6 +1,11 @@
 """How much of a calibration error is chance."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.binning import sweep_n_bins
@@ -13,6 +18,7 @@ from sklearn_calib._core.inputs import (
     check_targets,
     resolve_mode,
 )
+from sklearn_calib._core.typing import Array, Floats, Seed
 from sklearn_calib._core.validation import (
     StrOptions,
     check_proba,
@@ -42,19 +48,19 @@ from sklearn_calib.metrics._bin_noise import (
     prefer_skip_nested_validation=True,
 )
 def ece_interval(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    confidence_level=0.95,
-    n_bins=15,
-    strategy="uniform",
-    norm="l1",
-    mode=None,
-    labels=None,
-    sample_weight=None,
-    n_resamples=1000,
-    random_state=None,
-):
+    confidence_level: float = 0.95,
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+) -> tuple[float, float]:
     """Debiased confidence interval for the expected calibration error.
 
     The error of a sample is larger than that of the population, because the gap of a
@@ -178,17 +184,17 @@ def ece_interval(
     prefer_skip_nested_validation=True,
 )
 def ece_consistency_bound(
-    y_proba,
+    y_proba: ArrayLike,
     *,
-    level=0.95,
-    n_bins=15,
-    strategy="uniform",
-    norm="l1",
-    mode=None,
-    sample_weight=None,
-    n_resamples=1000,
-    random_state=None,
-):
+    level: float = 0.95,
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    norm: str = "l1",
+    mode: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+) -> float:
     """Error that a perfectly calibrated classifier stays under in most samples.
 
     Labels are drawn from the predicted probabilities themselves, many times over, and
@@ -266,7 +272,7 @@ def ece_consistency_bound(
     return float(np.quantile(errors, level))
 
 
-def _swept(values, hit, **options):
+def _swept(values: Floats, hit: Array, **options: Any) -> int:
     """Return the number of bins of a sweep, which one probability has."""
     if values.shape[1] > 1:
         raise ValueError(

@@ -1,18 +1,27 @@
 """How well the confidence tells right predictions from wrong ones."""
 
+from __future__ import annotations
+
 import warnings
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._core.risk_coverage import RANKING, rank
+from sklearn_calib._core.typing import Confidence
 from sklearn_calib._core.validation import validate_params
 
 
 @validate_params(RANKING, prefer_skip_nested_validation=True)
 def failure_auroc_score(
-    y_true, y_proba, *, confidence="msp", labels=None, sample_weight=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    confidence: Confidence = "msp",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Area under the ROC curve of telling right from wrong predictions by confidence.
 
     The probability that a right prediction is more confident than a wrong one, ties

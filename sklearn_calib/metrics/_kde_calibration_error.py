@@ -1,8 +1,13 @@
 """The calibration error with Dirichlet kernels: of one class, of each, of all."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.dirichlet_kernel import (
     BANDWIDTHS,
@@ -20,6 +25,7 @@ from sklearn_calib._core.inputs import (
     resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import (
     Interval,
     StrOptions,
@@ -42,15 +48,15 @@ from sklearn_calib._core.validation import (
     prefer_skip_nested_validation=True,
 )
 def kde_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    bandwidth="auto",
-    norm="l1",
-    mode=None,
-    labels=None,
-    sample_weight=None,
-):
+    bandwidth: float | str = "auto",
+    norm: str = "l1",
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Gap between probabilities and frequencies, estimated with kernels.
 
     Around each sample the frequency of the labels is that of the other samples, each
@@ -133,23 +139,26 @@ def kde_calibration_error(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = resolve_mode(mode, proba)
     if weight is not None:
-        proba, codes, weight = (part[weight > 0] for part in (proba, codes, weight))
+        seen = weight > 0
+        proba, codes, weight = proba[seen], codes[seen], weight[seen]
     proba, codes, weight = merge_repetitions(proba, codes, weight)
     problems = list(_problems(proba, codes, mode))
-    if bandwidth == "auto":
+    if isinstance(bandwidth, str):
         bandwidth = max(
             BANDWIDTHS,
             key=lambda width: sum(
                 log_likelihood(proba, width, weight) for proba, _ in problems
             ),
         )
-    return sum(_mean_gap(*problem, bandwidth, norm, weight) for problem in problems)
+    return sum(
+        _mean_gap(proba, label, bandwidth, norm, weight) for proba, label in problems
+    )
 
 
-def _problems(proba, codes, mode):
+def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, Array]]:
     """Yield probabilities that sum to one, and labels of the first columns of them."""
     if mode in ("top_label", "positive"):
-        columns = [confidence_and_hit(proba, codes, mode)]
+        columns: Any = [confidence_and_hit(proba, codes, mode)]
     else:
         proba = check_proba(as_columns(proba)).astype(np.float64)
         if mode == "canonical":
@@ -162,7 +171,9 @@ def _problems(proba, codes, mode):
         yield np.column_stack([column, 1 - column]), hit[:, None]
 
 
-def _mean_gap(proba, label, bandwidth, norm, weight):
+def _mean_gap(
+    proba: Floats, label: Array, bandwidth: float, norm: str, weight: Weights
+) -> float:
     """Return the mean norm of the gaps."""
     frequency = neighbour_frequencies(proba, label, bandwidth, weight)
     gap = np.abs(frequency - proba[:, : label.shape[1]])

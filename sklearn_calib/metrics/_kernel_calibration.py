@@ -1,18 +1,27 @@
 """The kernel calibration error, which has unbiased estimates."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist
 
 from sklearn_calib._core.inputs import TARGETS, check_targets, merge_repetitions
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 from sklearn_calib.metrics._hypothesis_tests import (
     JUDGED,
     in_double,
     whole_or_top_label,
 )
+
+# From rows of predictions to how alike each is to each of others.
+Kernel: TypeAlias = Callable[[Floats, Floats], Floats]
 
 # Squares of narrower kernels vanish; to wider ones all predictions are alike.
 WIDTHS = 1e-150, 1e30
@@ -40,18 +49,18 @@ MEDIAN_ROWS = 1000
     prefer_skip_nested_validation=True,
 )
 def kernel_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    kernel="laplacian",
-    bandwidth="median",
-    mode="canonical",
-    reduce_bias=False,
-    block_size=None,
-    squared=False,
-    labels=None,
-    sample_weight=None,
-):
+    kernel: str = "laplacian",
+    bandwidth: float | str = "median",
+    mode: str = "canonical",
+    reduce_bias: bool = False,
+    block_size: int | None = None,
+    squared: bool = False,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Largest mean of the residuals that a smooth function of them can bring.
 
     The KCE, of the whole vector of probabilities, without bins. 0 is best. Its square
@@ -159,7 +168,9 @@ def kernel_calibration_error(
     return float(square if squared else np.sqrt(max(0, square)))
 
 
-def check_pairs(n_samples, weight, reduce_bias, block_size):
+def check_pairs(
+    n_samples: int, weight: Weights, reduce_bias: bool, block_size: int | None
+) -> None:
     """Refuse what leaves no pair of samples, or has no meaning."""
     if block_size is not None and not (reduce_bias and weight is None):
         given = "sample_weight" if reduce_bias else "reduce_bias=False"
@@ -176,7 +187,7 @@ def check_pairs(n_samples, weight, reduce_bias, block_size):
         )
 
 
-def check_blocks(n_samples, block_size, least):
+def check_blocks(n_samples: int, block_size: int, least: int) -> None:
     """Refuse blocks that are larger than the sample, or too few."""
     if n_samples // block_size < least:
         raise ValueError(
@@ -185,18 +196,18 @@ def check_blocks(n_samples, block_size, least):
         )
 
 
-def residuals(proba, codes):
+def residuals(proba: Floats, codes: Ints) -> Floats:
     """Return the indicators of the true classes minus the probabilities."""
     residual = -proba
     residual[np.arange(len(codes)), codes] += 1
     return residual
 
 
-def kernel_function(kernel, bandwidth, proba):
+def kernel_function(kernel: str, bandwidth: float | str, proba: Floats) -> Kernel:
     """Return the function of two sets of rows that says how alike they are."""
-    unit = _median_distance(proba) if bandwidth == "median" else bandwidth
+    unit = bandwidth if not isinstance(bandwidth, str) else _median_distance(proba)
 
-    def alike(rows, columns):
+    def alike(rows: Floats, columns: Floats) -> Floats:
         if kernel == "laplacian":
             values = cdist(rows, columns)
             values /= -unit
@@ -208,7 +219,7 @@ def kernel_function(kernel, bandwidth, proba):
     return alike
 
 
-def _median_distance(proba):
+def _median_distance(proba: Floats) -> float:
     """Return the median distance of distinct rows, whatever the order of the rows."""
     rows = proba[_distinct(proba)]
     if len(rows) > MEDIAN_ROWS:
@@ -216,7 +227,7 @@ def _median_distance(proba):
     return float(np.median(pdist(rows))) if len(rows) > 1 else 1.0
 
 
-def _distinct(proba):
+def _distinct(proba: Floats) -> Ints:
     """Return one of each kind of rows, sorted by how sure they are."""
     # Sums by which rows differ, the first whatever the order of the classes. It is
     # faster than to compare whole rows.
@@ -228,7 +239,7 @@ def _distinct(proba):
     return order[np.append(True, is_new)]
 
 
-def tiles(n_samples):
+def tiles(n_samples: int) -> Iterator[tuple[slice, slice, int]]:
     """Yield slices of rows and columns above the diagonal, and how often they count."""
     starts = range(0, n_samples, TILE)
     for row in starts:
@@ -237,7 +248,7 @@ def tiles(n_samples):
             yield slice(row, row + TILE), slice(column, column + TILE), times
 
 
-def off_diagonal_sums(alike, proba, vectors):
+def off_diagonal_sums(alike: Kernel, proba: Floats, vectors: Floats) -> Floats:
     """Return the sum of k_ij v_i v_j over i != j for each column of vectors."""
     total = -np.einsum("ij,ij->j", vectors, vectors)
     for rows, columns, times in tiles(len(proba)):
@@ -246,7 +257,9 @@ def off_diagonal_sums(alike, proba, vectors):
     return total
 
 
-def estimate_square(alike, proba, residual, weight, reduce_bias):
+def estimate_square(
+    alike: Kernel, proba: Floats, residual: Floats, weight: Weights, reduce_bias: bool
+) -> Any:
     """Return the mean over all pairs, or all of two samples."""
     weight = np.ones(len(proba)) if weight is None else weight
     pairs = off_diagonal_sums(alike, proba, weight[:, None] * residual).sum()
@@ -257,7 +270,9 @@ def estimate_square(alike, proba, residual, weight, reduce_bias):
     return (pairs + weight**2 @ norms) / total**2
 
 
-def block_estimates(alike, proba, residual, size):
+def block_estimates(
+    alike: Kernel, proba: Floats, residual: Floats, size: int
+) -> Floats:
     """Return the unbiased estimate of each block of samples."""
     starts = range(0, len(proba) - size + 1, size)
     blocks = [slice(start, start + size) for start in starts]
@@ -268,7 +283,9 @@ def block_estimates(alike, proba, residual, size):
     return _pair_estimates(alike, proba, residual, len(blocks))
 
 
-def _pair_estimates(alike, proba, residual, n_pairs):
+def _pair_estimates(
+    alike: Kernel, proba: Floats, residual: Floats, n_pairs: int
+) -> Floats:
     """Return k_ij r_i r_j of the first and second sample, the third and fourth, ..."""
     one, other = slice(0, 2 * n_pairs, 2), slice(1, 2 * n_pairs, 2)
     # The distance from the origin of a difference is that between its terms.

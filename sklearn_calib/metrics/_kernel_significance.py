@@ -1,10 +1,14 @@
 """Tests of calibration by the kernel calibration error."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import DRAWS, TARGETS, check_targets
+from sklearn_calib._core.typing import Floats, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._consistency_resampling import ResamplingResult, tail_share
 from sklearn_calib.metrics._hypothesis_tests import (
@@ -15,6 +19,7 @@ from sklearn_calib.metrics._hypothesis_tests import (
 from sklearn_calib.metrics._kernel_calibration import (
     BLOCK,
     KERNEL,
+    Kernel,
     block_estimates,
     check_blocks,
     check_pairs,
@@ -43,18 +48,18 @@ DRAWN = 2**23
     prefer_skip_nested_validation=True,
 )
 def kernel_calibration_test(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    method="consistency",
-    kernel="laplacian",
-    bandwidth="median",
-    mode="canonical",
-    block_size=2,
-    labels=None,
-    n_resamples=1000,
-    random_state=None,
-):
+    method: str = "consistency",
+    kernel: str = "laplacian",
+    bandwidth: float | str = "median",
+    mode: str = "canonical",
+    block_size: int = 2,
+    labels: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+) -> ResamplingResult | SignificanceResult:
     r"""Test whether the kernel calibration error is more than chance.
 
     A small p-value says that the predictions are not calibrated. With enough samples
@@ -172,7 +177,7 @@ def kernel_calibration_test(
     return ResamplingResult(float(statistic), tail_share(statistic, null), null)
 
 
-def _normal_test(estimates):
+def _normal_test(estimates: Floats) -> SignificanceResult:
     """Return the z-test of a mean above 0."""
     mean = estimates.mean()
     if mean == 0:
@@ -182,7 +187,13 @@ def _normal_test(estimates):
     return SignificanceResult(float(z), float(norm.sf(z)))
 
 
-def _sign_draws(alike, proba, residual, n_draws, rng):
+def _sign_draws(
+    alike: Kernel,
+    proba: Floats,
+    residual: Floats,
+    n_draws: int,
+    rng: np.random.RandomState,
+) -> Floats:
     """Return the sum over all pairs of samples, for random signs of the residuals."""
     sign = rng.choice([-1.0, 1.0], size=(len(proba), n_draws))
     total = np.full(n_draws, -np.einsum("ij,ij->", residual, residual))
@@ -194,7 +205,9 @@ def _sign_draws(alike, proba, residual, n_draws, rng):
     return total
 
 
-def _label_draws(alike, proba, n_draws, rng):
+def _label_draws(
+    alike: Kernel, proba: Floats, n_draws: int, rng: np.random.RandomState
+) -> Floats:
     """Return the sum over all pairs of samples, for labels from the probabilities."""
     n_classes = proba.shape[1]
     sampler = class_sampler(np.arange(n_classes), proba)

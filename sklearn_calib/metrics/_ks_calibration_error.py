@@ -1,6 +1,9 @@
 """The Kolmogorov-Smirnov calibration error: cumulated residuals, without bins."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.inputs import (
     TARGETS,
@@ -19,8 +22,13 @@ from sklearn_calib._core.validation import StrOptions, validate_params
     prefer_skip_nested_validation=True,
 )
 def ks_calibration_error(
-    y_true, y_proba, *, mode=None, labels=None, sample_weight=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Largest gap between confidence and hits, cumulated up to some confidence.
 
     The Kolmogorov-Smirnov error. It needs no bins. 0 is best, 1 is worst.

@@ -1,8 +1,11 @@
 """How well scores tell samples of the training's distribution from others."""
 
+from __future__ import annotations
+
 from numbers import Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import (
     auc,
     average_precision_score,
@@ -13,6 +16,7 @@ from sklearn.metrics import (
 
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.typing import Array, Bools, Ints
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 
 SCORES = {"scores_in": ["array-like"], "scores_out": ["array-like"]}
@@ -21,7 +25,7 @@ POSITIVE = {"pos": [StrOptions({"in", "out"})]}
 
 @declare_interval(takes_two_samples=True)
 @validate_params(SCORES, prefer_skip_nested_validation=True)
-def ood_auroc_score(scores_in, scores_out):
+def ood_auroc_score(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     """Area under the ROC curve of telling in- from out-of-distribution samples.
 
     The probability that a sample of the training's distribution has a higher score
@@ -80,8 +84,13 @@ def ood_auroc_score(scores_in, scores_out):
     prefer_skip_nested_validation=True,
 )
 def ood_aupr_score(
-    scores_in, scores_out, *, pos="in", interpolation="step", balanced=False
-):
+    scores_in: ArrayLike,
+    scores_out: ArrayLike,
+    *,
+    pos: str = "in",
+    interpolation: str = "step",
+    balanced: bool = False,
+) -> float:
     """Area under the curve of precision over recall, AUPR-in or AUPR-out.
 
     1 is best; chance is the share of the positive samples.
@@ -153,7 +162,9 @@ def ood_aupr_score(
     {**SCORES, **POSITIVE, "tpr": [Interval(Real, 0, 1, closed="right")]},
     prefer_skip_nested_validation=True,
 )
-def fpr_at_tpr(scores_in, scores_out, *, tpr=0.95, pos="in"):
+def fpr_at_tpr(
+    scores_in: ArrayLike, scores_out: ArrayLike, *, tpr: float = 0.95, pos: str = "in"
+) -> float:
     """Share of the other samples that pass where most of the own do, FPR95.
 
     The false positive rate at the highest threshold that has at least the given true
@@ -214,7 +225,7 @@ def fpr_at_tpr(scores_in, scores_out, *, tpr=0.95, pos="in"):
 
 @declare_interval(takes_two_samples=True)
 @validate_params(SCORES, prefer_skip_nested_validation=True)
-def ood_detection_error(scores_in, scores_out):
+def ood_detection_error(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     r"""Error rate of telling apart in- and out-of-distribution samples, at best.
 
     Of the best threshold, if both kinds of samples are as frequent. 0 is best, 0.5 is
@@ -259,7 +270,7 @@ def ood_detection_error(scores_in, scores_out):
     return float((1 - tprs + fprs).min() / 2)
 
 
-def _merge(scores_in, scores_out, pos):
+def _merge(scores_in: ArrayLike, scores_out: ArrayLike, pos: str) -> tuple[Bools, Ints]:
     """Return which samples are positive, and their ranks, those of positives high."""
     scores_in = _check_scores("scores_in", scores_in)
     scores_out = _check_scores("scores_out", scores_out)
@@ -270,7 +281,7 @@ def _merge(scores_in, scores_out, pos):
     return (is_in, rank) if pos == "in" else (~is_in, -rank)
 
 
-def _check_scores(name, scores):
+def _check_scores(name: str, scores: ArrayLike) -> Array:
     """Return scores as a one-dimensional array without NaN."""
     scores = as_numbers(scores, name)
     if scores.ndim != 1 or not len(scores):

@@ -1,13 +1,22 @@
 """Any metric for groups of samples, such as those of a sensitive feature."""
 
+from __future__ import annotations
+
 from functools import partial
 from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.groups import group_members
 from sklearn_calib._core.inputs import TARGETS
+from sklearn_calib._core.typing import Metric
 from sklearn_calib._core.validation import distinct_labels, validate_params
 from sklearn_calib.metrics._resampling import fixed_by_partial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @validate_params(
@@ -16,8 +25,15 @@ from sklearn_calib.metrics._resampling import fixed_by_partial
     prefer_skip_nested_validation=False,
 )
 def per_group(
-    metric, y_true, y_proba, *, groups, labels=None, sample_weight=None, **options
-):
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    groups: ArrayLike,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    **options: Any,
+) -> pd.DataFrame:
     """Measure groups of samples by themselves, and all of them.
 
     A classifier that is calibrated for all may be overconfident for some and
@@ -98,7 +114,7 @@ def per_group(
     if weight is not None:
         weight = as_numbers(weight, "sample_weight")
 
-    def measure(rows):
+    def measure(rows: Any) -> Any:
         measured = partial(metric, y_true[rows], y_proba[rows], **options)
         return measured() if weight is None else measured(sample_weight=weight[rows])
 

@@ -1,12 +1,17 @@
 """Any metric of two classes for samples that have several labels at once."""
 
+from __future__ import annotations
+
 from inspect import signature
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.typing import Array, Metric
 from sklearn_calib._core.validation import StrOptions, validate_params
 
 
@@ -21,7 +26,14 @@ from sklearn_calib._core.validation import StrOptions, validate_params
     # What else is given is for the metric to check.
     prefer_skip_nested_validation=False,
 )
-def per_label(metric, y_true, y_proba, *, average="macro", **options):
+def per_label(
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    average: str | None = "macro",
+    **options: Any,
+) -> float | Array:
     """Measure every label by itself, where a sample may have several at once.
 
     Each label is a problem of two classes: the samples that have it, and those that

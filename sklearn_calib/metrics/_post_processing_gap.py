@@ -1,6 +1,9 @@
 """How much a smooth map of the probabilities would lower the loss."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from sklearn_calib._core.inputs import (
@@ -12,6 +15,7 @@ from sklearn_calib._core.inputs import (
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.lipschitz import minimize_lipschitz
+from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import StrOptions, validate_params
 
 
@@ -25,8 +29,14 @@ from sklearn_calib._core.validation import StrOptions, validate_params
     prefer_skip_nested_validation=True,
 )
 def post_processing_gap(
-    y_true, y_proba, *, loss="log", mode=None, labels=None, sample_weight=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    loss: str = "log",
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Largest drop of the loss that a Lipschitz map of the probabilities can bring.
 
     What is left to gain by calibrating afterwards, smoothly. 0 is best: the predictions
@@ -127,7 +137,7 @@ def post_processing_gap(
     return max(0.0, float(share @ gap(value, share, frequency)))
 
 
-def _squared_gap(value, share, frequency):
+def _squared_gap(value: Floats, share: Floats, frequency: Floats) -> Floats:
     """Return by how much the best map lowers the mean squared loss at each value."""
     # No bound is needed, as no frequency is outside of [0, 1]. One of 1 would be met
     # where a frequency of 0 is predicted as 1, and slow the method down.
@@ -140,7 +150,7 @@ def _squared_gap(value, share, frequency):
     return -update * (update + 2 * (value - frequency))
 
 
-def _log_gap(value, share, frequency):
+def _log_gap(value: Floats, share: Floats, frequency: Floats) -> Floats:
     """Return by how much the best map lowers the mean log loss at each value."""
     score = logit(value)
     update = minimize_lipschitz(

@@ -1,8 +1,12 @@
 """Over- and underconfidence, where the true probabilities of the classes are known."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.inputs import as_columns
+from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import (
     StrOptions,
     check_proba,
@@ -19,7 +23,13 @@ POSTERIORS = {
 
 
 @validate_params(POSTERIORS, prefer_skip_nested_validation=True)
-def overconfidence(posterior, y_proba, *, measure="excess", sample_weight=None):
+def overconfidence(
+    posterior: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    measure: str = "excess",
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""How far the largest probability is above the largest true one. Low is good.
 
     A classifier is overconfident for a sample if its largest probability exceeds that
@@ -86,7 +96,13 @@ def overconfidence(posterior, y_proba, *, measure="excess", sample_weight=None):
 
 
 @validate_params(POSTERIORS, prefer_skip_nested_validation=True)
-def underconfidence(posterior, y_proba, *, measure="excess", sample_weight=None):
+def underconfidence(
+    posterior: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    measure: str = "excess",
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """How far the largest probability is below the largest true one. Low is good.
 
     0 is best, 1 is worst. The counterpart of :func:`overconfidence`, which has the
@@ -133,7 +149,7 @@ def underconfidence(posterior, y_proba, *, measure="excess", sample_weight=None)
     return _mean_excess(-_confidence_gap(posterior, y_proba), measure, sample_weight)
 
 
-def _confidence_gap(posterior, y_proba):
+def _confidence_gap(posterior: ArrayLike, y_proba: ArrayLike) -> Floats:
     """Return the largest probability of each sample minus the largest true one."""
     true = as_columns(check_proba(posterior, name="posterior", allow_1d=True))
     said = as_columns(check_proba(y_proba, allow_1d=True))
@@ -146,7 +162,7 @@ def _confidence_gap(posterior, y_proba):
     return said.max(axis=1).astype(np.float64) - true.max(axis=1)
 
 
-def _mean_excess(gap, measure, sample_weight):
+def _mean_excess(gap: Floats, measure: str, sample_weight: ArrayLike | None) -> float:
     """Return the mean of the positive part, or the share of positive values."""
     weight = check_sample_weight(sample_weight, gap)
     values = gap > 0 if measure == "share" else np.maximum(gap, 0)

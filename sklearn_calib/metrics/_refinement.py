@@ -1,8 +1,13 @@
 """A proper loss in two parts: what recalibration repairs, and what is left."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,19 +24,23 @@ from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.risk_coverage import LOSSES
+from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 
+# From probabilities, columns and weights to probabilities.
+Recalibrate: TypeAlias = Callable[[Floats, Array, Floats], Floats]
 
-def _brier(codes, proba):
+
+def _brier(codes: Ints, proba: Floats) -> Floats:
     """Return the squared distance of each row to its label."""
     return ((proba - _indicators(codes, proba.shape[1])) ** 2).sum(axis=1)
 
 
-def _indicators(codes, n_classes):
+def _indicators(codes: Ints, n_classes: int) -> Floats:
     return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
 
 
-def _scale(proba, codes, weight):
+def _scale(proba: Floats, codes: Ints, weight: Floats) -> Floats:
     """Return the probabilities at the best temperature, mixed with equal ones."""
     logits = np.log(np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64))
     weight = weight * (effective_n_samples(weight) / weight.sum())
@@ -43,10 +52,10 @@ def _scale(proba, codes, weight):
     return (1 - share) * softmax(logits / temperature) + share / proba.shape[1]
 
 
-def _by_class(recalibrate):
+def _by_class(recalibrate: Recalibrate) -> Recalibrate:
     """Return what recalibrates each class by itself, one of two for both."""
 
-    def recalibrate_classes(proba, codes, weight):
+    def recalibrate_classes(proba: Floats, codes: Ints, weight: Floats) -> Floats:
         hits = _indicators(codes, proba.shape[1])
         if proba.shape[1] == 2:
             return as_columns(recalibrate(proba[:, 1].copy(), hits[:, 1], weight))
@@ -56,14 +65,14 @@ def _by_class(recalibrate):
     return recalibrate_classes
 
 
-def _frequencies(group, hit, weight):
+def _frequencies(group: Ints, hit: Array, weight: Floats) -> tuple[Array, Array]:
     """Return the share of hits in each group, 0 where it has no weight."""
     mass = np.bincount(group, weight)
     hits = np.bincount(group, weight * hit)
     return mass, np.divide(hits, mass, out=np.zeros_like(hits), where=mass > 0)
 
 
-def _increasing(values, hit, weight):
+def _increasing(values: Floats, hit: Array, weight: Floats) -> Floats:
     """Return the best increasing function of the values, which pools ties."""
     group = np.unique(values, return_inverse=True)[1]
     mass, frequency = _frequencies(group, hit, weight)
@@ -74,10 +83,10 @@ def _increasing(values, hit, weight):
     return frequency[group]
 
 
-def _stepwise(n_bins, strategy):
+def _stepwise(n_bins: int, strategy: str) -> Recalibrate:
     """Return what replaces values by the frequency of hits in their bin."""
 
-    def recalibrate(values, hit, weight):
+    def recalibrate(values: Floats, hit: Array, weight: Floats) -> Floats:
         edges = parting_edges(
             values, n_bins=n_bins, strategy=strategy, sample_weight=weight
         )
@@ -99,16 +108,16 @@ DECOMPOSITION = {
 @declare_interval(is_error=True)
 @validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
 def proper_calibration_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="log",
-    recalibration="temperature",
-    n_bins=15,
-    strategy="uniform",
-    labels=None,
-    sample_weight=None,
-):
+    loss: str = "log",
+    recalibration: str = "temperature",
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""How much of the log loss or the Brier score recalibration takes away.
 
     The probabilities are recalibrated on the very samples that they are measured on,
@@ -213,16 +222,16 @@ def proper_calibration_error(
 
 @validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
 def refinement_error(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="log",
-    recalibration="temperature",
-    n_bins=15,
-    strategy="uniform",
-    labels=None,
-    sample_weight=None,
-):
+    loss: str = "log",
+    recalibration: str = "temperature",
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Log loss or Brier score that is left after recalibration. Low is good.
 
     What probabilities do not tell, whatever is made of them: 0 is best. It lets
@@ -290,8 +299,15 @@ def refinement_error(
 
 
 def losses_in_parts(
-    y_true, y_proba, loss, recalibration, n_bins, strategy, labels, weight
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    loss: str,
+    recalibration: str,
+    n_bins: int | str,
+    strategy: str,
+    labels: ArrayLike | None,
+    weight: ArrayLike | None,
+) -> list[float]:
     """Return the mean loss before and after recalibration, and of the frequencies."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, weight)
     proba = as_columns(check_proba(proba, allow_1d=True))

@@ -1,12 +1,18 @@
 """Which candidate of a search to refit."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import did_you_mean, validate_params
 
 
 @validate_params({"score": [str], "guard": [str]}, prefer_skip_nested_validation=True)
-def lowest_error_within_one_se(score, *, guard):
+def lowest_error_within_one_se(
+    score: str, *, guard: str
+) -> Callable[[dict[str, Any]], int]:
     """Return a `refit` rule: the best score among candidates that the guard lets pass.
 
     The lowest calibration error alone picks bad models, such as one that predicts the
@@ -66,14 +72,14 @@ def lowest_error_within_one_se(score, *, guard):
 class _LowestErrorWithinOneSE:
     """A class and not a closure, so that a search with it can be pickled."""
 
-    def __init__(self, score, guard):
+    def __init__(self, score: str, guard: str) -> None:
         self.score = score
         self.guard = guard
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"lowest_error_within_one_se({self.score!r}, guard={self.guard!r})"
 
-    def __call__(self, cv_results):
+    def __call__(self, cv_results: dict[str, Any]) -> int:
         score = _column(cv_results, "mean_test_", self.score)
         guard = _column(cv_results, "mean_test_", self.guard)
         valid = np.isfinite(score) & np.isfinite(guard)
@@ -89,7 +95,7 @@ class _LowestErrorWithinOneSE:
         return int(np.argmax(np.where(passed, score, -np.inf)))
 
 
-def _column(cv_results, prefix, name):
+def _column(cv_results: dict[str, Any], prefix: str, name: str) -> Floats:
     """Return a column of the results of a search."""
     if prefix + name in cv_results:
         return np.asarray(cv_results[prefix + name], dtype=np.float64)
@@ -100,7 +106,7 @@ def _column(cv_results, prefix, name):
     )
 
 
-def _n_splits(cv_results, name):
+def _n_splits(cv_results: dict[str, Any], name: str) -> int:
     """Count the folds by their columns."""
     return sum(
         key.startswith("split") and key.endswith(f"_test_{name}") for key in cv_results

@@ -1,17 +1,28 @@
 """Samples drawn anew, as weights or labels, and a metric measured on each."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.typing import (
+    Array,
+    Bools,
+    Floats,
+    Ints,
+    Metric,
+    Weights,
+)
 from sklearn_calib._core.validation import (
     as_proba_array,
     check_sample_weight,
@@ -24,6 +35,10 @@ N_BLOCKS = 100
 JACKKNIFE_PARTS = 100
 
 
+# From a seed to what a sample is measured with: its weights or its labels.
+Draw: TypeAlias = Callable[[Any], dict[str, Array]]
+
+
 class Sample(NamedTuple):
     """A metric and what it measures."""
 
@@ -34,7 +49,7 @@ class Sample(NamedTuple):
     weight: np.ndarray
     strata: list  # of the rows that are drawn from each other
 
-    def measure(self, y_true=None, weight=None):
+    def measure(self, y_true: Array | None = None, weight: Weights = None) -> Any:
         """Return the value for other labels or weights."""
         return self.metric(
             self.y_true if y_true is None else y_true,
@@ -45,8 +60,15 @@ class Sample(NamedTuple):
 
 
 def take_sample(
-    metric, y_true, y_proba, labels, sample_weight, *, stratify, name="y_proba"
-):
+    metric: Metric,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    *,
+    stratify: bool,
+    name: str = "y_proba",
+) -> Sample:
     """Return the `Sample` of a metric, whose own checks are left to it."""
     if interval_kind(metric)[0].takes_two_samples:
         return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
@@ -64,12 +86,12 @@ def take_sample(
     return Sample(metric, y_true, proba, options, weight, strata)
 
 
-def fixed_by_partial(metric, name, value):
+def fixed_by_partial(metric: Metric, name: str, value: Any) -> Any:
     """Return an argument, or if it is None what a partial has in its place."""
     return getattr(metric, "keywords", {}).get(name) if value is None else value
 
 
-def check_number(value):
+def check_number(value: Any) -> float:
     """Refuse what has no quantiles."""
     if np.ndim(value) != 0 or value is None:
         raise TypeError(
@@ -85,7 +107,7 @@ def check_number(value):
     return float(value)
 
 
-def name_the_classes(sample):
+def name_the_classes(sample: Sample) -> Sample:
     """Tell the metric the classes, of which labels that are drawn may lack one."""
     takes_labels = "labels" in signature(sample.metric).parameters
     if sample.options or sample.y_true.ndim > 1 or not takes_labels:
@@ -93,7 +115,13 @@ def name_the_classes(sample):
     return sample._replace(options={"labels": np.unique(sample.y_true)})
 
 
-def _take_two_samples(metric, scores_in, scores_out, labels, sample_weight):
+def _take_two_samples(
+    metric: Metric,
+    scores_in: ArrayLike,
+    scores_out: ArrayLike,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> Sample:
     """Let a metric of two samples take both as one, with weights."""
     if not (labels is None and sample_weight is None):
         raise ValueError(
@@ -110,12 +138,14 @@ def _take_two_samples(metric, scores_in, scores_out, labels, sample_weight):
     return Sample(metric, is_in, scores, {}, np.ones(len(scores)), strata)
 
 
-def _measure_two_samples(metric, is_in, scores, *, sample_weight):
+def _measure_two_samples(
+    metric: Metric, is_in: Bools, scores: Floats, *, sample_weight: Floats
+) -> Any:
     times = sample_weight.astype(int)
     return metric(*(scores[part].repeat(times[part]) for part in (is_in, ~is_in)))
 
 
-def _check_takes_weights(metric):
+def _check_takes_weights(metric: Metric) -> None:
     """Refuse a metric that cannot be told which samples are drawn."""
     parameters = signature(metric).parameters.values()
     if any(one.name == "sample_weight" or one.kind == 4 for one in parameters):
@@ -127,7 +157,7 @@ def _check_takes_weights(metric):
     )
 
 
-def _rows_by_class(y_true):
+def _rows_by_class(y_true: Array) -> list[Ints]:
     """Return the rows of each class."""
     if y_true.ndim != 1:
         raise ValueError(
@@ -139,7 +169,7 @@ def _rows_by_class(y_true):
     return np.split(order, counts.cumsum()[:-1])
 
 
-def draw_all(sample, seed):
+def draw_all(sample: Sample, seed: int) -> dict[str, Array]:
     """Draw as many samples as there are, with replacement."""
     rng = np.random.default_rng(seed)
     drawn = [rows[rng.integers(len(rows), size=len(rows))] for rows in sample.strata]
@@ -147,22 +177,22 @@ def draw_all(sample, seed):
     return {"weight": sample.weight * times}
 
 
-def draw_half(sample, seed):
+def draw_half(sample: Sample, seed: int) -> dict[str, Array]:
     """Draw half of the samples, without replacement; of one it is drawn."""
     rng = np.random.default_rng(seed)
-    drawn = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in sample.strata]
+    halves = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in sample.strata]
     weight = np.zeros(len(sample.weight))
-    drawn = np.concatenate(drawn)
+    drawn = np.concatenate(halves)
     weight[drawn] = sample.weight[drawn]
     return {"weight": weight}
 
 
-def draw_calibrated(sampler, seed):
+def draw_calibrated(sampler: Callable[[Any], Array], seed: int) -> dict[str, Array]:
     """Draw labels from the probabilities."""
     return {"y_true": sampler(np.random.default_rng(seed))}
 
 
-def jackknife_parts(sample, rng):
+def jackknife_parts(sample: Sample, rng: np.random.RandomState) -> Ints:
     """Return for each row the number of the part that it is left out with."""
     n_samples = len(sample.weight)
     part = np.empty(n_samples, dtype=int)
@@ -172,12 +202,14 @@ def jackknife_parts(sample, rng):
     return part
 
 
-def leave_out(sample, part, number):
+def leave_out(sample: Sample, part: Ints, number: int) -> dict[str, Array]:
     """Leave out a part of the samples."""
     return {"weight": np.where(part == number, 0, sample.weight)}
 
 
-def measure_draws(sample, draw, seeds, *, n_jobs, verbose):
+def measure_draws(
+    sample: Any, draw: Draw, seeds: Ints, *, n_jobs: int | None, verbose: int
+) -> Floats:
     """Return the metric for the draw of each seed, where it is defined."""
     blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
     values = Parallel(n_jobs=n_jobs, verbose=verbose)(
@@ -194,13 +226,13 @@ def measure_draws(sample, draw, seeds, *, n_jobs, verbose):
     return defined
 
 
-def _measure_block(sample, draw, seeds):
+def _measure_block(sample: Any, draw: Draw, seeds: Ints) -> list[float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         return [_measure_or_nan(sample, draw(seed)) for seed in seeds]
 
 
-def _measure_or_nan(sample, drawn):
+def _measure_or_nan(sample: Any, drawn: dict[str, Array]) -> float:
     """Return NaN where weights of 0 leave the metric nothing to measure."""
     try:
         return float(sample.measure(**drawn))
@@ -208,7 +240,7 @@ def _measure_or_nan(sample, drawn):
         return np.nan
 
 
-def label_sampler(sample):
+def label_sampler(sample: Sample) -> Callable[[Any], Array]:
     """Return a function of a generator, which draws labels from the probabilities."""
     y_true, proba, labels = sample.y_true, sample.y_proba, sample.options.get("labels")
     if y_true.ndim == 2:
@@ -218,7 +250,7 @@ def label_sampler(sample):
     return class_sampler(np.unique(y_true) if labels is None else labels, proba)
 
 
-def class_sampler(classes, proba):
+def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:
     """Return a function of a generator, which draws one of the classes for each row."""
     classes = np.asarray(classes)
     cumulated = (1 - proba)[:, None] if proba.ndim == 1 else proba.cumsum(axis=1)
@@ -227,12 +259,12 @@ def class_sampler(classes, proba):
     return partial(_draw_labels, classes, cumulated)
 
 
-def _draw_indicators(proba, rng):
+def _draw_indicators(proba: Floats, rng: np.random.Generator) -> Array:
     """Draw each of several labels by itself."""
     return (rng.random(proba.shape) < proba).astype(int)
 
 
-def _draw_labels(classes, cumulated, rng):
+def _draw_labels(classes: Array, cumulated: Floats, rng: np.random.Generator) -> Array:
     """Draw one of the classes for each row of cumulated probabilities."""
     uniform = rng.random((len(cumulated), 1))
     return classes[(uniform >= cumulated).sum(axis=1)]

@@ -1,10 +1,14 @@
 """Risk and coverage: what is gained by answering only the samples one is sure of."""
 
+from __future__ import annotations
+
 from numbers import Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sklearn_calib._core.risk_coverage import LOSS, RANKING, curve, rank
+from sklearn_calib._core.risk_coverage import LOSS, RANKING, Loss, curve, rank
+from sklearn_calib._core.typing import Confidence, Floats
 from sklearn_calib._core.validation import Interval, validate_params
 
 # Shares are quotients of sums: 0.1 * 3 asks for three of ten samples, not for four.
@@ -13,14 +17,14 @@ ROUNDING = 1e-9
 
 @validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)
 def risk_coverage_curve(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    confidence="msp",
-    loss="zero_one",
-    labels=None,
-    sample_weight=None,
-):
+    confidence: Confidence = "msp",
+    loss: Loss = "zero_one",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[Floats, Floats, Floats]:
     """Mean loss among the most confident samples, for every share of them.
 
     A classifier that may abstain answers the samples whose confidence is at least a
@@ -115,15 +119,15 @@ def risk_coverage_curve(
     prefer_skip_nested_validation=True,
 )
 def risk_at_coverage(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    coverage,
-    confidence="msp",
-    loss="zero_one",
-    labels=None,
-    sample_weight=None,
-):
+    coverage: float,
+    confidence: Confidence = "msp",
+    loss: Loss = "zero_one",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Mean loss of the most confident samples, given the share to answer. Low is good.
 
     Of the thresholds on the confidence under which at least this share is answered, the
@@ -191,15 +195,15 @@ def risk_at_coverage(
     prefer_skip_nested_validation=True,
 )
 def coverage_at_risk(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    max_risk,
-    confidence="msp",
-    loss="zero_one",
-    labels=None,
-    sample_weight=None,
-):
+    max_risk: float,
+    confidence: Confidence = "msp",
+    loss: Loss = "zero_one",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Largest share of the samples that can be answered at a risk. High is good.
 
     Of the thresholds on the confidence at or above which the mean loss is at most

@@ -1,15 +1,24 @@
 """The root of the Brier score, which bounds calibration errors from above."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.inputs import TARGETS, as_columns, check_targets
 from sklearn_calib._core.validation import proba_blocks, validate_params
 
 
 @validate_params(TARGETS, prefer_skip_nested_validation=True)
-def root_brier_score_loss(y_true, y_proba, *, labels=None, sample_weight=None):
+def root_brier_score_loss(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Root of the mean squared distance of probabilities and labels.
 
     Known as RBS. It is small only for predictions that are both calibrated and right.

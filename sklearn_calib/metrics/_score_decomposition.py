@@ -1,6 +1,10 @@
 """A proper loss in three parts: miscalibration, discrimination and uncertainty."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
+
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._refinement import DECOMPOSITION, losses_in_parts
@@ -17,16 +21,16 @@ class ScoreDecomposition(NamedTuple):
 
 @validate_params(DECOMPOSITION, prefer_skip_nested_validation=True)
 def score_decomposition(
-    y_true,
-    y_proba,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
     *,
-    loss="brier",
-    recalibration="isotonic",
-    n_bins=15,
-    strategy="uniform",
-    labels=None,
-    sample_weight=None,
-):
+    loss: str = "brier",
+    recalibration: str = "isotonic",
+    n_bins: int | str = 15,
+    strategy: str = "uniform",
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> ScoreDecomposition:
     r"""Brier score or log loss as miscalibration, discrimination and uncertainty.
 
     What recalibration would repair, MCB, of which low is good; what the probabilities

@@ -1,6 +1,8 @@
 """Scorers: metrics as scikit-learn's searches and curves take them, better high."""
 
+from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
 from sklearn.metrics import (
     get_scorer as get_sklearn_scorer,
@@ -8,6 +10,7 @@ from sklearn.metrics import (
 )
 
 from sklearn_calib._core.scorers import LabelledScorer
+from sklearn_calib._core.typing import Metric
 from sklearn_calib._core.validation import did_you_mean, validate_params
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._calibration_error import (
@@ -30,7 +33,7 @@ from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
 
 
 @validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
-def get_scorer(scoring):
+def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     """Return a scorer by its name, ours or scikit-learn's.
 
     Parameters
@@ -85,7 +88,7 @@ def get_scorer(scoring):
     return get_sklearn_scorer(scoring)
 
 
-def get_scorer_names():
+def get_scorer_names() -> list[str]:
     """Return the names of the scorers that this package adds to scikit-learn's.
 
     Returns
@@ -102,12 +105,12 @@ def get_scorer_names():
     return sorted(_SCORERS)
 
 
-def _positive(metric, **options):
+def _positive(metric: Metric, **options: Any) -> LabelledScorer:
     """Return the scorer of what is better high."""
     return LabelledScorer(metric, 1, options, response_method="predict_proba")
 
 
-def _negative(metric, **options):
+def _negative(metric: Metric, **options: Any) -> LabelledScorer:
     """Return the scorer of an error or a loss."""
     return LabelledScorer(metric, -1, options, response_method="predict_proba")
 

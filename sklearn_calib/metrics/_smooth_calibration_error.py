@@ -1,6 +1,9 @@
 """The smooth calibration error: the worst of all smooth weights."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.inputs import (
     TARGETS,
@@ -20,8 +23,13 @@ from sklearn_calib._core.validation import StrOptions, validate_params
     prefer_skip_nested_validation=True,
 )
 def smooth_calibration_error(
-    y_true, y_proba, *, mode=None, labels=None, sample_weight=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Largest mean of the residuals that a Lipschitz weight of confidence can bring.
 
     Known as smCE. 0 is best, 1 is worst.

@@ -1,8 +1,12 @@
 """The smooth calibration error: kernels in the place of bins."""
 
+from __future__ import annotations
+
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.heat_kernel import (
     SMALLEST_BANDWIDTH,
@@ -19,6 +23,7 @@ from sklearn_calib._core.inputs import (
     resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib._core.validation import (
     Interval,
     StrOptions,
@@ -40,8 +45,14 @@ from sklearn_calib._core.validation import (
     prefer_skip_nested_validation=True,
 )
 def smooth_expected_calibration_error(
-    y_true, y_proba, *, bandwidth="auto", mode=None, labels=None, sample_weight=None
-):
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = "auto",
+    mode: str | None = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     r"""Gap between confidence and accuracy, smoothed by a kernel instead of bins.
 
     Known as smECE. It changes continuously with the probabilities, and there is nothing
@@ -123,19 +134,21 @@ def smooth_expected_calibration_error(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = resolve_mode(mode, proba)
     if mode != "classwise":
-        judged = [confidence_and_hit(proba, codes, mode)]
+        judged: Any = [confidence_and_hit(proba, codes, mode)]
     else:
         columns = check_proba(as_columns(proba))
         judged = ((column, codes == k) for k, column in enumerate(columns.T))
-    errors = [_smooth_error(*pair, weight, bandwidth) for pair in judged]
+    errors = [_smooth_error(value, hit, weight, bandwidth) for value, hit in judged]
     return float(np.mean(errors))
 
 
-def _smooth_error(confidence, hit, weight, bandwidth):
+def _smooth_error(
+    confidence: Floats, hit: Array, weight: Weights, bandwidth: float | str
+) -> float:
     """Return the error of one probability."""
     weight = np.ones(len(hit)) if weight is None else weight
     coefficients = cosine_coefficients(confidence, weight * (hit - confidence))
     coefficients /= weight.sum()
-    if bandwidth == "auto":
+    if isinstance(bandwidth, str):
         bandwidth = self_consistent_bandwidth(coefficients)
     return min(1.0, smoothed_norm(coefficients, bandwidth))

@@ -9,12 +9,12 @@ from sklearn_calib._core.binning import (
     bin_index,
     bin_sums,
     binned_calibration_error,
-    class_bin_sums,
     class_gap_norm,
     gap_norm,
     interior_edges,
     occupied_bins,
 )
+from sklearn_calib._core.class_bins import class_bin_sums
 
 # Multiples of 1/20 repeat often and hit the edges of many numbers of bins.
 VALUES = hnp.arrays(

@@ -6,7 +6,8 @@ from scipy.optimize import check_grad, minimize
 from scipy.special import log_softmax
 
 from sklearn_calib._core import multinomial
-from sklearn_calib._core.multinomial import DiagonalMap, FullMap, fit_multinomial
+from sklearn_calib._core.multinomial import fit_multinomial
+from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 
 both_kinds = pytest.mark.parametrize("kind", [DiagonalMap, FullMap])
 

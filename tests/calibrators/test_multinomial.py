@@ -6,7 +6,8 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from sklearn_calib._core.multinomial import DiagonalMap, FullMap, fit_multinomial
+from sklearn_calib._core.multinomial import fit_multinomial
+from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     MatrixScaling,

@@ -15,7 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib._core import multinomial
 from sklearn_calib._core.links import log_softmax, softmax
-from sklearn_calib._core.multinomial import MAX_STEPS, DiagonalMap, fit_multinomial
+from sklearn_calib._core.multinomial import MAX_STEPS, fit_multinomial
+from sklearn_calib._core.multinomial_maps import DiagonalMap
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     HistogramBinning,

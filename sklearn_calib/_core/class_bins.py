@@ -1,0 +1,101 @@
+"""Sums of bins of each class's probability."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from sklearn_calib._core.binning import (
+    bin_index,
+    interior_edges,
+    parting_edges,
+    sums_between,
+)
+from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
+from sklearn_calib._core.validation import proba_blocks
+
+
+def class_bin_sums(
+    proba: Floats,
+    codes: Ints,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform",
+    sample_weight: Weights = None,
+    keep_empty: bool = True,
+) -> tuple[Floats, Floats, Floats]:
+    """Return weight, gap and hits of each class and bin, (n_classes, n_bins) each.
+
+    The gap of a class is its probability minus whether it is the true one, summed. The
+    values of `proba` are checked in the same pass. Without `keep_empty` there are no
+    more bins than samples, as in `parting_edges`.
+    """
+    keep_empty = keep_empty or n_bins <= len(proba)
+    if strategy == "uniform" and keep_empty:
+        return _uniform_class_sums(proba, codes, n_bins, sample_weight)
+    options: Options = {
+        "n_bins": n_bins,
+        "strategy": strategy,
+        "sample_weight": sample_weight,
+    }
+    find_edges = partial(interior_edges if keep_empty else parting_edges, **options)
+    return _sums_class_by_class(proba, codes, sample_weight, find_edges)
+
+
+def _uniform_class_sums(
+    proba: Floats, codes: Ints, n_bins: int, sample_weight: Weights
+) -> tuple[Floats, Floats, Floats]:
+    """Bin the probabilities above the first edge, and get the first bin by difference.
+
+    A row has fewer than n_bins probabilities above 1 / n_bins, however many classes.
+    """
+    n_classes = proba.shape[1]
+    edges = interior_edges(proba, n_bins=n_bins, strategy="uniform")
+    weights = np.ones(len(proba)) if sample_weight is None else sample_weight
+    weight, gap = np.zeros((2, n_classes, n_bins))
+    p_true = np.empty(len(proba), dtype=proba.dtype)
+    for rows, block in proba_blocks(proba):
+        p_true[rows] = block[np.arange(len(block)), codes[rows]]
+        gap[:, 0] += weights[rows] @ block
+        row, column, value = _values_above(block, edges[0] if n_bins > 1 else 1)
+        cell = column * n_bins + bin_index(value, edges)
+        np.add.at(weight.ravel(), cell, weights[rows][row])
+        np.add.at(gap.ravel(), cell, weights[rows][row] * value)
+    gap[:, 0] -= gap[:, 1:].sum(axis=1)
+    first = weights.sum() - weight[:, 1:].sum(axis=1)
+    # What the rounding of fractional weights leaves of an empty bin is no sample.
+    weight[:, 0] = np.where(first > 1e-9 * weights.sum(), first, 0)
+    hit_cell = codes * n_bins + bin_index(p_true, edges)
+    hit: Array = np.bincount(hit_cell, weights, gap.size).reshape(gap.shape)
+    return weight, gap - hit, hit
+
+
+def _values_above(block: Floats, bound: float) -> tuple[Ints, Ints, Floats]:
+    """Return rows, columns and values of the elements above a bound."""
+    above = np.flatnonzero((block > bound).ravel(order="K"))
+    value = block.ravel(order="K")[above]
+    if block.flags.c_contiguous:
+        return *np.divmod(above, block.shape[1]), value
+    column, row = np.divmod(above, block.shape[0])
+    return row, column, value
+
+
+def _sums_class_by_class(
+    proba: Floats,
+    codes: Ints,
+    sample_weight: Weights,
+    find_edges: Callable[[Floats], Floats],
+) -> tuple[Floats, Floats, Floats]:
+    """Bin one class after the other."""
+    for _ in proba_blocks(proba):
+        pass
+    sums = []
+    for code, column in enumerate(proba.T):
+        column = np.ascontiguousarray(column)
+        edges = find_edges(column)
+        sums.append(sums_between(edges, column, codes == code, sample_weight))
+    weight, confidence, hit = np.zeros((3, len(sums), max(len(s.weight) for s in sums)))
+    for code, one in enumerate(sums):
+        filled = code, slice(len(one.weight))
+        weight[filled], confidence[filled], hit[filled] = one[1:]
+    return weight, confidence - hit, hit

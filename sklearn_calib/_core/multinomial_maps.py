@@ -1,0 +1,187 @@
+"""Maps from scores of classes to scores, linear in their parameters, by their shape."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from scipy.linalg import eigh
+
+from sklearn_calib._core.typing import Floats
+
+Preconditioner: TypeAlias = Callable[[Floats], Floats]
+
+# Keeps curvatures of zero, where all probabilities are 0 or 1, apart from it.
+TINY = 1e-12
+
+
+class DiagonalMap:
+    """Scores from the inputs of the same class, those of all classes after another."""
+
+    n_inputs = 1
+    # So many parameters for which forming the Hessian is faster than products with it.
+    max_dense = 100
+
+    @classmethod
+    def identity(cls, n_classes: int) -> Floats:
+        return np.eye(1, cls.n_inputs + 1).repeat(n_classes, axis=0)
+
+    @staticmethod
+    def scores(features: Floats, parameters: Floats) -> Floats:
+        inputs = np.split(features, parameters.shape[1] - 1, axis=1)
+        scores = inputs[0] * parameters[:, 0] + parameters[:, -1]
+        for values, slope in zip(inputs[1:], parameters.T[1:-1], strict=True):
+            scores += values * slope
+        return scores
+
+    @staticmethod
+    def gradient(features: Floats, residual: Floats) -> Floats:
+        inputs = _inputs(features, residual)
+        slopes = [np.einsum("ij,ij->j", residual, values) for values in inputs]
+        return np.stack([*slopes, residual.sum(axis=0)], axis=1)
+
+    @staticmethod
+    def outer(features: Floats, share: Floats) -> Floats:
+        """Return a row for each sample: the share of each class times its inputs."""
+        products = [share * values for values in _inputs(features, share)]
+        return np.stack([*products, share], axis=2).reshape(len(features), -1)
+
+    @staticmethod
+    def curvature(features: Floats, share: Floats) -> Floats:
+        """Return for each class the mean square of what its parameters multiply."""
+        inputs = _inputs(features, share)
+        products = [*(share * values for values in inputs), share]
+        square = np.empty((share.shape[1], *[len(products)] * 2))
+        for k, product in enumerate(products):
+            square[:, k, -1] = square[:, -1, k] = product.sum(axis=0)
+            for j, values in enumerate(inputs[: k + 1]):
+                square[:, k, j] = np.einsum("ij,ij->j", product, values)
+                square[:, j, k] = square[:, k, j]
+        return square
+
+    @classmethod
+    def preconditioner(
+        cls, features: Floats, proba: Floats, weight: Floats, ridge: Floats
+    ) -> Preconditioner:
+        """Return a function that solves with the block of each class."""
+        share = proba * (1 - proba) * weight[:, None]
+        blocks = cls.curvature(features, share)
+        blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
+        return _block_solver(blocks)
+
+    close_preconditioner = None
+
+    @classmethod
+    def mean_squares(cls, features: Floats, weight: Floats) -> Floats:
+        """Return that of what each slope multiplies, (n_classes, n_inputs)."""
+        return (weight @ features**2).reshape(cls.n_inputs, -1).T
+
+
+class PairMap(DiagonalMap):
+    """Scores from two inputs of the same class."""
+
+    n_inputs = 2
+
+    @classmethod
+    def mean_squares(cls, features: Floats, weight: Floats) -> Floats:
+        """Return that of each input where it is largest: (n_inputs,).
+
+        Of a class that is hardly ever likely it would be all but 0.
+        """
+        squares = features.reshape(len(features), cls.n_inputs, -1) ** 2
+        return weight @ squares.max(axis=2)
+
+
+class FullMap:
+    """Scores from the features of all classes."""
+
+    max_dense = 600
+    # Arrays of 200 MB, and minutes for the eigenvalues of a step.
+    max_classes = 5000
+
+    @classmethod
+    def identity(cls, n_classes: int) -> Floats:
+        if n_classes > cls.max_classes:
+            raise ValueError(
+                f"X must hold at most {cls.max_classes} classes for a full matrix, got "
+                f"{n_classes}. Use VectorScaling or StructuredVectorScaling."
+            )
+        return np.eye(n_classes, n_classes + 1)
+
+    @staticmethod
+    def scores(features: Floats, parameters: Floats) -> Floats:
+        return features @ parameters[:, :-1].T + parameters[:, -1]
+
+    @staticmethod
+    def gradient(features: Floats, residual: Floats) -> Floats:
+        return np.column_stack([residual.T @ features, residual.sum(axis=0)])
+
+    @staticmethod
+    def outer(features: Floats, share: Floats) -> Floats:
+        """Return a row for each sample: the share of each class times its inputs."""
+        product = share[:, :, None] * _with_one(features)[:, None]
+        return product.reshape(len(features), -1)
+
+    @staticmethod
+    def mean_squares(features: Floats, weight: Floats) -> Floats:
+        """Return that of what the weights of each class multiply, (n_classes,)."""
+        return weight @ features**2
+
+    @staticmethod
+    def curvature(features: Floats, share: Floats) -> Floats:
+        """Return for each class the mean square of what its parameters multiply."""
+        extended = _with_one(features)
+        square = FullMap.outer(features, share).T @ extended
+        return square.reshape(share.shape[1], *[extended.shape[1]] * 2)
+
+    @staticmethod
+    def preconditioner(
+        features: Floats, proba: Floats, weight: Floats, ridge: Floats
+    ) -> Preconditioner:
+        """Return a function that solves with a Kronecker product of two curvatures.
+
+        They are the mean over the samples of diag(p) - p p', and of the products of the
+        features, weighted by how uncertain the sample is.
+        """
+        classes = np.diag(weight @ proba) - proba.T @ (proba * weight[:, None])
+        share = weight * (1 - np.einsum("ij,ij->i", proba, proba)) + TINY * weight
+        extended = _with_one(features)
+        moments = (extended * (share / share.sum())[:, None]).T @ extended
+        scale, left = eigh(classes, driver="evd")
+        size, right = eigh(moments, driver="evd")
+        scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
+        divisor = scale[:, None] * size + 2 * np.median(ridge)
+        return lambda gradient: left @ ((left.T @ gradient @ right) / divisor) @ right.T
+
+    @staticmethod
+    def close_preconditioner(
+        features: Floats, proba: Floats, weight: Floats, ridge: Floats
+    ) -> Preconditioner:
+        """Return a function that solves with the block of each class.
+
+        That takes many times longer to form, and is many times closer where some
+        samples are uncertain between other classes than the rest.
+        """
+        extended = _with_one(features).astype(np.float32)
+        blocks = np.empty((*ridge.shape, ridge.shape[1]))
+        for share, block, own_ridge in zip(proba.T, blocks, ridge, strict=True):
+            root = np.sqrt(weight * share * (1 - share))
+            matters = root > 0.01 * root.max()
+            inputs = extended[matters] * root[matters, None].astype(np.float32)
+            block[:] = inputs.T @ inputs
+            rounding = 1e-7 * np.trace(block) / len(block)
+            block.flat[:: len(block) + 1] += 2 * own_ridge + rounding + TINY
+        return _block_solver(blocks)
+
+
+def _inputs(features: Floats, share: Floats) -> list[Floats]:
+    """Return the parts of the features, each with one input of every class."""
+    return np.split(features, features.shape[1] // share.shape[1], axis=1)
+
+
+def _block_solver(blocks: Floats) -> Preconditioner:
+    inverse = np.linalg.inv(blocks)
+    return lambda gradient: np.matmul(inverse, gradient[:, :, None])[:, :, 0]
+
+
+def _with_one(features: Floats) -> Floats:
+    return np.column_stack([features, np.ones(len(features), features.dtype)])

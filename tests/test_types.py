@@ -1,0 +1,169 @@
+"""What a user's type checker sees: no name of the package is Any to it."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import sklearn_calib
+
+PACKAGE = Path(sklearn_calib.__file__).parent
+ROOMS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
+
+# Their annotations are still to come.
+NOT_YET = {"callbacks", "estimators", "losses"}
+TYPED = [room for room in ROOMS if room not in NOT_YET]
+
+SCRIPT = """
+from typing import Any
+
+import numpy as np
+import sklearn_calib
+from sklearn_calib import {rooms}
+
+X = np.zeros((2, 3), dtype=np.float32)
+y, p = [0, 1], [0.25, 0.75]
+classifier: Any
+tensor: Any
+"""
+
+# Expressions, and the types that they have, without the modules of these.
+SEEN = {
+    "metrics.expected_calibration_error(y, p)": "float",
+    "metrics.classwise_calibration_error(y, p, norm='l2')": "float",
+    "metrics.brier(y, p)": None,
+    "metrics.expected_calibration_error(y, p, n_bin=10)": None,
+    "metrics.ece_interval(y, p)": "tuple[float, float]",
+    "metrics.bootstrap_interval(metrics.aurc_loss, y, p)": "tuple[float, float]",
+    "metrics.hosmer_lemeshow_test(y, p).df": "int",
+    "metrics.consistency_test(metrics.aurc_loss, y, p).null_distribution": "ndarray",
+    "metrics.risk_coverage_curve(y, p)[0]": "ndarray",
+    "metrics.get_scorer('neg_ece')(classifier, X, y)": "float",
+    "metrics.get_scorer_names()": "list[str]",
+    "metrics.CalibrationAccumulator(labels=y).update(y, p)": "CalibrationAccumulator",
+    "metrics.CalibrationAccumulator(labels=y).compute()": "float",
+    "calibrators.TemperatureScaling().fit(X, y)": "TemperatureScaling",
+    "calibrators.TemperatureScaling(n_bin=10)": None,
+    "calibrators.TemperatureScaling().predict_proba(X)": "ndarray",
+    "calibrators.VennAbers(from_logits=True).fit(X, y).predict(X)": "ndarray",
+    "calibrators.get_calibrator('beta')": "type[Calibrator]",
+    "calibrators.PerLabelCalibrator(calibrators.BBQ()).fit(X, y)": "PerLabelCalibrator",
+    "sklearn_calib.TemperatureScaling().fit(X, y)": "TemperatureScaling",
+    "displays.ReliabilityDisplay.from_predictions(y, p)": "ReliabilityDisplay",
+    "displays.ReliabilityDisplay.from_predictions(y, p).ece": "float",
+    "displays.ReliabilityDisplay.from_predictions(y, p).ax_": "Axes",
+    "displays.ReliabilityDisplay.from_history([])": "list[ReliabilityDisplay]",
+    "displays.CorpReliabilityDisplay.from_estimator(classifier, X, y)": (
+        "CorpReliabilityDisplay"
+    ),
+    "displays.RiskCoverageDisplay.from_predictions(y, p).plot()": "RiskCoverageDisplay",
+    "displays.GammaDynamicsDisplay.from_history([]).gap_lines_": "list[Line2D]",
+    "evaluation.evaluate_ood(classifier, X, X)": "dict[str, float]",
+    "datasets.corrupt_images(X)": "ndarray",
+    "datasets.group_classes(y)": "ndarray",
+    "datasets.Mixup(alpha=0.2)(tensor, tensor)[0]": "Tensor",
+    "losses.FocalLoss(gamma=2.0)": "FocalLoss",
+    "losses.focal_loss(tensor, tensor)": "Tensor",
+    "estimators.CalibratedClassifier(classifier).fit(X, y)": "CalibratedClassifier",
+    "estimators.CalibratedClassifier(classifier).predict_proba(X)": "ndarray",
+    "sklearn_calib.NeuralClassifier().fit(X, y)": "NeuralClassifier",
+    "callbacks.RecordBins()": "RecordBins",
+}
+
+
+def room_of(expression):
+    """Return the package of an expression, of a name at the top its home."""
+    room, name = re.findall(r"\w+", expression)[:2]
+    home = sklearn_calib._HOMES.get(name, "") if room == "sklearn_calib" else room
+    return home.removeprefix("sklearn_calib.")
+
+
+ROWS = {each: seen for each, seen in SEEN.items() if room_of(each) in TYPED}
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """What mypy says of each expression in a script of a user: types or errors."""
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    folder = tmp_path_factory.mktemp("types")
+    head = SCRIPT.format(rooms=", ".join(ROOMS))
+    lines = [f"reveal_type({expression})" for expression in ROWS]
+    (folder / "script.py").write_text(head + "\n".join(lines) + "\n")
+    command = "mypy --config-file= --follow-imports silent --cache-dir cache script.py"
+    environment = dict(os.environ)
+    if PACKAGE.parent.name != "site-packages":  # where mypy looks by itself
+        environment["MYPYPATH"] = str(PACKAGE.parent)
+    process = subprocess.run(
+        [sys.executable, "-m", *command.split()],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert not process.stderr, process.stderr
+    first, found = len(head.splitlines()) + 1, {}
+    for line, text in re.findall(r"^script.py:(\d+): (.*)", process.stdout, re.M):
+        assert int(line) >= first, text
+        # An error comes before what is revealed.
+        found.setdefault([*ROWS][int(line) - first], text)
+    return found
+
+
+@pytest.mark.parametrize("expression", ROWS)
+def test_a_type_checker_sees_the_type(said, expression):
+    shown = re.sub(r"[\w.]+\.(\w)", r"\1", said[expression])
+    expected = ROWS[expression]
+    if expected is None:
+        assert shown.startswith("error: ")
+    else:
+        revealed = re.escape(f'note: Revealed type is "{expected}')
+        assert re.match(revealed + r'(\[.*\])?"', shown), shown
+
+
+def test_every_package_has_rows():
+    assert {room_of(expression) for expression in ROWS} == set(TYPED)
+
+
+def functions_of(name, member):
+    """Yield the functions that users call by a public name, with their full names."""
+    if not inspect.isclass(member):
+        yield name, member
+        return
+    for base in member.__mro__:
+        if not base.__module__.startswith("sklearn_calib."):
+            continue
+        for attribute, value in vars(base).items():
+            value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+            is_public = attribute[0] != "_" or attribute in ("__init__", "__call__")
+            if is_public and inspect.isfunction(value):
+                yield f"{name}.{attribute}", value
+
+
+def lacks(function):
+    """Return the parameters without annotation, and "return" if that has none."""
+    signature = inspect.signature(function)
+    parameters = [
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.annotation is inspect.Parameter.empty
+    ]
+    if signature.return_annotation is inspect.Signature.empty:
+        parameters.append("return")
+    return [name for name in parameters if name not in ("self", "cls")]
+
+
+@pytest.mark.parametrize("room", TYPED)
+def test_every_public_function_is_annotated(room):
+    package = import_module(f"sklearn_calib.{room}")
+    lacking = {
+        name: names
+        for public in package.__all__
+        for name, function in functions_of(public, getattr(package, public))
+        if (names := lacks(function))
+    }
+    assert not lacking
