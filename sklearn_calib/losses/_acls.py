@@ -132,27 +132,8 @@ def _check_parameters(margin, lambd_top, lambd_others):
     check_nonnegative("lambd_others", lambd_others)
 
 
-class ACLSLoss(_ComposedLoss):
-    """Mean loss plus lambd times the squares of logits beyond a margin. Small is good.
-
-    The module of :func:`acls_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    margin : float, default=10.0
-        Up to where nothing is penalised, at least 0.
-    lambd_top : float, default=1.0
-        Weight of the predicted class in the penalty, at least 0.
-    lambd_others : float, default=0.1
-        Weight of the other classes in the penalty, at least 0.
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class ACLSLoss(_ComposedLoss, function=acls_loss):
+    """The module of :func:`acls_loss`, which has the details.
 
     Examples
     --------
@@ -163,6 +144,10 @@ class ACLSLoss(_ComposedLoss):
     tensor(0.9900)
     """
 
+    formula = (
+        "`lambd_top` s(max z) + `lambd_others` mean_k s(max z - z_k), s(a) = max(0, "
+        "a - margin)^2"
+    )
     is_per_sample = True
     takes_probabilities = True
 
@@ -183,19 +168,3 @@ class ACLSLoss(_ComposedLoss):
         self.lambd_top = lambd_top
         self.lambd_others = lambd_others
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`acls_loss`."""
-        return acls_loss(
-            logits,
-            target,
-            margin=self.margin,
-            lambd_top=self.lambd_top,
-            lambd_others=self.lambd_others,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

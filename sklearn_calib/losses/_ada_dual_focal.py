@@ -96,7 +96,7 @@ def ada_dual_focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-class AdaDualFocalLoss(AdaFocalLoss):
+class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     """Dual focal loss that finds its gammas from the validation data. Small is good.
 
     The module of :func:`ada_dual_focal_loss`. Gammas and bins are those of
@@ -143,15 +143,4 @@ class AdaDualFocalLoss(AdaFocalLoss):
     tensor(0.0141)
     """
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`ada_dual_focal_loss`."""
-        return ada_dual_focal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            edges=self.edges,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
+    formula = "as `dual_focal`, gamma of the bin of p_t - q"

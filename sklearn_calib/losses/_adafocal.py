@@ -104,7 +104,7 @@ def adafocal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-class AdaFocalLoss(_ValidationBinsLoss):
+class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     """Focal loss that finds its gammas from the validation data. Small is good.
 
     The module of :func:`adafocal_loss`. Its state is one gamma for each equal-mass bin
@@ -172,6 +172,7 @@ class AdaFocalLoss(_ValidationBinsLoss):
     tensor([1.2214, 0.9048])
     """
 
+    formula = "`focal` with gamma by the bin of p_t, `inverse_focal` below 0"
     takes_probabilities = True
 
     def __init__(
@@ -195,19 +196,6 @@ class AdaFocalLoss(_ValidationBinsLoss):
             "gamma_initial", gamma_initial, gamma_min, largest
         )
         self.register_buffer("gamma", torch.full((n_bins,), float(gamma_initial)))
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`adafocal_loss`."""
-        return adafocal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            edges=self.edges,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
     def _learn(self, confidence, accuracy):
         """Change gamma where there are samples."""

@@ -202,21 +202,11 @@ def _check_params(margin, prior):
         )
 
 
-class AUCMLoss(CalibrationLoss):
-    """AUC margin loss, AUCM: how far apart two classes score. The smaller the better.
+class AUCMLoss(CalibrationLoss, function=aucm_loss):
+    """The module of :func:`aucm_loss`, which has the details.
 
-    The module of :func:`aucm_loss`, which has the details. It needs no optimiser of
-    its own: what the authors learn beside the network is solved for in each batch.
-
-    Parameters
-    ----------
-    margin : float, default=1.0
-        How far apart the mean scores of both classes are to be, at least 0.
-    prior : {None, "batch"} or float, default=None
-        Whether both classes weigh the same, or as by their share in the batch, or as by
-        a share that is given.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the loss of the batch, N times that, or N times the same value.
+    It needs no optimiser of its own: what the authors learn beside the network is
+    solved for in each batch.
 
     Examples
     --------
@@ -226,23 +216,13 @@ class AUCMLoss(CalibrationLoss):
     tensor(1.)
     """
 
+    formula = "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of a class"
     is_per_sample = False
+    # Arguments of the function: None solves for them in each batch.
+    a = b = alpha = None
 
     def __init__(self, *, margin=1.0, prior=None, reduction="mean"):
         super().__init__(reduction=reduction)
         _check_params(margin, prior)
         self.margin = margin
         self.prior = prior
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`aucm_loss`."""
-        return aucm_loss(
-            logits,
-            target,
-            margin=self.margin,
-            prior=self.prior,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

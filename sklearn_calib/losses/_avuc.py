@@ -6,10 +6,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_nonnegative
+from sklearn_calib.losses._base import (
+    check_nonnegative,
+    check_positive,
+)
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, top_label
-from sklearn_calib.losses._soft_rank import check_positive
 from sklearn_calib.losses._softmax import softmax
 
 # The authors' code mixes uniform probabilities to this share into those whose entropy
@@ -159,25 +161,8 @@ def _check_params(threshold, temperature):
         check_positive("temperature", temperature, also=", or None", hint=hint)
 
 
-class AvUCLoss(_ComposedLoss):
-    """Mean loss plus lambd times accuracy versus uncertainty, AvUC. Small is good.
-
-    The module of :func:`avuc_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    threshold : float, default=0.5
-        Entropy from which a prediction is uncertain, in [0, 1) of the largest possible.
-    temperature : float or None, default=1.0
-        How soft the threshold is, above 0; None for a hard one.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class AvUCLoss(_ComposedLoss, function=avuc_loss):
+    """The module of :func:`avuc_loss`, which has the details.
 
     Examples
     --------
@@ -187,6 +172,8 @@ class AvUCLoss(_ComposedLoss):
     >>> loss(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
     tensor(1.0415)
     """
+
+    formula = "log(1 + (sure and wrong + unsure and right) / (the others))"
 
     def __init__(
         self,
@@ -202,18 +189,3 @@ class AvUCLoss(_ComposedLoss):
         _check_params(threshold, temperature)
         self.lambd = check_nonnegative("lambd", lambd)
         self.threshold, self.temperature = threshold, temperature
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`avuc_loss`."""
-        return avuc_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            threshold=self.threshold,
-            temperature=self.temperature,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

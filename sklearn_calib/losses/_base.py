@@ -70,6 +70,20 @@ def check_nonnegative(
     )
 
 
+def check_positive(name, value, *, also="", hint):
+    """Return `value` if it is a number above 0; `also` names what else is allowed."""
+    rule = f"finite and > 0{also}"
+    number = as_float(value)
+    if number is None:
+        raise TypeError(
+            f"{name} must be a number, {rule}, got {value!r} of type "
+            f"{type(value).__name__}. Pass a float, such as 0.05."
+        )
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
+    return value
+
+
 def check_n_bins(n_bins, *, usual=15):
     """Return the number of bins if it is an integer of at least 1."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):

@@ -121,15 +121,8 @@ class _BrierValues(Function):
         return gap.mul_(proba).mul_(2 * grad.unsqueeze(1)), None
 
 
-class BrierLoss(CalibrationLoss):
-    """Squared distance of the probabilities from the label. The smaller the better.
-
-    The module of :func:`brier_loss`, which has the details.
-
-    Parameters
-    ----------
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class BrierLoss(CalibrationLoss, function=brier_loss):
+    """The module of :func:`brier_loss`, which has the details.
 
     Examples
     --------
@@ -139,15 +132,8 @@ class BrierLoss(CalibrationLoss):
     tensor(0.7500)
     """
 
+    formula = "sum_k (p_k - y_k)^2"
     takes_probabilities = True
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`brier_loss`."""
-        return brier_loss(
-            logits, target, reduction=self.reduction, sample_weight=sample_weight
-        )
 
     def posterior(self, proba):
         """Return the true probabilities at which the loss is minimal at `proba`.

@@ -135,7 +135,7 @@ def _check_per_sample(per_sample):
         )
 
 
-class CalFocalLoss(_ValidationBinsLoss):
+class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
     """Focal loss whose gamma grows with the overconfidence in validation data.
 
     The module of :func:`calfocal_loss`, which has the details. Its state is the mean
@@ -179,6 +179,7 @@ class CalFocalLoss(_ValidationBinsLoss):
     [7.3891, 0.3679]
     """
 
+    formula = "`focal` with gamma = exp(lambd (mean r - mean c)) of the bin of p_t"
     takes_probabilities = True
 
     def __init__(self, *, n_bins=15, lambd=1.0, per_sample=False, reduction="mean"):
@@ -189,22 +190,6 @@ class CalFocalLoss(_ValidationBinsLoss):
         middle = (torch.arange(n_bins) + 0.5) / n_bins
         self.register_buffer("bin_confidence", middle)
         self.register_buffer("bin_accuracy", middle.clone())
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`calfocal_loss`."""
-        return calfocal_loss(
-            logits,
-            target,
-            edges=self.edges,
-            bin_confidence=self.bin_confidence,
-            bin_accuracy=self.bin_accuracy,
-            lambd=self.lambd,
-            per_sample=self.per_sample,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
     def _learn(self, confidence, accuracy):
         """Remember the bins that are in use."""

@@ -2,11 +2,14 @@
 
 import inspect
 from functools import wraps
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._base import REDUCTIONS, check_choice
+from sklearn_calib.losses._confidence import compute_confidence
+from sklearn_calib.losses._docstring import complete_docstring
 
 
 def _knows_keywords(init):
@@ -28,17 +31,53 @@ def _knows_keywords(init):
 
 
 class ReducedLoss(nn.Module):
-    """A torch module with a reduction and scikit-learn's ``get_params``."""
+    """A torch module with a reduction and scikit-learn's ``get_params``.
 
-    def __init_subclass__(cls, **kwargs):
+    A subclass names the function that it is the module of: ``class FocalLoss(
+    CalibrationLoss, function=focal_loss)``. Its docstring is completed from the
+    function's, see :func:`complete_docstring`.
+    """
+
+    # The keywords of the function that `forward` does not take.
+    _keywords: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, function=None, **kwargs):
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             cls.__init__ = _knows_keywords(cls.__init__)
+        if function is not None:
+            cls._take_from(function)
+
+    @classmethod
+    def _take_from(cls, function):
+        """Take from a function what the class has in common with it."""
+        cls._function = staticmethod(function)
+        taken = inspect.signature(cls.forward).parameters
+        cls._keywords = tuple(
+            p.name
+            for p in inspect.signature(function).parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.name not in taken
+        )
+        docstrings = inspect.getdoc(cls), inspect.getdoc(function)
+        if None not in docstrings:  # as they are under python -OO
+            names = inspect.signature(cls).parameters
+            cls.__doc__ = complete_docstring(*docstrings, names)
 
     @_knows_keywords
     def __init__(self, *, reduction="mean"):
         super().__init__()
         self.reduction = check_choice("reduction", reduction, REDUCTIONS)
+
+    @staticmethod
+    def _function(*args, **params):
+        raise NotImplementedError(
+            "A loss must have a method forward or name its function, as in class "
+            "FocalLoss(CalibrationLoss, function=focal_loss)."
+        )
+
+    def _arguments(self):
+        """Return the keywords that the function is called with."""
+        return {name: getattr(self, name) for name in self._keywords}
 
     def get_params(self, deep=True):  # noqa: ARG002 - the signature of scikit-learn
         """Return the arguments of the constructor and their values.
@@ -46,7 +85,7 @@ class ReducedLoss(nn.Module):
         Parameters
         ----------
         deep : bool, default=True
-            No difference: there is no base whose parameters could be listed.
+            Ignored, as this loss contains no other loss.
 
         Returns
         -------
@@ -67,8 +106,8 @@ class CalibrationLoss(ReducedLoss):
     """Base class of all losses: a torch module with scikit-learn's ``get_params``.
 
     A subclass stores every argument of its constructor, unchanged, under the name of
-    the argument, and its ``forward`` hands them to the function that it wraps. Then
-    ``repr``, pickling and :func:`sklearn.base.clone` work with nothing else to write.
+    the argument. Then ``repr``, pickling and :func:`sklearn.base.clone` work with
+    nothing else to write. Its ``forward`` returns the loss of a batch.
 
     Parameters
     ----------
@@ -91,6 +130,8 @@ class CalibrationLoss(ReducedLoss):
     {'gamma': 2.0, 'reduction': 'mean'}
     """
 
+    # The loss of a sample or a batch, as the overview of all losses shows it.
+    formula: ClassVar[str]
     # Whether `update` learns from predictions for a validation set.
     learns_from_validation = False
     # Whether the loss of a sample is the same in any batch.
@@ -124,6 +165,33 @@ class CalibrationLoss(ReducedLoss):
         """
         module = getattr(module, "_orig_mod", module)  # where torch.compile keeps it
         return module if isinstance(module, CalibrationLoss) else CalibrationLoss()
+
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (N, C)
+            Unnormalised log probabilities.
+        target : Tensor of shape (N,)
+            Class indices, or what else the function of the loss takes.
+        sample_weight : Tensor of shape (N,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        loss : Tensor
+            A scalar, or of shape (N,) with ``reduction="none"``.
+        """
+        return self._function(
+            logits, target, sample_weight=sample_weight, **self._arguments()
+        )
+
+    def _values_and_confidence(self, logits, target, confidence):
+        """Return the loss of each sample, as of a base, and its confidence."""
+        return self(logits, target), compute_confidence(confidence, logits)
 
     def start_epoch(self):
         """Prepare for an epoch of training. By default nothing happens."""

@@ -32,6 +32,10 @@ class _ComposedLoss(CalibrationLoss):
         self._base_params = base_params
         self.base_ = deepcopy(build_base(base, base_params, type(self)))
 
+    def _arguments(self):
+        """Return the keywords that the function is called with."""
+        return {**super()._arguments(), "base": self.base_}
+
     @property
     def learns_from_validation(self):
         """Whether the base does."""

@@ -110,24 +110,8 @@ def _l1_distance(logits, *_):
 PENALTIES = {"entropy": _negative_entropy, "l1": _l1_distance}
 
 
-class ConfidencePenaltyLoss(_ComposedLoss):
-    """Mean loss plus lambd times the distance from uniform. The smaller the better.
-
-    The module of :func:`confidence_penalty_loss`, which has the details.
-
-    Parameters
-    ----------
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    penalty : {"entropy", "l1"}, default="entropy"
-        Whether the distance from uniform probabilities is minus the entropy or the sum
-        of absolute differences.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class ConfidencePenaltyLoss(_ComposedLoss, function=confidence_penalty_loss):
+    """The module of :func:`confidence_penalty_loss`, which has the details.
 
     Examples
     --------
@@ -138,6 +122,7 @@ class ConfidencePenaltyLoss(_ComposedLoss):
     tensor(0.3466)
     """
 
+    formula = "sum_k p_k log p_k, or sum_k abs(p_k - 1/C)"
     is_per_sample = True
     takes_probabilities = True
 
@@ -153,17 +138,3 @@ class ConfidencePenaltyLoss(_ComposedLoss):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         self.penalty = check_choice("penalty", penalty, PENALTIES)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`confidence_penalty_loss`."""
-        return confidence_penalty_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            penalty=self.penalty,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

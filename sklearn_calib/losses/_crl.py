@@ -194,26 +194,11 @@ def _check_indices(indices, target, history):
         )
 
 
-class CRLLoss(_ComposedLoss):
-    """Mean loss plus lambd times the correctness ranking loss. Small is good.
+class CRLLoss(_ComposedLoss, function=crl_loss):
+    """The module of :func:`crl_loss`, which has the details.
 
-    The module of :func:`crl_loss`, which has the details, and keeps the history of the
-    training: :meth:`start_history` once, then for each batch the loss, with `indices`,
-    and :meth:`record`.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
-    confidence : str or callable, default="msp"
-        What is ranked: "msp", "margin", "negative_entropy", "negative_gini",
-        "l2_norm", "max_logit", or a function of the logits.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+    It keeps the history of the training: call :meth:`start_history` once, then for
+    each batch the loss, with `indices`, and :meth:`record`.
 
     Attributes
     ----------
@@ -237,6 +222,9 @@ class CRLLoss(_ComposedLoss):
     tensor(1.8133)
     """
 
+    formula = (
+        "max(0, s (k_i - k_j - r_i + r_j)), s = sign(k_i - k_j), k the hits so far"
+    )
     needs_indices = True
 
     def __init__(
@@ -254,27 +242,11 @@ class CRLLoss(_ComposedLoss):
         self.register_buffer("history", torch.zeros(0, 2, dtype=torch.int64))
 
     def start_history(self, n_samples):
-        """Forget the past, and expect so many samples of training data.
-
-        Parameters
-        ----------
-        n_samples : int
-            Number of samples of the training data.
-        """
+        """Forget the past; see :meth:`CalibrationLoss.start_history`."""
         self.history = self.history.new_zeros(n_samples, 2)
 
     def record(self, logits: Tensor, target: Tensor, *, indices: Tensor):
-        """Count which samples of a batch are predicted right.
-
-        Parameters
-        ----------
-        logits : Tensor of shape (N, C)
-            Unnormalised log probabilities.
-        target : Tensor of shape (N,)
-            Class indices.
-        indices : Tensor of shape (N,)
-            Where the samples are in the training data.
-        """
+        """Count correct predictions of a batch; see :meth:`CalibrationLoss.record`."""
         _check_indices(indices, target, self.history)
         hit = logits.detach().argmax(1) == target
         counts = torch.stack([hit, torch.ones_like(hit)], 1)
@@ -298,11 +270,7 @@ class CRLLoss(_ComposedLoss):
         return crl_loss(
             logits,
             target,
-            history=self.history,
             indices=indices,
-            lambd=self.lambd,
-            confidence=self.confidence,
-            base=self.base_,
-            reduction=self.reduction,
             sample_weight=sample_weight,
+            **self._arguments(),
         )

@@ -159,17 +159,8 @@ def _surprise_grad(share, others, index, factor):
     return (share * factor).scatter_(1, index, -others * factor)
 
 
-class CrossEntropyLoss(CalibrationLoss):
-    """Surprise at the true class, -log p_t. The smaller the better, 0 at least.
-
-    The module of :func:`cross_entropy_loss`, which has the details.
-
-    Parameters
-    ----------
-    label_smoothing : float, default=0.0
-        Share of the target that is spread evenly over all classes, in [0, 1).
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
+    """The module of :func:`cross_entropy_loss`, which has the details.
 
     Examples
     --------
@@ -179,6 +170,7 @@ class CrossEntropyLoss(CalibrationLoss):
     tensor(0.6931)
     """
 
+    formula = "-log p_t"
     takes_probabilities = True
 
     def __init__(self, *, label_smoothing=0.0, reduction="mean"):
@@ -187,17 +179,12 @@ class CrossEntropyLoss(CalibrationLoss):
             "label_smoothing", label_smoothing, below=1
         )
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`cross_entropy_loss`."""
-        return cross_entropy_loss(
-            logits,
-            target,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
+    def _values_and_confidence(self, logits, target, confidence):
+        """Return both from one softmax where it has them; a subclass may differ."""
+        is_plain = type(self) is CrossEntropyLoss and not self.label_smoothing
+        if is_plain and confidence == "msp":
+            return surprise_and_confidence(logits, target)
+        return super()._values_and_confidence(logits, target, confidence)
 
     def posterior(self, proba):
         """Return the true probabilities at which the loss is minimal at `proba`.

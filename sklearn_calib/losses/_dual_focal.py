@@ -151,19 +151,8 @@ def check_competitor(competitor):
         )
 
 
-class DualFocalLoss(CalibrationLoss):
-    """Focal loss that watches the runner-up as well. The smaller the better.
-
-    The module of :func:`dual_focal_loss`, which has the details.
-
-    Parameters
-    ----------
-    gamma : float, default=5.0
-        How fast the weight falls, at least 0. With 0 the loss is cross-entropy.
-    competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
-        Which probability below p_t is added to 1 - p_t in the weight.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class DualFocalLoss(CalibrationLoss, function=dual_focal_loss):
+    """The module of :func:`dual_focal_loss`, which has the details.
 
     Examples
     --------
@@ -173,6 +162,7 @@ class DualFocalLoss(CalibrationLoss):
     tensor(0.1685)
     """
 
+    formula = "(1 - p_t + q)^gamma (-log p_t)"
     takes_probabilities = True
 
     def __init__(self, *, gamma=5.0, competitor="largest", reduction="mean"):
@@ -180,16 +170,3 @@ class DualFocalLoss(CalibrationLoss):
         self.gamma = check_nonnegative("gamma", gamma)
         check_competitor(competitor)
         self.competitor = competitor
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`dual_focal_loss`."""
-        return dual_focal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            competitor=self.competitor,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -133,18 +133,8 @@ class _FadingSurprise(Function):
         return of_base, -torch.sigmoid(-margin) * grad, None
 
 
-class FocalLoss(CalibrationLoss):
-    """Cross-entropy that fades for samples that are right already. Small is good.
-
-    The module of :func:`focal_loss`, which has the details.
-
-    Parameters
-    ----------
-    gamma : float, default=3.0
-        How fast the weight falls with p_t, at least 0. With 0 the loss is
-        cross-entropy.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class FocalLoss(CalibrationLoss, function=focal_loss):
+    """The module of :func:`focal_loss`, which has the details.
 
     Examples
     --------
@@ -154,23 +144,12 @@ class FocalLoss(CalibrationLoss):
     tensor(0.3466)
     """
 
+    formula = "(1 - p_t)^gamma (-log p_t)"
     takes_probabilities = True
 
     def __init__(self, *, gamma=3.0, reduction="mean"):
         super().__init__(reduction=reduction)
         self.gamma = check_nonnegative("gamma", gamma)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`focal_loss`."""
-        return focal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
     def posterior(self, proba):
         """Return the true probabilities at which the loss is minimal at `proba`.

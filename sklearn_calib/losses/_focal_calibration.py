@@ -124,24 +124,8 @@ def _check_parameters(gamma, lambd, norm, gamma_cal):
         check_nonnegative("gamma_cal", gamma_cal)
 
 
-class FocalCalibrationLoss(CalibrationLoss):
-    """Focal loss plus the distance of the probabilities from the label.
-
-    The module of :func:`focal_calibration_loss`, which has the details. The smaller
-    the better, 0 is best.
-
-    Parameters
-    ----------
-    gamma : float, default=2.0
-        How fast the focal weight falls with p_t, at least 0.
-    lambd : float, default=1.0
-        Weight of the distance, at least 0.
-    norm : {"l2", "l1"}, default="l2"
-        The distance, summed over the classes: of squares, or of absolute values.
-    gamma_cal : float, default=None
-        If given, the distance is multiplied by ``(1 - p_t) ** gamma_cal``.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
+    """The module of :func:`focal_calibration_loss`, which has the details.
 
     Examples
     --------
@@ -151,6 +135,7 @@ class FocalCalibrationLoss(CalibrationLoss):
     tensor(0.4233)
     """
 
+    formula = "(1 - p_t)^gamma (-log p_t) + lambd sum_k (p_k - y_k)^2"
     takes_probabilities = True
 
     def __init__(
@@ -162,21 +147,6 @@ class FocalCalibrationLoss(CalibrationLoss):
         self.lambd = lambd
         self.norm = norm
         self.gamma_cal = gamma_cal
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`focal_calibration_loss`."""
-        return focal_calibration_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            lambd=self.lambd,
-            norm=self.norm,
-            gamma_cal=self.gamma_cal,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
     def posterior(self, proba):
         """Return the true probabilities at which the loss is minimal at `proba`.

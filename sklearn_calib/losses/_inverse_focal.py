@@ -119,18 +119,8 @@ def _warn_above_maximum(gamma, stacklevel=3):
         )
 
 
-class InverseFocalLoss(CalibrationLoss):
-    """Cross-entropy that insists on samples that are right already. Small is good.
-
-    The module of :func:`inverse_focal_loss`, which has the details.
-
-    Parameters
-    ----------
-    gamma : float, default=1.0
-        How fast the weight rises with p_t, at least 0. With 0 the loss is
-        cross-entropy; above 3.591 a warning says that its gradient changes sign.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
+    """The module of :func:`inverse_focal_loss`, which has the details.
 
     Examples
     --------
@@ -140,6 +130,7 @@ class InverseFocalLoss(CalibrationLoss):
     tensor(1.0397)
     """
 
+    formula = "(1 + p_t)^gamma (-log p_t)"
     takes_probabilities = True
 
     def __init__(self, *, gamma=1.0, reduction="mean"):
@@ -151,13 +142,9 @@ class InverseFocalLoss(CalibrationLoss):
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of a batch; see :func:`inverse_focal_loss`."""
+        """Return the loss of a batch, without the warning of the constructor."""
         return _inverse_focal(
-            logits,
-            target,
-            gamma=self.gamma,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
+            logits, target, sample_weight=sample_weight, **self._arguments()
         )
 
     def posterior(self, proba):

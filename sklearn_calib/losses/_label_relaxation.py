@@ -100,18 +100,8 @@ def _check_alpha(alpha):
     return check_nonnegative("alpha", alpha, below=1)
 
 
-class LabelRelaxationLoss(CalibrationLoss):
-    """Divergence from the nearest label that leaves alpha open. Small is good.
-
-    The module of :func:`label_relaxation_loss`, which has the details.
-
-    Parameters
-    ----------
-    alpha : float, default=0.1
-        How much of the probability is left open, in [0, 1). With 0 the loss is
-        cross-entropy.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
+    """The module of :func:`label_relaxation_loss`, which has the details.
 
     Examples
     --------
@@ -121,20 +111,9 @@ class LabelRelaxationLoss(CalibrationLoss):
     tensor(0.1927)
     """
 
+    formula = "divergence from the nearest p with p_t >= 1 - alpha"
     takes_probabilities = True
 
     def __init__(self, *, alpha=0.1, reduction="mean"):
         super().__init__(reduction=reduction)
         self.alpha = _check_alpha(alpha)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`label_relaxation_loss`."""
-        return label_relaxation_loss(
-            logits,
-            target,
-            alpha=self.alpha,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -91,22 +91,8 @@ def _height(logits, *_):
     return logits.max(1).values - mean_by_row(logits)
 
 
-class MaxSupLoss(_ComposedLoss):
-    """Mean loss plus lambd times how far the largest logit is above the mean logit.
-
-    The module of :func:`max_sup_loss`, which has the details. The smaller the better, 0
-    is best.
-
-    Parameters
-    ----------
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MaxSupLoss(_ComposedLoss, function=max_sup_loss):
+    """The module of :func:`max_sup_loss`, which has the details.
 
     Examples
     --------
@@ -116,6 +102,7 @@ class MaxSupLoss(_ComposedLoss):
     tensor(0.3269)
     """
 
+    formula = "max z - mean z"
     is_per_sample = True
     takes_probabilities = True
 
@@ -124,16 +111,3 @@ class MaxSupLoss(_ComposedLoss):
     ):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`max_sup_loss`."""
-        return max_sup_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -108,24 +108,8 @@ def _check_margin(margin):
     return check_nonnegative("margin", margin, hint=hint)
 
 
-class MbLSLoss(_ComposedLoss):
-    """Mean loss plus lambd times what logits lack of a margin to the largest.
-
-    The module of :func:`mbls_loss`, which has the details. The smaller the better, 0
-    is best.
-
-    Parameters
-    ----------
-    margin : float, default=10.0
-        Difference between logits up to which nothing is penalised, at least 0.
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MbLSLoss(_ComposedLoss, function=mbls_loss):
+    """The module of :func:`mbls_loss`, which has the details.
 
     Examples
     --------
@@ -136,6 +120,7 @@ class MbLSLoss(_ComposedLoss):
     tensor(0.1500)
     """
 
+    formula = "mean_k max(0, max z - z_k - margin)"
     is_per_sample = True
     takes_probabilities = True
 
@@ -151,17 +136,3 @@ class MbLSLoss(_ComposedLoss):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.margin = _check_margin(margin)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`mbls_loss`."""
-        return mbls_loss(
-            logits,
-            target,
-            margin=self.margin,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

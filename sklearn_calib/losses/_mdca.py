@@ -195,22 +195,8 @@ def _dca(logits, target, share):
     return (share * (doubt - miss)).sum().abs()
 
 
-class MDCALoss(_ComposedLoss):
-    """Mean loss plus lambd times the gap of class probabilities to class frequencies.
-
-    The module of :func:`mdca_loss`, which has the details. The smaller the better, 0
-    is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the gap, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MDCALoss(_ComposedLoss, function=mdca_loss):
+    """The module of :func:`mdca_loss`, which has the details.
 
     Examples
     --------
@@ -221,6 +207,7 @@ class MDCALoss(_ComposedLoss):
     tensor(0.8466)
     """
 
+    formula = "mean_k abs(mean p_k - mean y_k)"
     takes_probabilities = True
 
     def __init__(
@@ -229,35 +216,9 @@ class MDCALoss(_ComposedLoss):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`mdca_loss`."""
-        return mdca_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
-
-class DCALoss(_ComposedLoss):
-    """Mean loss plus lambd times the gap of confidence to accuracy. Small is good.
-
-    The module of :func:`dca_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the gap, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class DCALoss(_ComposedLoss, function=dca_loss):
+    """The module of :func:`dca_loss`, which has the details.
 
     Examples
     --------
@@ -267,21 +228,10 @@ class DCALoss(_ComposedLoss):
     tensor(0.9431)
     """
 
+    formula = "abs(mean r - mean c)"
+
     def __init__(
         self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params
     ):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`dca_loss`."""
-        return dca_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -235,23 +235,8 @@ def _shares_by_miss(miss, share):
     return torch.where(right * wrong > 0, share / own, 0.0)
 
 
-class MMCELoss(_ComposedLoss):
-    """Mean loss plus lambd times the maximum mean calibration error. Small is good.
-
-    The module of :func:`mmce_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
-    squared : bool, default=True
-        Whether to add the square of the error or the error.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MMCELoss(_ComposedLoss, function=mmce_loss):
+    """The module of :func:`mmce_loss`, which has the details.
 
     Examples
     --------
@@ -261,6 +246,8 @@ class MMCELoss(_ComposedLoss):
     >>> loss(torch.zeros(1, 2), torch.tensor([1]))
     tensor(0.8466)
     """
+
+    formula = "mean_ij (c_i - r_i) (c_j - r_j) exp(-abs(r_i - r_j) / 0.4)"
 
     def __init__(
         self,
@@ -275,37 +262,9 @@ class MMCELoss(_ComposedLoss):
         self.lambd = check_nonnegative("lambd", lambd)
         self.squared = check_choice("squared", squared, (True, False))
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`mmce_loss`."""
-        return mmce_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            squared=self.squared,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
-
-class WeightedMMCELoss(_ComposedLoss):
-    """Mean loss plus lambd times the MMCE in which hits and misses weigh the same.
-
-    The module of :func:`weighted_mmce_loss`, which has the details. The smaller the
-    better, 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=0.5
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
+    """The module of :func:`weighted_mmce_loss`, which has the details.
 
     Examples
     --------
@@ -315,21 +274,10 @@ class WeightedMMCELoss(_ComposedLoss):
     tensor(0.6931)
     """
 
+    formula = "root of `mmce`, right and wrong predictions each by their number"
+
     def __init__(
         self, *, lambd=0.5, base="cross_entropy", reduction="mean", **base_params
     ):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`weighted_mmce_loss`."""
-        return weighted_mmce_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -138,19 +138,8 @@ def _as_classes(target):
     return torch.stack([1 - target, target], 2)
 
 
-class PerLabelLoss(_ComposedLoss):
-    """Mean over the labels of the loss of each. The smaller the better, 0 is best.
-
-    The module of :func:`per_label_loss`, which has the details.
-
-    Parameters
-    ----------
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each label.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class PerLabelLoss(_ComposedLoss, function=per_label_loss):
+    """The module of :func:`per_label_loss`, which has the details.
 
     Notes
     -----
@@ -168,21 +157,10 @@ class PerLabelLoss(_ComposedLoss):
     tensor(0.3466)
     """
 
+    formula = "mean over the labels of `base` for two classes of logits 0 and z"
     is_multilabel = True
     is_per_sample = True
     takes_probabilities = True
 
     def __init__(self, *, base="cross_entropy", reduction="mean", **base_params):
         super().__init__(base=base, base_params=base_params, reduction=reduction)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`per_label_loss`."""
-        return per_label_loss(
-            logits,
-            target,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -103,17 +103,8 @@ def _nearest(distance, among, anchors):
     return distance.masked_fill(~among, float("inf"))[anchors].argmin(1)
 
 
-class RefinementLoss(ReducedLoss):
-    """How much nearer the nearest of another class is than that of the own one.
-
-    The module of :func:`refinement_loss`, which has the details. The smaller the
-    better.
-
-    Parameters
-    ----------
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the anchors, their sum as in the paper, or one
-        loss for each.
+class RefinementLoss(ReducedLoss, function=refinement_loss):
+    """The module of :func:`refinement_loss`, which has the details.
 
     Examples
     --------
@@ -126,4 +117,4 @@ class RefinementLoss(ReducedLoss):
 
     def forward(self, embeddings: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch; see :func:`refinement_loss`."""
-        return refinement_loss(embeddings, target, reduction=self.reduction)
+        return refinement_loss(embeddings, target, **self._arguments())

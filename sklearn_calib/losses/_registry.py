@@ -11,7 +11,7 @@ LOSSES = Registry(
         "ada_dual_focal": "_ada_dual_focal:AdaDualFocalLoss",
         "adafocal": "_adafocal:AdaFocalLoss",
         "aucm": "_aucm:AUCMLoss",
-        "aurc": "_aurc:AURCLoss",
+        "aurc": "_regularized_aurc:AURCLoss",
         "avuc": "_avuc:AvUCLoss",
         "brier": "_brier:BrierLoss",
         "calfocal": "_calfocal:CalFocalLoss",

@@ -30,7 +30,7 @@ def sample_dependent_focal_loss(
     reduction="mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Focal loss whose gamma depends on the probability of the true class.
+    r"""Focal loss whose gamma depends on the probability of the true class (FLSD-53).
 
     The defaults are FLSD-53 [1]_: gamma is 5 for the samples whose true class has a
     probability below 0.2 and 3 for the rest, since the smaller p_t is, the larger gamma
@@ -144,22 +144,8 @@ def _check_schedule(gammas, thresholds, competitor):
         )
 
 
-class SampleDependentFocalLoss(CalibrationLoss):
-    """Focal loss whose gamma depends on the probability of the true class (FLSD-53).
-
-    The module of :func:`sample_dependent_focal_loss`, which has the details. The
-    smaller the better, 0 is best.
-
-    Parameters
-    ----------
-    gammas : tuple or list of float, default=(5.0, 3.0)
-        The values of gamma, each at least 0, from small p_t to large.
-    thresholds : tuple or list of float, default=(0.2,)
-        The probabilities at which gamma changes, increasing and inside (0, 1).
-    competitor : str, int, float or None, default=None
-        If given, its probability is taken from p_t; "largest" is DualFocal-SD.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class SampleDependentFocalLoss(CalibrationLoss, function=sample_dependent_focal_loss):
+    """The module of :func:`sample_dependent_focal_loss`, which has the details.
 
     Examples
     --------
@@ -169,6 +155,7 @@ class SampleDependentFocalLoss(CalibrationLoss):
     tensor(0.0866)
     """
 
+    formula = "`focal` with gamma by the value of p_t"
     takes_probabilities = True
 
     def __init__(
@@ -184,17 +171,3 @@ class SampleDependentFocalLoss(CalibrationLoss):
         self.gammas = gammas
         self.thresholds = thresholds
         self.competitor = competitor
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`sample_dependent_focal_loss`."""
-        return sample_dependent_focal_loss(
-            logits,
-            target,
-            gammas=self.gammas,
-            thresholds=self.thresholds,
-            competitor=self.competitor,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

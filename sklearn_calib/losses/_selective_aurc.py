@@ -11,13 +11,13 @@ from sklearn_calib.losses._base import (
     check_can_move,
     check_n_bins,
     check_nonnegative,
+    check_positive,
     check_tensor,
     check_weight,
     reduce_loss,
 )
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence, compute_confidence
-from sklearn_calib.losses._soft_rank import check_positive
 
 # The scores of the house that lie in [0, 1], where the histogram is.
 CONFIDENCES = ("l2_norm", "margin", "msp")
@@ -64,7 +64,7 @@ def selective_aurc_loss(
         reduction is ignored.
     histogram : Tensor of shape (n_bins,), default=None
         Numbers of earlier confidences in bins of equal width on [0, 1]. Those of the
-        batch are added. None is no earlier ones and 64 bins.
+        batch are added. None means 64 bins and no earlier batches.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to return: the mean over the batch, the sum, or one loss per sample, which
         depends on the others through G.
@@ -206,7 +206,7 @@ def _check_histogram(histogram, logits):
         raise ValueError(
             "histogram must be real and of shape (n_bins,), the number of confidences "
             f"in each bin, got {histogram.dtype} of shape {tuple(histogram.shape)}. "
-            "None is no earlier ones."
+            "Pass None to start without earlier batches."
         )
 
 
@@ -222,7 +222,7 @@ def _check_params(quantile, bandwidth, confidence):
         )
 
 
-class SelectiveAURCLoss(_ComposedLoss):
+class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     """Mean loss, weighted by how many samples are less confident. Small is good.
 
     The module of :func:`selective_aurc_loss`, which has the details. In training mode
@@ -260,6 +260,7 @@ class SelectiveAURCLoss(_ComposedLoss):
     tensor(0.0954)
     """
 
+    formula = "mean of -log(1 - G(min(r, t))) (-log p_t), G, t of the r so far"
     histogram: Tensor
 
     def __init__(
@@ -283,16 +284,11 @@ class SelectiveAURCLoss(_ComposedLoss):
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of a batch; see :func:`selective_aurc_loss`."""
+        """Return the loss of a batch, whose confidences are remembered in training."""
         loss, histogram = _loss_and_histogram(
             *check_batch(logits, target),
-            quantile=self.quantile,
-            bandwidth=self.bandwidth,
-            confidence=self.confidence,
-            base=self.base_,
-            histogram=self.histogram,
-            reduction=self.reduction,
             sample_weight=sample_weight,
+            **self._arguments(),
         )
         if self.training:
             self.histogram.copy_(histogram)

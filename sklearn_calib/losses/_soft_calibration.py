@@ -11,10 +11,10 @@ from sklearn_calib.losses._base import (
     check_choice,
     check_n_bins,
     check_nonnegative,
+    check_positive,
 )
 from sklearn_calib.losses._composed import _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
-from sklearn_calib.losses._soft_rank import check_positive
 
 # Of a sample's membership in label-binned bins this part is spread over all of them, as
 # in the authors' code, so that each bin has an accuracy.
@@ -184,32 +184,8 @@ def _check_decay(decay):
         raise ValueError(f"decay must be > 1, got {decay!r}. The authors use 80.")
 
 
-class SoftBinnedECELoss(_ComposedLoss):
-    """Mean loss plus lambd times the soft-binned calibration error. Small is good.
-
-    The module of :func:`soft_binned_ece_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
-    n_bins : int, default=15
-        Number of bins, at least 1.
-    temperature : float, default=0.01
-        How soft the bins are, above 0.
-    decay : float, default=None
-        If given, above 1, the temperature is ``1 / (log(decay) * n_bins**2)``.
-    binning : {"label", "bin"}, default="label"
-        What is compared with the accuracy of a bin: the confidence of each sample in
-        it, or their mean.
-    squared : bool, default=True
-        Whether to add the mean square of the differences or its root.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class SoftBinnedECELoss(_ComposedLoss, function=soft_binned_ece_loss):
+    """The module of :func:`soft_binned_ece_loss`, which has the details.
 
     Examples
     --------
@@ -219,6 +195,8 @@ class SoftBinnedECELoss(_ComposedLoss):
     >>> loss(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.8466)
     """
+
+    formula = "mean of (accuracy of the soft bin - r)^2"
 
     def __init__(
         self,
@@ -238,21 +216,3 @@ class SoftBinnedECELoss(_ComposedLoss):
         self.lambd = check_nonnegative("lambd", lambd)
         self.n_bins, self.temperature, self.decay = n_bins, temperature, decay
         self.binning, self.squared = binning, squared
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`soft_binned_ece_loss`."""
-        return soft_binned_ece_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            n_bins=self.n_bins,
-            temperature=self.temperature,
-            decay=self.decay,
-            binning=self.binning,
-            squared=self.squared,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

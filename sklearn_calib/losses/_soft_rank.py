@@ -10,14 +10,16 @@ from torch.autograd import Function
 
 from sklearn_calib.losses._base import (
     REPETITIONS,
-    as_float,
     check_finite,
     check_not_meta,
+    check_positive,
     check_weight,
 )
 
 # Stands for a weight of zero: it moves no mean, and its square is still a number.
 TINY = 1e-150
+
+PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
 
 
 def soft_rank(
@@ -82,30 +84,13 @@ def soft_rank(
     >>> soft_rank(values, epsilon=1e-6)
     tensor([4., 1., 2., 3.])
     """
-    check_positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon, hint=PLAIN_RANKS)
     _check_values(values)
     check_not_meta("values", values)
     check_finite("values", values)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values, within=REPETITIONS)
     return SoftRank.apply(values, float(epsilon), sample_weight)
-
-
-PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
-
-
-def check_positive(name, value, *, also="", hint=PLAIN_RANKS):
-    """Return `value` if it is a number above 0; `also` names what else is allowed."""
-    rule = f"finite and > 0{also}"
-    number = as_float(value)
-    if number is None:
-        raise TypeError(
-            f"{name} must be a number, {rule}, got {value!r} of type "
-            f"{type(value).__name__}. Pass a float, such as 0.05."
-        )
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
-    return value
 
 
 def _check_values(values):

@@ -138,19 +138,8 @@ def _check_temperatures(temperature, base_temperature):
             )
 
 
-class SupConLoss(ReducedLoss):
-    """Supervised contrastive loss, SupCon: is a sample closest to its own class.
-
-    The module of :func:`supcon_loss`, which has the details. The smaller the better.
-
-    Parameters
-    ----------
-    temperature : float, default=0.1
-        What the similarities are divided by, greater than 0.
-    base_temperature : float, default=None
-        Multiply the loss by ``temperature / base_temperature``; None does not.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the anchors, their sum, or one loss for each.
+class SupConLoss(ReducedLoss, function=supcon_loss):
+    """The module of :func:`supcon_loss`, which has the details.
 
     Examples
     --------
@@ -169,10 +158,4 @@ class SupConLoss(ReducedLoss):
 
     def forward(self, embeddings: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch; see :func:`supcon_loss`."""
-        return supcon_loss(
-            embeddings,
-            target,
-            temperature=self.temperature,
-            base_temperature=self.base_temperature,
-            reduction=self.reduction,
-        )
+        return supcon_loss(embeddings, target, **self._arguments())
