@@ -1,25 +1,31 @@
 """The base class of all losses: its parameters, and what a loss declares."""
 
 import inspect
+from collections.abc import Callable
 from functools import wraps
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
+import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._base import REDUCTIONS, check_choice
 from sklearn_calib.losses._confidence import compute_confidence
 from sklearn_calib.losses._docstring import complete_docstring
+from sklearn_calib.losses._typing import Confidence, Reduction
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
 
 
-def _knows_keywords(init):
+def _knows_keywords(init: _Init) -> _Init:
     """Let a constructor answer an unknown keyword with the closest of its own."""
     parameters = inspect.signature(init).parameters.values()
     names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
 
     @wraps(init)
-    def wrapper(self, *args, **params):
+    def wrapper(self: Any, *args: Any, **params: Any) -> None:
         for name in () if is_open else params.keys() - names:
             raise TypeError(
                 f"{type(self).__name__} got an unexpected keyword argument {name!r}."
@@ -27,7 +33,7 @@ def _knows_keywords(init):
             )
         init(self, *args, **params)
 
-    return wrapper
+    return cast("_Init", wrapper)
 
 
 class ReducedLoss(nn.Module):
@@ -38,48 +44,54 @@ class ReducedLoss(nn.Module):
     function's, see :func:`complete_docstring`.
     """
 
+    # For type checkers, to which a call of a torch module returns Any.
+    __call__: Callable[..., Tensor]
     # The keywords of the function that `forward` does not take.
     _keywords: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls, function=None, **kwargs):
+    def __init_subclass__(
+        cls, function: Callable[..., Tensor] | None = None, **kwargs: Any
+    ) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _knows_keywords(cls.__init__)
+            cls.__init__ = _knows_keywords(cls.__init__)  # type: ignore[method-assign]
         if function is not None:
             cls._take_from(function)
 
     @classmethod
-    def _take_from(cls, function):
+    def _take_from(cls, function: Callable[..., Tensor]) -> None:
         """Take from a function what the class has in common with it."""
-        cls._function = staticmethod(function)
+        cls._function = staticmethod(function)  # type: ignore[method-assign]
         taken = inspect.signature(cls.forward).parameters
         cls._keywords = tuple(
             p.name
             for p in inspect.signature(function).parameters.values()
             if p.kind is p.KEYWORD_ONLY and p.name not in taken
         )
-        docstrings = inspect.getdoc(cls), inspect.getdoc(function)
-        if None not in docstrings:  # as they are under python -OO
-            names = inspect.signature(cls).parameters
-            cls.__doc__ = complete_docstring(*docstrings, names)
+        if cls.__doc__ and function.__doc__:  # there are none under python -OO
+            cls.__doc__ = complete_docstring(
+                inspect.cleandoc(cls.__doc__),
+                inspect.cleandoc(function.__doc__),
+                inspect.signature(cls).parameters,
+            )
 
     @_knows_keywords
-    def __init__(self, *, reduction="mean"):
+    def __init__(self, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.reduction = check_choice("reduction", reduction, REDUCTIONS)
 
     @staticmethod
-    def _function(*args, **params):
+    def _function(*args: Any, **params: Any) -> Tensor:
         raise NotImplementedError(
             "A loss must have a method forward or name its function, as in class "
             "FocalLoss(CalibrationLoss, function=focal_loss)."
         )
 
-    def _arguments(self):
+    def _arguments(self) -> dict[str, Any]:
         """Return the keywords that the function is called with."""
         return {name: getattr(self, name) for name in self._keywords}
 
-    def get_params(self, deep=True):  # noqa: ARG002 - the signature of scikit-learn
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - the signature of scikit-learn
         """Return the arguments of the constructor and their values.
 
         Parameters
@@ -96,7 +108,7 @@ class ReducedLoss(nn.Module):
         names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
         return {name: getattr(self, name) for name in names}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         items = self.get_params(deep=False).items()
         parameters = ", ".join(f"{name}={value!r}" for name, value in items)
         return f"{type(self).__name__}({parameters})"
@@ -148,7 +160,7 @@ class CalibrationLoss(ReducedLoss):
     is_multilabel = False
 
     @staticmethod
-    def of(module):
+    def of(module: nn.Module) -> "CalibrationLoss":
         """Return a module that is a `CalibrationLoss`, or else one with the defaults.
 
         A class of the user's that has methods of the same names is not asked.
@@ -189,14 +201,22 @@ class CalibrationLoss(ReducedLoss):
             logits, target, sample_weight=sample_weight, **self._arguments()
         )
 
-    def _values_and_confidence(self, logits, target, confidence):
+    def _values_and_confidence(
+        self, logits: Tensor, target: Tensor, confidence: Confidence
+    ) -> tuple[Tensor, Tensor]:
         """Return the loss of each sample, as of a base, and its confidence."""
         return self(logits, target), compute_confidence(confidence, logits)
 
-    def start_epoch(self):
+    def start_epoch(self) -> None:
         """Prepare for an epoch of training. By default nothing happens."""
 
-    def update(self, y_true, y_proba, *, sample_weight=None):  # noqa: ARG002 - a no-op
+    def update(
+        self,
+        y_true: ArrayLike,  # noqa: ARG002 - nothing is learned
+        y_proba: ArrayLike,  # noqa: ARG002
+        *,
+        sample_weight: ArrayLike | None = None,  # noqa: ARG002
+    ) -> dict[str, Any]:
         """Learn from predictions for the validation set, if the loss does.
 
         Parameters
@@ -215,7 +235,7 @@ class CalibrationLoss(ReducedLoss):
         """
         return {}
 
-    def start_history(self, n_samples):
+    def start_history(self, n_samples: int) -> None:
         """Begin a history of the training data. By default nothing happens.
 
         Parameters
@@ -224,7 +244,7 @@ class CalibrationLoss(ReducedLoss):
             Number of samples of the training data.
         """
 
-    def record(self, logits: Tensor, target: Tensor, *, indices: Tensor):
+    def record(self, logits: Tensor, target: Tensor, *, indices: Tensor) -> None:
         """Add the outputs for a batch to the history. By default nothing happens.
 
         Parameters
@@ -237,7 +257,7 @@ class CalibrationLoss(ReducedLoss):
             Positions of the samples in the training data.
         """
 
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the class posterior that belongs to a network's probabilities.
 
         Parameters

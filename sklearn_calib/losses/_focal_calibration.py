@@ -1,13 +1,16 @@
 """The focal calibration loss."""
 
+from typing import get_args
+
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_calib._core.links import focal_calibration_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_choice,
     check_nonnegative,
@@ -17,8 +20,10 @@ from sklearn_calib.losses._brier import brier_values
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Norm, Reduction
 
-NORMS = ("l1", "l2")
+NORMS = get_args(Norm)
 
 
 @averages_over_labels
@@ -26,11 +31,11 @@ def focal_calibration_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma=2.0,
-    lambd=1.0,
-    norm="l2",
-    gamma_cal=None,
-    reduction="mean",
+    gamma: float = 2.0,
+    lambd: float = 1.0,
+    norm: Norm = "l2",
+    gamma_cal: float | None = None,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Focal loss plus the distance of the probabilities from the label.
@@ -115,7 +120,9 @@ def focal_calibration_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_parameters(gamma, lambd, norm, gamma_cal):
+def _check_parameters(
+    gamma: float, lambd: float, norm: Norm, gamma_cal: float | None
+) -> None:
     """Check what function and module have in common."""
     check_nonnegative("gamma", gamma)
     check_nonnegative("lambd", lambd)
@@ -139,8 +146,14 @@ class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
     takes_probabilities = True
 
     def __init__(
-        self, *, gamma=2.0, lambd=1.0, norm="l2", gamma_cal=None, reduction="mean"
-    ):
+        self,
+        *,
+        gamma: float = 2.0,
+        lambd: float = 1.0,
+        norm: Norm = "l2",
+        gamma_cal: float | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         _check_parameters(gamma, lambd, norm, gamma_cal)
         self.gamma = gamma
@@ -148,7 +161,7 @@ class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
         self.norm = norm
         self.gamma_cal = gamma_cal
 
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the true probabilities at which the loss is minimal at `proba`.
 
         With `gamma_cal`, at which its gradient, held constant in the gate, is zero.

@@ -1,5 +1,7 @@
 """A loss plus the calibration error of the batch, estimated with kernels (KDE-XE)."""
 
+from typing import Any, get_args
+
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
@@ -13,24 +15,25 @@ from sklearn_calib.losses._base import (
     is_choice,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
-from sklearn_calib.losses._kernel import MODES, calibration_errors
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._kernel import MODES, Mode, calibration_errors
+from sklearn_calib.losses._typing import FloatOrAuto, Norm, Reduction
 
-NORMS = ("l1", "l2")
+NORMS = get_args(Norm)
 
 
 def kde_ece_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.5,
-    mode="canonical",
-    norm="l1",
-    bandwidth=0.1,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 0.5,
+    mode: Mode = "canonical",
+    norm: Norm = "l1",
+    bandwidth: FloatOrAuto = 0.1,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the calibration error of the batch. Small is good.
 
@@ -125,7 +128,7 @@ def kde_ece_loss(
     return reduce_loss(values + float(lambd) * error, reduction, sample_weight)
 
 
-def _check_params(lambd, mode, norm, bandwidth):
+def _check_params(lambd: float, mode: Mode, norm: Norm, bandwidth: FloatOrAuto) -> None:
     """Check the parameters of the calibration error."""
     check_nonnegative("lambd", lambd)
     check_choice("mode", mode, MODES)
@@ -152,14 +155,14 @@ class KDEECELoss(_ComposedLoss, function=kde_ece_loss):
     def __init__(
         self,
         *,
-        lambd=0.5,
-        mode="canonical",
-        norm="l1",
-        bandwidth=0.1,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 0.5,
+        mode: Mode = "canonical",
+        norm: Norm = "l1",
+        bandwidth: FloatOrAuto = 0.1,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(lambd, mode, norm, bandwidth)
         self.lambd, self.mode, self.norm = lambd, mode, norm

@@ -7,13 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 
 
 @averages_over_labels
@@ -21,8 +22,8 @@ def label_relaxation_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    alpha=0.1,
-    reduction="mean",
+    alpha: float = 0.1,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Divergence from the nearest label that leaves alpha open. Small is good.
@@ -84,7 +85,7 @@ def label_relaxation_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _divergence(margin, alpha):
+def _divergence(margin: Tensor, alpha: float) -> Tensor:
     """Return the loss of each sample from the log odds of its true class."""
     if not alpha:
         return -F.logsigmoid(margin)
@@ -95,7 +96,7 @@ def _divergence(margin, alpha):
     return torch.where(margin >= log_odds, 0.0, (values - entropy).clamp_min(0))
 
 
-def _check_alpha(alpha):
+def _check_alpha(alpha: float) -> float:
     """Return alpha if it is in range."""
     return check_nonnegative("alpha", alpha, below=1)
 
@@ -114,6 +115,6 @@ class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
     formula = "divergence from the nearest p with p_t >= 1 - alpha"
     takes_probabilities = True
 
-    def __init__(self, *, alpha=0.1, reduction="mean"):
+    def __init__(self, *, alpha: float = 0.1, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
         self.alpha = _check_alpha(alpha)

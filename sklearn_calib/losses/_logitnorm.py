@@ -9,6 +9,7 @@ from sklearn_calib.losses._base import (
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._cross_entropy import cross_entropy_loss
+from sklearn_calib.losses._typing import Reduction
 
 # Added to the length, as the authors do: protects 0 / 0 for logits that are all zero.
 TINY = 1e-7
@@ -18,8 +19,8 @@ def logitnorm_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    temperature=0.04,
-    reduction="mean",
+    temperature: float = 0.04,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Cross-entropy of logits scaled to one length, LogitNorm. Small is good.
@@ -93,7 +94,7 @@ def logitnorm_loss(
     )
 
 
-def _check_temperature(temperature):
+def _check_temperature(temperature: float) -> float:
     """Return the temperature if it is a number above 0."""
     hint = "A small one, such as 0.04, is usual."
     return check_positive("temperature", temperature, hint=hint)
@@ -113,6 +114,8 @@ class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):
     formula = "-log softmax(z / (temperature norm(z)))_t"
     takes_probabilities = True
 
-    def __init__(self, *, temperature=0.04, reduction="mean"):
+    def __init__(
+        self, *, temperature: float = 0.04, reduction: Reduction = "mean"
+    ) -> None:
         super().__init__(reduction=reduction)
         self.temperature = _check_temperature(temperature)

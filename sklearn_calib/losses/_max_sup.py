@@ -1,21 +1,24 @@
 """MaxSup: label smoothing that presses on the largest logit, not on the true one."""
 
+from typing import Any
+
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_nonnegative, mean_by_row
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
+from sklearn_calib.losses._typing import Reduction
 
 
 def max_sup_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.1,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 0.1,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times how far the largest logit is above the mean logit.
 
@@ -86,7 +89,7 @@ def max_sup_loss(
     )
 
 
-def _height(logits, *_):
+def _height(logits: Tensor, *_: Tensor) -> Tensor:
     """Return what is penalised of each sample."""
     return logits.max(1).values - mean_by_row(logits)
 
@@ -107,7 +110,12 @@ class MaxSupLoss(_ComposedLoss, function=max_sup_loss):
     takes_probabilities = True
 
     def __init__(
-        self, *, lambd=0.1, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 0.1,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)

@@ -1,25 +1,27 @@
 """Margin-based label smoothing, MbLS: a penalty on logits far below the largest."""
 
 from functools import partial
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_nonnegative, mean_by_row
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
+from sklearn_calib.losses._typing import Reduction
 
 
 def mbls_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin=10.0,
-    lambd=0.1,
-    base="cross_entropy",
-    reduction="mean",
+    margin: float = 10.0,
+    lambd: float = 0.1,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times what logits lack of a margin to the largest.
 
@@ -96,13 +98,13 @@ def mbls_loss(
     )
 
 
-def _excess(logits, *_, margin):
+def _excess(logits: Tensor, *_: Tensor, margin: float) -> Tensor:
     """Return what is penalised of each sample."""
     distance = logits.max(1, keepdim=True).values - logits
     return mean_by_row(F.relu(distance - margin))
 
 
-def _check_margin(margin):
+def _check_margin(margin: float) -> float:
     """Return `margin` if it is in range."""
     hint = "A small one, such as 0, penalises any difference."
     return check_nonnegative("margin", margin, hint=hint)
@@ -127,12 +129,12 @@ class MbLSLoss(_ComposedLoss, function=mbls_loss):
     def __init__(
         self,
         *,
-        margin=10.0,
-        lambd=0.1,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        margin: float = 10.0,
+        lambd: float = 0.1,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.margin = _check_margin(margin)
         self.lambd = check_nonnegative("lambd", lambd)

@@ -1,22 +1,25 @@
 """Penalties on the gap between mean probability and frequency: MDCA and DCA."""
 
+from typing import Any
+
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_nonnegative
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, top_label
 from sklearn_calib.losses._softmax import softmax
+from sklearn_calib.losses._typing import Reduction
 
 
 def mdca_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the gap of class probabilities to class frequencies.
 
@@ -95,7 +98,7 @@ def mdca_loss(
     )
 
 
-def _mdca(logits, target, share):
+def _mdca(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
     """Return the mean gap of the classes."""
     proba = softmax(logits)
     if target.ndim == 2:
@@ -110,11 +113,11 @@ def dca_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the gap of confidence to accuracy. Small is good.
 
@@ -189,7 +192,7 @@ def dca_loss(
     )
 
 
-def _dca(logits, target, share):
+def _dca(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
     """Return the gap of the predicted classes."""
     doubt, miss = top_label(logits, target)
     return (share * (doubt - miss)).sum().abs()
@@ -211,8 +214,13 @@ class MDCALoss(_ComposedLoss, function=mdca_loss):
     takes_probabilities = True
 
     def __init__(
-        self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 1.0,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
 
@@ -231,7 +239,12 @@ class DCALoss(_ComposedLoss, function=dca_loss):
     formula = "abs(mean r - mean c)"
 
     def __init__(
-        self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 1.0,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)

@@ -1,14 +1,16 @@
 """Penalties on the mean embedding of calibration errors: MMCE and weighted MMCE."""
 
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_choice, check_nonnegative
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
+from sklearn_calib.losses._typing import Reduction
 
 # Of the kernel exp(-|r - s| / WIDTH), as in the paper and in its authors' code.
 WIDTH = 0.4
@@ -18,12 +20,12 @@ def mmce_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    squared=True,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    squared: bool = True,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the maximum mean calibration error. Small is good.
 
@@ -104,14 +106,14 @@ def mmce_loss(
     )
 
 
-def _mmce(logits, target, share, *, squared):
+def _mmce(logits: Tensor, target: Tensor, share: Tensor, *, squared: bool) -> Tensor:
     """Return the error, or its square."""
     doubt, miss = top_label(logits, target)
     square = _embedding_square(share * (doubt - miss), 1 - doubt)
     return square if squared else root(square)
 
 
-def _embedding_square(error, confidence):
+def _embedding_square(error: Tensor, confidence: Tensor) -> Tensor:
     """Return the sum over pairs of e_i * e_j * exp(-|r_i - r_j| / WIDTH).
 
     For sorted r the exponential is exp(-r_i / WIDTH) * exp(r_j / WIDTH), and a running
@@ -134,11 +136,11 @@ def weighted_mmce_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.5,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 0.5,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the MMCE in which hits and misses weigh the same.
 
@@ -218,14 +220,14 @@ def weighted_mmce_loss(
     )
 
 
-def _weighted_mmce(logits, target, share):
+def _weighted_mmce(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
     """Return the error of shares that weigh hits and misses the same."""
     doubt, miss = top_label(logits, target)
     share = _shares_by_miss(miss, share)
     return root(_embedding_square(share * (doubt - miss), 1 - doubt))
 
 
-def _shares_by_miss(miss, share):
+def _shares_by_miss(miss: Tensor, share: Tensor) -> Tensor:
     """Return the shares of right and of wrong predictions, each of which sum to one.
 
     They are 0 if the batch has but one of the two.
@@ -252,12 +254,12 @@ class MMCELoss(_ComposedLoss, function=mmce_loss):
     def __init__(
         self,
         *,
-        lambd=1.0,
-        squared=True,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 1.0,
+        squared: bool = True,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         self.squared = check_choice("squared", squared, (True, False))
@@ -277,7 +279,12 @@ class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
     formula = "root of `mmce`, right and wrong predictions each by their number"
 
     def __init__(
-        self, *, lambd=0.5, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 0.5,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)

@@ -1,5 +1,7 @@
 """The loss of every label by itself, where a sample may have several at once."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -9,17 +11,18 @@ from sklearn_calib.losses._base import (
     mean_by_row,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._typing import Reduction
 
 
 def per_label_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    base="cross_entropy",
-    reduction="mean",
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean over the labels of the loss of each. The smaller the better, 0 is best.
 
@@ -102,7 +105,7 @@ def per_label_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_target(logits, target):
+def _check_target(logits: Tensor, target: Tensor) -> Tensor:
     """Return the target, integers as int64, if there is a share of 0 to 1 per logit."""
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.numel() == 0:
@@ -131,7 +134,7 @@ def _check_target(logits, target):
     return target
 
 
-def _as_classes(target):
+def _as_classes(target: Tensor) -> Tensor:
     """Return the class of each label, or the probabilities of both."""
     if not target.is_floating_point():
         return target
@@ -162,5 +165,11 @@ class PerLabelLoss(_ComposedLoss, function=per_label_loss):
     is_per_sample = True
     takes_probabilities = True
 
-    def __init__(self, *, base="cross_entropy", reduction="mean", **base_params):
+    def __init__(
+        self,
+        *,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)

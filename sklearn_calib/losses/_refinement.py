@@ -12,9 +12,12 @@ from sklearn_calib.losses._embeddings import (
     similarities,
     within_range,
 )
+from sklearn_calib.losses._typing import Reduction
 
 
-def refinement_loss(embeddings: Tensor, target: Tensor, *, reduction="mean") -> Tensor:
+def refinement_loss(
+    embeddings: Tensor, target: Tensor, *, reduction: Reduction = "mean"
+) -> Tensor:
     r"""How much nearer the nearest of another class is than that of the own one.
 
     Negative where the nearest neighbour of a sample has its label, positive where it
@@ -98,7 +101,7 @@ def refinement_loss(embeddings: Tensor, target: Tensor, *, reduction="mean") -> 
     return reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
 
 
-def _nearest(distance, among, anchors):
+def _nearest(distance: Tensor, among: Tensor, anchors: Tensor) -> Tensor:
     """Return for each anchor the index of the nearest row among those it may have."""
     return distance.masked_fill(~among, float("inf"))[anchors].argmin(1)
 

@@ -1,5 +1,7 @@
 """The regularised AURC loss: a risk, and the same risk weighted by confidence ranks."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,25 +15,32 @@ from sklearn_calib.losses._base import (
     is_choice,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence
 from sklearn_calib.losses._rank_weights import RANKS, WEIGHTS, rank_weights
 from sklearn_calib.losses._soft_rank import PLAIN_RANKS
+from sklearn_calib.losses._typing import (
+    Confidence,
+    FloatOrAuto,
+    Ranks,
+    Reduction,
+    Weights,
+)
 
 
 def regularized_aurc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.5,
-    epsilon=0.05,
-    confidence="msp",
-    base="cross_entropy",
-    ranks="soft",
-    weights="log",
-    reduction="mean",
+    lambd: float = 0.5,
+    epsilon: FloatOrAuto = 0.05,
+    confidence: Confidence = "msp",
+    base: Base = "cross_entropy",
+    ranks: Ranks = "soft",
+    weights: Weights = "log",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss, mixed with the area under its risk-coverage curve. Small is good.
 
@@ -149,7 +158,7 @@ def regularized_aurc_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_params(lambd, epsilon, ranks):
+def _check_params(lambd: float, epsilon: FloatOrAuto, ranks: Ranks) -> None:
     """Check what the area alone does not depend on."""
     check_nonnegative("lambd", lambd, most=1)
     if not is_choice(epsilon, ("auto",)):
@@ -157,7 +166,7 @@ def _check_params(lambd, epsilon, ranks):
     check_choice("ranks", ranks, RANKS)
 
 
-def _check_area(confidence, weights):
+def _check_area(confidence: Confidence, weights: Weights) -> None:
     """Check what the area alone depends on."""
     check_confidence(confidence)
     check_choice("weights", weights, WEIGHTS)
@@ -167,12 +176,12 @@ def aurc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    confidence="msp",
-    base="cross_entropy",
-    weights="harmonic",
-    reduction="mean",
+    confidence: Confidence = "msp",
+    base: Base = "cross_entropy",
+    weights: Weights = "harmonic",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     """Area under the curve of risk over coverage, AURC. The smaller the better.
 
@@ -280,15 +289,15 @@ class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
     def __init__(
         self,
         *,
-        lambd=0.5,
-        epsilon=0.05,
-        confidence="msp",
-        base="cross_entropy",
-        ranks="soft",
-        weights="log",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 0.5,
+        epsilon: FloatOrAuto = 0.05,
+        confidence: Confidence = "msp",
+        base: Base = "cross_entropy",
+        ranks: Ranks = "soft",
+        weights: Weights = "log",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(lambd, epsilon, ranks)
         _check_area(confidence, weights)
@@ -313,12 +322,12 @@ class AURCLoss(_ComposedLoss, function=aurc_loss):
     def __init__(
         self,
         *,
-        confidence="msp",
-        base="cross_entropy",
-        weights="harmonic",
-        reduction="mean",
-        **base_params,
-    ):
+        confidence: Confidence = "msp",
+        base: Base = "cross_entropy",
+        weights: Weights = "harmonic",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_area(confidence, weights)
         self.confidence, self.weights = confidence, weights

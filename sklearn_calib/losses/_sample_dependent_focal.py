@@ -1,5 +1,6 @@
 """The focal loss with a gamma that depends on the sample (FLSD)."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Real
 
@@ -8,15 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
-from sklearn_calib.losses._dual_focal import check_competitor, log_gap
+from sklearn_calib.losses._dual_focal import Competitor, check_competitor, log_gap
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 
 
 @averages_over_labels
@@ -24,10 +26,10 @@ def sample_dependent_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gammas=(5.0, 3.0),
-    thresholds=(0.2,),
-    competitor=None,
-    reduction="mean",
+    gammas: Sequence[float] = (5.0, 3.0),
+    thresholds: Sequence[float] = (0.2,),
+    competitor: Competitor | None = None,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Focal loss whose gamma depends on the probability of the true class (FLSD-53).
@@ -110,16 +112,20 @@ def sample_dependent_focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _scheduled_gamma(lead, gammas, thresholds):
+def _scheduled_gamma(
+    lead: Tensor, gammas: Sequence[float], thresholds: Sequence[float]
+) -> Tensor:
     """Return the gamma of each sample, by intervals closed below."""
-    edges, gammas = (
+    edges, choices = (
         lead.new_tensor([float(value) for value in values])
         for values in (thresholds, gammas)
     )
-    return gammas[torch.bucketize(lead.detach(), edges, right=True)]
+    return choices[torch.bucketize(lead.detach(), edges, right=True)]
 
 
-def _check_schedule(gammas, thresholds, competitor):
+def _check_schedule(
+    gammas: Sequence[float], thresholds: Sequence[float], competitor: Competitor | None
+) -> None:
     """Check that the thresholds increase in (0, 1) and separate as many gammas."""
     if competitor is not None:
         check_competitor(competitor)
@@ -161,11 +167,11 @@ class SampleDependentFocalLoss(CalibrationLoss, function=sample_dependent_focal_
     def __init__(
         self,
         *,
-        gammas=(5.0, 3.0),
-        thresholds=(0.2,),
-        competitor=None,
-        reduction="mean",
-    ):
+        gammas: Sequence[float] = (5.0, 3.0),
+        thresholds: Sequence[float] = (0.2,),
+        competitor: Competitor | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         _check_schedule(gammas, thresholds, competitor)
         self.gammas = gammas

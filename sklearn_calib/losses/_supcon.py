@@ -17,15 +17,16 @@ from sklearn_calib.losses._embeddings import (
     similarities,
     within_range,
 )
+from sklearn_calib.losses._typing import Reduction
 
 
 def supcon_loss(
     embeddings: Tensor,
     target: Tensor,
     *,
-    temperature=0.1,
-    base_temperature=None,
-    reduction="mean",
+    temperature: float = 0.1,
+    base_temperature: float | None = None,
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Supervised contrastive loss, SupCon: is a sample closest to its own class.
 
@@ -124,7 +125,7 @@ def supcon_loss(
     return reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
 
 
-def _check_temperatures(temperature, base_temperature):
+def _check_temperatures(temperature: float, base_temperature: float | None) -> None:
     """Raise an error unless both are positive, or the second is None."""
     for name, value in {
         "temperature": temperature,
@@ -150,7 +151,13 @@ class SupConLoss(ReducedLoss, function=supcon_loss):
     tensor(0.2395)
     """
 
-    def __init__(self, *, temperature=0.1, base_temperature=None, reduction="mean"):
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.1,
+        base_temperature: float | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         _check_temperatures(temperature, base_temperature)
         self.temperature = temperature
