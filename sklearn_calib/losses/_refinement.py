@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import REDUCTIONS, check_choice
-from sklearn_calib.losses._calibration_loss import ReducedLoss
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,
@@ -12,6 +11,7 @@ from sklearn_calib.losses._embeddings import (
     similarities,
     within_range,
 )
+from sklearn_calib.losses._reduced_loss import ReducedLoss
 from sklearn_calib.losses._typing import Reduction
 
 

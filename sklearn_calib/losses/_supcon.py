@@ -9,7 +9,6 @@ from sklearn_calib.losses._base import (
     check_choice,
     check_nonnegative,
 )
-from sklearn_calib.losses._calibration_loss import ReducedLoss
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,
@@ -17,6 +16,7 @@ from sklearn_calib.losses._embeddings import (
     similarities,
     within_range,
 )
+from sklearn_calib.losses._reduced_loss import ReducedLoss
 from sklearn_calib.losses._typing import Reduction
 
 
