@@ -60,7 +60,7 @@ def crl_loss(
     lambd : float, default=1.0
         Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
     confidence : str or callable, default="msp"
-        What s is: as in :func:`regularized_aurc_loss`; the authors have "msp",
+        What is ranked, s, as in :func:`regularized_aurc_loss`; the authors have "msp",
         "margin" and "negative_entropy", which is divided by log(C) here.
     base : str or CalibrationLoss, default="cross_entropy"
         The loss of each sample: a name as for :func:`get_loss`, or an instance, whose

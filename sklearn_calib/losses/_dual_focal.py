@@ -51,10 +51,10 @@ def dual_focal_loss(
     target : Tensor of shape (N,) or (N, C)
         Class indices, or probabilities, over which the loss is averaged.
     gamma : float, default=5.0
-        How fast the weight falls, at least 0. With 0 the loss is cross-entropy. The
-        authors tune it per data set, between 2 and 6.
+        How fast the weight ``(1 - p_t + q) ** gamma`` falls, at least 0. With 0 the
+        loss is cross-entropy. The authors tune it per data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
-        What q is, among the classes whose probability is strictly below p_t: the
+        What q in the weight is, among the probabilities strictly below p_t: the
         largest; the second or third largest, 0 if there are fewer; the mean of the two
         or three largest, or of all, as far as there are any. A float in [0, 1] is a
         constant q. These are the variants of table 4 in [1]_.
