@@ -88,7 +88,7 @@ class ReducedLoss(nn.Module):
         """Return the keywords that the function is called with."""
         return {name: getattr(self, name) for name in self._keywords}
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - the signature of scikit-learn
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """Return the arguments of the constructor and their values.
 
         Parameters
