@@ -2,9 +2,8 @@
 
     python tools/loss_overview.py
 
-Names, parameters, needs and sources are read from the code. What each loss of single
-samples is minimal at, where the true class has probability 0.7, is computed. Only the
-formulas stand here: a new loss adds its own to `FORMULAS`.
+Names, formulas, parameters, needs and sources are read from the code. What each loss of
+single samples is minimal at, where the true class has probability 0.7, is computed.
 """
 
 import inspect
@@ -19,39 +18,6 @@ from sklearn_calib import losses
 from sklearn_calib.losses import get_loss, get_loss_names
 
 PAGE = Path(__file__).parent.parent / "doc" / "losses.md"
-
-FORMULAS = {
-    "acls": "`lambd_top` s(max z) + `lambd_others` mean_k s(max z - z_k), "
-    "s(a) = max(0, a - margin)^2",
-    "ada_dual_focal": "as `dual_focal`, gamma of the bin of p_t - q",
-    "adafocal": "`focal` with gamma by the bin of p_t, `inverse_focal` below 0",
-    "aucm": "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of a class",
-    "aurc": "mean of w(rank of r) (-log p_t), w = H(n) - H(n - rank)",
-    "avuc": "log(1 + (sure and wrong + unsure and right) / (the others))",
-    "brier": "sum_k (p_k - y_k)^2",
-    "calfocal": "`focal` with gamma = exp(lambd (mean r - mean c)) of the bin of p_t",
-    "confidence_penalty": "sum_k p_k log p_k, or sum_k abs(p_k - 1/C)",
-    "crl": "max(0, s (k_i - k_j - r_i + r_j)), s = sign(k_i - k_j), k the hits so far",
-    "cross_entropy": "-log p_t",
-    "dca": "abs(mean r - mean c)",
-    "dual_focal": "(1 - p_t + q)^gamma (-log p_t)",
-    "focal": "(1 - p_t)^gamma (-log p_t)",
-    "focal_calibration": "(1 - p_t)^gamma (-log p_t) + lambd sum_k (p_k - y_k)^2",
-    "inverse_focal": "(1 + p_t)^gamma (-log p_t)",
-    "kde_ece": "mean of sum_k abs(E[y_k given p] - p_k), E by a Dirichlet kernel",
-    "label_relaxation": "divergence from the nearest p with p_t >= 1 - alpha",
-    "logitnorm": "-log softmax(z / (temperature norm(z)))_t",
-    "max_sup": "max z - mean z",
-    "mbls": "mean_k max(0, max z - z_k - margin)",
-    "mdca": "mean_k abs(mean p_k - mean y_k)",
-    "mmce": "mean_ij (c_i - r_i) (c_j - r_j) exp(-abs(r_i - r_j) / 0.4)",
-    "per_label": "mean over the labels of `base` for two classes of logits 0 and z",
-    "regularized_aurc": "mean of (1 - lambd + lambd w(soft rank of r)) (-log p_t)",
-    "sample_dependent_focal": "`focal` with gamma by the value of p_t",
-    "selective_aurc": "mean of -log(1 - G(min(r, t))) (-log p_t), G, t of the r so far",
-    "soft_binned_ece": "mean of (accuracy of the soft bin - r)^2",
-    "weighted_mmce": "root of `mmce`, right and wrong predictions each by their number",
-}
 
 
 def parameters(loss):
@@ -118,7 +84,7 @@ def render():
         loss = get_loss(name)
         cells = (
             f"`{name}`",
-            FORMULAS[name],
+            loss.formula,
             parameters(loss),
             needs(loss),
             minimiser(loss),

@@ -15,7 +15,7 @@ from hostile import arguments
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.callbacks import UpdateLoss
-from sklearn_calib.losses._calibration_loss import ReducedLoss
+from sklearn_calib.losses._reduced_loss import ReducedLoss
 
 CATCH_ALLS = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
 

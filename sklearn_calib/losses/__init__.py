@@ -19,7 +19,6 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded late
         adafocal_loss as adafocal_loss,
     )
     from sklearn_calib.losses._aucm import AUCMLoss as AUCMLoss, aucm_loss as aucm_loss
-    from sklearn_calib.losses._aurc import AURCLoss as AURCLoss, aurc_loss as aurc_loss
     from sklearn_calib.losses._avuc import AvUCLoss as AvUCLoss, avuc_loss as avuc_loss
     from sklearn_calib.losses._brier import (
         BrierLoss as BrierLoss,
@@ -99,7 +98,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded late
         get_loss_names as get_loss_names,
     )
     from sklearn_calib.losses._regularized_aurc import (
+        AURCLoss as AURCLoss,
         RegularizedAURCLoss as RegularizedAURCLoss,
+        aurc_loss as aurc_loss,
         regularized_aurc_loss as regularized_aurc_loss,
     )
     from sklearn_calib.losses._sample_dependent_focal import (

@@ -1,27 +1,29 @@
 """Adaptive and conditional label smoothing, ACLS: a square penalty beyond a margin."""
 
 from functools import partial
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_nonnegative
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
+from sklearn_calib.losses._typing import Reduction
 
 
 def acls_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin=10.0,
-    lambd_top=1.0,
-    lambd_others=0.1,
-    lambd=0.1,
-    base="cross_entropy",
-    reduction="mean",
+    margin: float = 10.0,
+    lambd_top: float = 1.0,
+    lambd_others: float = 0.1,
+    lambd: float = 0.1,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the squares of logits beyond a margin. Small is good.
 
@@ -114,7 +116,9 @@ def acls_loss(
     )
 
 
-def _excess(logits, *_, margin, lambd_top, lambd_others):
+def _excess(
+    logits: Tensor, *_: Tensor, margin: float, lambd_top: float, lambd_others: float
+) -> Tensor:
     """Return what is penalised of each sample."""
     top = logits.amax(1, keepdim=True)
     others = F.relu(top.detach() - logits - margin)
@@ -124,7 +128,7 @@ def _excess(logits, *_, margin, lambd_top, lambd_others):
     return lambd_top * of_top * of_top + others
 
 
-def _check_parameters(margin, lambd_top, lambd_others):
+def _check_parameters(margin: float, lambd_top: float, lambd_others: float) -> None:
     """Check what function and module have in common."""
     hint = "A small one, such as 0, penalises any difference."
     check_nonnegative("margin", margin, hint=hint)
@@ -132,27 +136,8 @@ def _check_parameters(margin, lambd_top, lambd_others):
     check_nonnegative("lambd_others", lambd_others)
 
 
-class ACLSLoss(_ComposedLoss):
-    """Mean loss plus lambd times the squares of logits beyond a margin. Small is good.
-
-    The module of :func:`acls_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    margin : float, default=10.0
-        Up to where nothing is penalised, at least 0.
-    lambd_top : float, default=1.0
-        Weight of the predicted class in the penalty, at least 0.
-    lambd_others : float, default=0.1
-        Weight of the other classes in the penalty, at least 0.
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class ACLSLoss(_ComposedLoss, function=acls_loss):
+    """The module of :func:`acls_loss`, which has the details.
 
     Examples
     --------
@@ -163,39 +148,27 @@ class ACLSLoss(_ComposedLoss):
     tensor(0.9900)
     """
 
+    formula = (
+        "`lambd_top` s(max z) + `lambd_others` mean_k s(max z - z_k), s(a) = max(0, "
+        "a - margin)^2"
+    )
     is_per_sample = True
     takes_probabilities = True
 
     def __init__(
         self,
         *,
-        margin=10.0,
-        lambd_top=1.0,
-        lambd_others=0.1,
-        lambd=0.1,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        margin: float = 10.0,
+        lambd_top: float = 1.0,
+        lambd_others: float = 0.1,
+        lambd: float = 0.1,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_parameters(margin, lambd_top, lambd_others)
         self.margin = margin
         self.lambd_top = lambd_top
         self.lambd_others = lambd_others
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`acls_loss`."""
-        return acls_loss(
-            logits,
-            target,
-            margin=self.margin,
-            lambd_top=self.lambd_top,
-            lambd_others=self.lambd_others,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

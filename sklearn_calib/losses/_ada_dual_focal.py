@@ -4,9 +4,11 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._adafocal import AdaFocalLoss
-from sklearn_calib.losses._base import averages_over_labels, check_batch, reduce_loss
+from sklearn_calib.losses._base import check_batch, reduce_loss
 from sklearn_calib.losses._dual_focal import log_gap
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 from sklearn_calib.losses._validation_bins import (
     bin_of,
     check_bins,
@@ -21,7 +23,7 @@ def ada_dual_focal_loss(
     *,
     gamma: Tensor,
     edges: Tensor,
-    reduction="mean",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Dual focal loss with a gamma for each bin of p_t - q. Small is good.
@@ -96,7 +98,7 @@ def ada_dual_focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-class AdaDualFocalLoss(AdaFocalLoss):
+class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     """Dual focal loss that finds its gammas from the validation data. Small is good.
 
     The module of :func:`ada_dual_focal_loss`. Gammas and bins are those of
@@ -143,15 +145,4 @@ class AdaDualFocalLoss(AdaFocalLoss):
     tensor(0.0141)
     """
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`ada_dual_focal_loss`."""
-        return ada_dual_focal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            edges=self.edges,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
+    formula = "as `dual_focal`, gamma of the bin of p_t - q"

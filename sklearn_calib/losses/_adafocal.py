@@ -2,19 +2,21 @@
 
 import math
 from numbers import Real
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    as_float,
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 from sklearn_calib.losses._validation_bins import (
     LARGEST_GAMMA,
     LOWEST_GAMMA,
@@ -32,7 +34,7 @@ def adafocal_loss(
     *,
     gamma: Tensor,
     edges: Tensor,
-    reduction="mean",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Focal loss with a gamma for each bin of p_t, inverse focal where it is negative.
@@ -104,7 +106,7 @@ def adafocal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-class AdaFocalLoss(_ValidationBinsLoss):
+class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     """Focal loss that finds its gammas from the validation data. Small is good.
 
     The module of :func:`adafocal_loss`. Its state is one gamma for each equal-mass bin
@@ -172,19 +174,22 @@ class AdaFocalLoss(_ValidationBinsLoss):
     tensor([1.2214, 0.9048])
     """
 
+    formula = "`focal` with gamma by the bin of p_t, `inverse_focal` below 0"
     takes_probabilities = True
+
+    gamma: Tensor
 
     def __init__(
         self,
         *,
-        n_bins=15,
-        lambd=1.0,
-        gamma_max=20.0,
-        gamma_min=-2.0,
-        switch=0.2,
-        gamma_initial=1.0,
-        reduction="mean",
-    ):
+        n_bins: int = 15,
+        lambd: float = 1.0,
+        gamma_max: float = 20.0,
+        gamma_min: float = -2.0,
+        switch: float = 0.2,
+        gamma_initial: float = 1.0,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(n_bins=n_bins, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         self.switch = check_nonnegative("switch", switch)
@@ -196,20 +201,7 @@ class AdaFocalLoss(_ValidationBinsLoss):
         )
         self.register_buffer("gamma", torch.full((n_bins,), float(gamma_initial)))
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`adafocal_loss`."""
-        return adafocal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            edges=self.edges,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
-
-    def _learn(self, confidence, accuracy):
+    def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
         """Change gamma where there are samples."""
         in_use = self.gamma[: len(confidence)]
         in_use.copy_(
@@ -217,7 +209,7 @@ class AdaFocalLoss(_ValidationBinsLoss):
                 in_use,
                 torch.from_numpy(confidence - accuracy).to(in_use),
                 lambd=float(self.lambd),
-                gamma_max=as_float(self.gamma_max),
+                gamma_max=self.gamma_max,
                 gamma_min=float(self.gamma_min),
                 switch=float(self.switch),
             )
@@ -226,7 +218,13 @@ class AdaFocalLoss(_ValidationBinsLoss):
 
 
 def updated_gamma(
-    gamma: Tensor, gap: Tensor, *, lambd, gamma_max, gamma_min, switch
+    gamma: Tensor,
+    gap: Tensor,
+    *,
+    lambd: float,
+    gamma_max: float,
+    gamma_min: float,
+    switch: float,
 ) -> Tensor:
     """Return each bin's next gamma, given its confidence minus its accuracy."""
     is_focal = gamma >= 0
@@ -234,12 +232,12 @@ def updated_gamma(
     # long before.
     exponent = (lambd * torch.where(is_focal, gap, -gap)).clamp(max=80)
     gamma = gamma * torch.exp(exponent)
-    gamma = gamma.clamp(gamma_min, min(gamma_max, LARGEST_GAMMA))
+    gamma = gamma.clamp(gamma_min, float(min(gamma_max, LARGEST_GAMMA)))
     other = torch.where(is_focal, -gamma.new_tensor(switch), switch)
     return torch.where(gamma.abs() < switch, other, gamma)
 
 
-def _check_gamma(name, value, low, high):
+def _check_gamma(name: str, value: float, low: float, high: float) -> float:
     """Return `value` if it is a number in [low, high]."""
     low, high = float(low), float(high)
     if not isinstance(value, Real) or isinstance(value, bool):

@@ -1,6 +1,7 @@
 """The AUC margin loss: the mean scores of two classes are to lie a margin apart."""
 
 from numbers import Real
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,18 +21,21 @@ from sklearn_calib.losses._base import (
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._softmax import softmax
+from sklearn_calib.losses._typing import Reduction
+
+Prior = Literal["batch"] | float | None
 
 
 def aucm_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin=1.0,
-    prior=None,
+    margin: float = 1.0,
+    prior: Prior = None,
     a: Tensor | None = None,
     b: Tensor | None = None,
     alpha: Tensor | None = None,
-    reduction="mean",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""AUC margin loss, AUCM: how far apart two classes score. The smaller the better.
@@ -132,14 +136,23 @@ def aucm_loss(
     return reduce_loss(value.expand(len(target)), reduction, sample_weight)
 
 
-def _one_against_rest(logits, target):
+def _one_against_rest(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return scores and labels of shape (N, problems): one problem for two classes."""
     score = softmax(logits)
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
     return (score, label) if logits.shape[1] > 2 else (score[:, 1:], label[:, 1:])
 
 
-def _min_max(score, positive, negative, margin, prior, a, b, alpha):
+def _min_max(
+    score: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float,
+    prior: Prior,
+    a: Tensor | None,
+    b: Tensor | None,
+    alpha: Tensor | None,
+) -> Tensor:
     """Return the loss of each problem, given the samples' weights in both classes."""
     scale, up, down = _prior_factors(positive.sum(1), negative.sum(1), prior)
     above, below = _mean(score, positive), _mean(score, negative)
@@ -150,7 +163,9 @@ def _min_max(score, positive, negative, margin, prior, a, b, alpha):
     return scale * (spread + 2 * alpha * lack - alpha.square())
 
 
-def _prior_factors(n_positive, n_negative, prior):
+def _prior_factors(
+    n_positive: Tensor, n_negative: Tensor, prior: Prior
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the factors of the whole loss and of the means of both classes."""
     rate = n_positive / above_zero(n_positive + n_negative)
     one = torch.ones_like(rate)
@@ -162,17 +177,19 @@ def _prior_factors(n_positive, n_negative, prior):
     return prior * (1 - prior) * one, rate / prior, (1 - rate) / (1 - prior)
 
 
-def _mean(values, weight):
+def _mean(values: Tensor, weight: Tensor) -> Tensor:
     """Return the weighted mean of each column, 0 if all its weights are 0."""
     return (weight * values.T).sum(1) / above_zero(weight.sum(1))
 
 
-def _or(given, default):
+def _or(given: Tensor | None, default: Tensor) -> Tensor:
     """Return what is given as a tensor, or else the default."""
     return default if given is None else given.to(default)
 
 
-def _check_given(name, value, logits, n_problems):
+def _check_given(
+    name: str, value: Any, logits: Tensor, n_problems: int
+) -> Tensor | None:
     """Return what is given in place of the solution as a tensor, or None."""
     if value is None:
         return None
@@ -190,7 +207,7 @@ def _check_given(name, value, logits, n_problems):
     return value
 
 
-def _check_params(margin, prior):
+def _check_params(margin: float, prior: Prior) -> None:
     """Check the margin and the prior."""
     check_nonnegative("margin", margin)
     if prior is None or is_choice(prior, ("batch",)):
@@ -202,21 +219,11 @@ def _check_params(margin, prior):
         )
 
 
-class AUCMLoss(CalibrationLoss):
-    """AUC margin loss, AUCM: how far apart two classes score. The smaller the better.
+class AUCMLoss(CalibrationLoss, function=aucm_loss):
+    """The module of :func:`aucm_loss`, which has the details.
 
-    The module of :func:`aucm_loss`, which has the details. It needs no optimiser of
-    its own: what the authors learn beside the network is solved for in each batch.
-
-    Parameters
-    ----------
-    margin : float, default=1.0
-        How far apart the mean scores of both classes are to be, at least 0.
-    prior : {None, "batch"} or float, default=None
-        Whether both classes weigh the same, or as by their share in the batch, or as by
-        a share that is given.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the loss of the batch, N times that, or N times the same value.
+    It needs no optimiser of its own: what the authors learn beside the network is
+    solved for in each batch.
 
     Examples
     --------
@@ -226,23 +233,15 @@ class AUCMLoss(CalibrationLoss):
     tensor(1.)
     """
 
+    formula = "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of a class"
     is_per_sample = False
+    # Arguments of the function: None solves for them in each batch.
+    a = b = alpha = None
 
-    def __init__(self, *, margin=1.0, prior=None, reduction="mean"):
+    def __init__(
+        self, *, margin: float = 1.0, prior: Prior = None, reduction: Reduction = "mean"
+    ) -> None:
         super().__init__(reduction=reduction)
         _check_params(margin, prior)
         self.margin = margin
         self.prior = prior
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`aucm_loss`."""
-        return aucm_loss(
-            logits,
-            target,
-            margin=self.margin,
-            prior=self.prior,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

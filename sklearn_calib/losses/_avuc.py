@@ -2,15 +2,19 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_nonnegative
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._base import (
+    check_nonnegative,
+    check_positive,
+)
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, top_label
-from sklearn_calib.losses._soft_rank import check_positive
 from sklearn_calib.losses._softmax import softmax
+from sklearn_calib.losses._typing import Reduction
 
 # The authors' code mixes uniform probabilities to this share into those whose entropy
 # it takes. And no smaller a share of the batch is divided by, which may have none good.
@@ -21,13 +25,13 @@ def avuc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    threshold=0.5,
-    temperature=1.0,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    threshold: float = 0.5,
+    temperature: float | None = 1.0,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times accuracy versus uncertainty, AvUC. Small is good.
 
@@ -120,7 +124,14 @@ def avuc_loss(
     )
 
 
-def _avuc(logits, target, share, *, threshold, temperature):
+def _avuc(
+    logits: Tensor,
+    target: Tensor,
+    share: Tensor,
+    *,
+    threshold: float,
+    temperature: float | None,
+) -> Tensor:
     """Return the penalty of the batch."""
     doubt, miss = top_label(logits, target)
     entropy = _entropy(logits)
@@ -136,13 +147,13 @@ def _avuc(logits, target, share, *, threshold, temperature):
     return torch.log1p(bad / good.clamp_min(SMALLEST))
 
 
-def _entropy(logits):
+def _entropy(logits: Tensor) -> Tensor:
     """Return the entropy in nats."""
     proba = (1 - SMALLEST) * softmax(logits) + SMALLEST / logits.shape[1]
     return torch.special.entr(proba).sum(1)
 
 
-def _soft_step(part, threshold, temperature):
+def _soft_step(part: Tensor, threshold: float, temperature: float) -> Tensor:
     """Return a number that rises from 0 to 1 where `part` passes the threshold."""
     # The clamp protects 1 - part, which is 0 for equal logits, or below by rounding.
     part = part.clamp_max(1 - torch.finfo(part.dtype).eps)
@@ -150,7 +161,7 @@ def _soft_step(part, threshold, temperature):
     return torch.sigmoid((part.logit() - middle) / float(temperature))
 
 
-def _check_params(threshold, temperature):
+def _check_params(threshold: float, temperature: float | None) -> None:
     """Check the parameters of the penalty."""
     hint = "A small one, such as 0.1, leaves few predictions certain."
     check_nonnegative("threshold", threshold, below=1, hint=hint)
@@ -159,25 +170,8 @@ def _check_params(threshold, temperature):
         check_positive("temperature", temperature, also=", or None", hint=hint)
 
 
-class AvUCLoss(_ComposedLoss):
-    """Mean loss plus lambd times accuracy versus uncertainty, AvUC. Small is good.
-
-    The module of :func:`avuc_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    threshold : float, default=0.5
-        Entropy from which a prediction is uncertain, in [0, 1) of the largest possible.
-    temperature : float or None, default=1.0
-        How soft the threshold is, above 0; None for a hard one.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class AvUCLoss(_ComposedLoss, function=avuc_loss):
+    """The module of :func:`avuc_loss`, which has the details.
 
     Examples
     --------
@@ -188,32 +182,19 @@ class AvUCLoss(_ComposedLoss):
     tensor(1.0415)
     """
 
+    formula = "log(1 + (sure and wrong + unsure and right) / (the others))"
+
     def __init__(
         self,
         *,
-        lambd=1.0,
-        threshold=0.5,
-        temperature=1.0,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 1.0,
+        threshold: float = 0.5,
+        temperature: float | None = 1.0,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(threshold, temperature)
         self.lambd = check_nonnegative("lambd", lambd)
         self.threshold, self.temperature = threshold, temperature
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`avuc_loss`."""
-        return avuc_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            threshold=self.threshold,
-            temperature=self.temperature,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

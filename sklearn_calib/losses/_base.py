@@ -1,16 +1,20 @@
 """What every loss shares: checks of a batch and of parameters, and the reduction."""
 
 import math
-from functools import wraps
+from collections.abc import Collection
 from numbers import Integral, Real
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_calib._core.validation import ROW_SUM_TOLERANCE, did_you_mean
+from sklearn_calib.losses._typing import Reduction
 
-REDUCTIONS = ("mean", "none", "sum")
+REDUCTIONS = get_args(Reduction)
+
+_T = TypeVar("_T")
 
 # The bounds of the largest weight where weights are proportions, and where they count
 # repetitions: more of them change nothing in double precision.
@@ -21,7 +25,7 @@ REPETITIONS = (0.0, 1e18)
 MOST_BINS = 10**6
 
 
-def is_choice(value, choices):
+def is_choice(value: Any, choices: Collection) -> bool:
     """Tell whether a value, which may be anything, is one of names, switches, numbers.
 
     Lists cannot be looked up in dicts, nor arrays be compared with names.
@@ -29,7 +33,7 @@ def is_choice(value, choices):
     return isinstance(value, str | Real | np.bool_) and value in choices
 
 
-def check_choice(name, value, choices):
+def check_choice(name: str, value: _T, choices: Collection) -> _T:
     """Return `value` if it is one of the names or switches `choices`."""
     if is_choice(value, choices):
         return value
@@ -39,7 +43,7 @@ def check_choice(name, value, choices):
     )
 
 
-def as_float(value):
+def as_float(value: Any) -> float | None:
     """Return a number as a float, an integer above all of them as infinity, or None."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return None
@@ -50,8 +54,13 @@ def as_float(value):
 
 
 def check_nonnegative(
-    name, value, *, below=math.inf, most=math.inf, hint="0 switches it off."
-):
+    name: str,
+    value: _T,
+    *,
+    below: float = math.inf,
+    most: float = math.inf,
+    hint: str = "0 switches it off.",
+) -> _T:
     """Return `value` if it is a number in [0, below), or in [0, most].
 
     It is returned as it came, for modules to keep. Before it is computed with it must
@@ -70,7 +79,21 @@ def check_nonnegative(
     )
 
 
-def check_n_bins(n_bins, *, usual=15):
+def check_positive(name: str, value: _T, *, also: str = "", hint: str) -> _T:
+    """Return `value` if it is a number above 0; `also` names what else is allowed."""
+    rule = f"finite and > 0{also}"
+    number = as_float(value)
+    if number is None:
+        raise TypeError(
+            f"{name} must be a number, {rule}, got {value!r} of type "
+            f"{type(value).__name__}. Pass a float, such as 0.05."
+        )
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
+    return value
+
+
+def check_n_bins(n_bins: int, *, usual: int = 15) -> int:
     """Return the number of bins if it is an integer of at least 1."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
         raise TypeError(
@@ -87,7 +110,9 @@ def check_n_bins(n_bins, *, usual=15):
     return n_bins
 
 
-def check_batch(logits: Tensor, target: Tensor, *, soft=False):
+def check_batch(
+    logits: Tensor, target: Tensor, *, soft: bool = False
+) -> tuple[Tensor, Tensor]:
     """Return logits of at least single precision and the target that goes with them.
 
     The target is one class index per sample or, where `soft` allows it, one row of
@@ -106,7 +131,7 @@ def check_batch(logits: Tensor, target: Tensor, *, soft=False):
     return logits, _check_class_index(target, logits)
 
 
-def is_traced():
+def is_traced() -> bool:
     """Tell whether torch.compile or a transform of torch.func runs the code.
 
     Then no Python code can depend on values, and a transform asks more of a
@@ -115,12 +140,12 @@ def is_traced():
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
-def can_check_values(tensor):
+def can_check_values(tensor: Tensor) -> bool:
     """Tell whether a check may read the values: an accelerator would be waited for."""
     return tensor.device.type == "cpu" and not is_traced()
 
 
-def check_not_meta(name, tensor):
+def check_not_meta(name: str, tensor: Tensor) -> None:
     """Refuse a tensor without values where they decide what is computed."""
     if tensor.is_meta:
         raise TypeError(
@@ -129,13 +154,13 @@ def check_not_meta(name, tensor):
         )
 
 
-def in_full_precision(tensor):
+def in_full_precision(tensor: Tensor) -> torch.autocast:
     """Return a context without autocast, which rounds products."""
     kind = "cpu" if tensor.is_meta else tensor.device.type
     return torch.autocast(kind, enabled=False)
 
 
-def check_tensor(name, value, *, rule="a torch.Tensor"):
+def check_tensor(name: str, value: Any, *, rule: str = "a torch.Tensor") -> None:
     """Refuse anything but a dense tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -149,7 +174,9 @@ def check_tensor(name, value, *, rule="a torch.Tensor"):
         )
 
 
-def check_device(name, value, like, *, like_name="logits"):
+def check_device(
+    name: str, value: Any, like: Tensor, *, like_name: str = "logits"
+) -> None:
     """Refuse a tensor that is on another device than the one it is used with."""
     if value.device != like.device:
         raise ValueError(
@@ -158,7 +185,7 @@ def check_device(name, value, like, *, like_name="logits"):
         )
 
 
-def check_can_move(name, value, like):
+def check_can_move(name: str, value: Any, like: Tensor) -> None:
     """Refuse a tensor without values that is to be moved to one with values."""
     if value.is_meta and not like.is_meta:
         raise TypeError(
@@ -167,7 +194,7 @@ def check_can_move(name, value, like):
         )
 
 
-def check_tensors(logits, target):
+def check_tensors(logits: Tensor, target: Tensor) -> None:
     """Refuse anything but dense tensors, and logits that are not floating point."""
     check_tensor("logits", logits)
     check_tensor("target", target)
@@ -179,7 +206,7 @@ def check_tensors(logits, target):
         )
 
 
-def _check_class_index(target, logits):
+def _check_class_index(target: Tensor, logits: Tensor) -> Tensor:
     """Return the target as int64 class indices."""
     n_samples, n_classes = logits.shape
     if target.shape != (n_samples,):
@@ -211,7 +238,7 @@ def _check_class_index(target, logits):
     return target
 
 
-def check_finite(name, values, among=True):
+def check_finite(name: str, values: Tensor, among: Tensor | bool = True) -> None:
     """Refuse values, out of those `among` which to look, that are NaN or infinite."""
     bad = values[~values.isfinite() & among]
     if len(bad):
@@ -221,14 +248,14 @@ def check_finite(name, values, among=True):
         )
 
 
-def is_integer(tensor):
+def is_integer(tensor: Tensor) -> bool:
     """Tell whether a tensor holds integers."""
     # torch.can_cast would tell as well, but torch.compile does not know it.
     is_other = tensor.is_floating_point() or tensor.is_complex()
     return not is_other and tensor.dtype != torch.bool
 
 
-def _check_soft_target(target, logits):
+def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
     """Return the target as probabilities of the precision of the logits."""
     if target.shape != logits.shape or not target.is_floating_point():
         raise ValueError(
@@ -248,42 +275,9 @@ def _check_soft_target(target, logits):
     return target.to(logits.dtype)
 
 
-def averages_over_labels(loss):
-    """Let the loss of a label take probabilities: it is then its mean over the labels.
-
-    Only labels of positive probability cost time; a mixture of two samples has two.
-    """
-
-    @wraps(loss)
-    def wrapper(logits, target, *args, **params):
-        if getattr(target, "ndim", 1) != 2:
-            return loss(logits, target, *args, **params)
-        return _mean_over_labels(loss, logits, target, *args, **params)
-
-    return wrapper
-
-
-def _mean_over_labels(
-    loss, logits, target, *, reduction="mean", sample_weight=None, **params
-):
-    """Return the mean over the labels of each sample, reduced over the samples."""
-    logits, target = check_batch(logits, target, soft=True)
-    rows, labels = _label_pairs(target)
-    each = loss(logits[rows], labels, reduction="none", **params)
-    values = each.new_zeros(len(logits))
-    values = values.index_add(0, rows, target[rows, labels] * each)
-    return reduce_loss(values, reduction, sample_weight)
-
-
-def _label_pairs(target):
-    """Return the samples and labels of positive probability, or else all of them."""
-    if not (is_traced() or target.is_meta):
-        return target.nonzero(as_tuple=True)
-    samples, labels = (torch.arange(n, device=target.device) for n in target.shape)
-    return samples.repeat_interleave(len(labels)), labels.repeat(len(samples))
-
-
-def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
+def reduce_loss(
+    values: Tensor, reduction: Reduction, sample_weight: Tensor | None = None
+) -> Tensor:
     """Return the mean, the sum or all of the samples' losses, weighted if asked.
 
     With weights w the mean is sum(w * l) / sum(w), the sum is sum(w * l) and "none" is
@@ -300,7 +294,7 @@ def reduce_loss(values: Tensor, reduction, sample_weight: Tensor | None = None):
     return values.sum() if reduction == "sum" else values
 
 
-def mean_by_row(values):
+def mean_by_row(values: Tensor) -> Tensor:
     """Return the mean of each row, also where its sum is too large to be a number."""
     mean = values.mean(1)
     if not can_check_values(mean) or math.isfinite(mean.detach().sum().item()):
@@ -308,7 +302,7 @@ def mean_by_row(values):
     return (values / values.shape[1]).sum(1)
 
 
-def _mean(values, weight):
+def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
     """Return the mean of the losses, weighted unless the weight is None."""
     if weight is None:
         mean = values.mean()
@@ -321,12 +315,14 @@ def _mean(values, weight):
     return (weight / above_zero(weight.sum()) * values).sum()
 
 
-def above_zero(values):
+def above_zero(values: Tensor) -> Tensor:
     """Return values that can be divided by: 0 / 0 is 0."""
     return values.clamp_min(torch.finfo(values.dtype).tiny)
 
 
-def check_weight(sample_weight, values, *, within=None):
+def check_weight(
+    sample_weight: Tensor, values: Tensor, *, within: tuple[float, float] | None = None
+) -> Tensor:
     """Return one weight per sample, of the losses' precision and device.
 
     All are scaled so that the largest lies `within` two bounds, as it usually does
@@ -357,7 +353,7 @@ def check_weight(sample_weight, values, *, within=None):
     return torch.where(is_usual, sample_weight, scaled).to(values)
 
 
-def check_weight_values(sample_weight):
+def check_weight_values(sample_weight: Tensor) -> None:
     """Refuse weights that are negative, NaN or infinite."""
     low, high = (each.item() for each in sample_weight.detach().aminmax())
     if low < 0:

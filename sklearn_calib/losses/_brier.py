@@ -1,6 +1,10 @@
 """The Brier score as a training loss."""
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd import Function
 
@@ -8,13 +12,14 @@ from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import check_batch, is_traced, reduce_loss
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._softmax import softmax
+from sklearn_calib.losses._typing import Reduction
 
 
 def brier_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    reduction="mean",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Squared distance of the probabilities from the label. The smaller the better.
@@ -85,7 +90,9 @@ def brier_values(logits: Tensor, target: Tensor) -> Tensor:
     return _BrierValues.apply(logits, target)
 
 
-def _values_and_terms(logits, target):
+def _values_and_terms(
+    logits: Tensor, target: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the losses, and what their gradients are made from."""
     proba = logits.softmax(1)
     others = proba.scatter(1, target.unsqueeze(1), 0.0)
@@ -103,13 +110,13 @@ class _BrierValues(Function):
     """
 
     @staticmethod
-    def forward(ctx, logits, target):
+    def forward(ctx: Any, logits: Tensor, target: Tensor) -> Tensor:
         values, proba, others, rest = _values_and_terms(logits, target)
         ctx.save_for_backward(logits, target, values, proba, others, rest)
         return values
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> Any:
         logits, target, values, proba, others, rest = ctx.saved_tensors
         if torch.is_grad_enabled():
             # What is saved has no graph: a second derivative needs a new one.
@@ -121,15 +128,8 @@ class _BrierValues(Function):
         return gap.mul_(proba).mul_(2 * grad.unsqueeze(1)), None
 
 
-class BrierLoss(CalibrationLoss):
-    """Squared distance of the probabilities from the label. The smaller the better.
-
-    The module of :func:`brier_loss`, which has the details.
-
-    Parameters
-    ----------
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class BrierLoss(CalibrationLoss, function=brier_loss):
+    """The module of :func:`brier_loss`, which has the details.
 
     Examples
     --------
@@ -139,17 +139,10 @@ class BrierLoss(CalibrationLoss):
     tensor(0.7500)
     """
 
+    formula = "sum_k (p_k - y_k)^2"
     takes_probabilities = True
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`brier_loss`."""
-        return brier_loss(
-            logits, target, reduction=self.reduction, sample_weight=sample_weight
-        )
-
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the true probabilities at which the loss is minimal at `proba`.
 
         The loss is proper: these are `proba` themselves.

@@ -1,18 +1,21 @@
 """The calibration-aware focal loss: gamma is made anew from the calibration error."""
 
 import math
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 from sklearn_calib.losses._validation_bins import (
     LARGEST_GAMMA,
     _ValidationBinsLoss,
@@ -29,9 +32,9 @@ def calfocal_loss(
     edges: Tensor,
     bin_confidence: Tensor,
     bin_accuracy: Tensor,
-    lambd=1.0,
-    per_sample=False,
-    reduction="mean",
+    lambd: float = 1.0,
+    per_sample: bool = False,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Focal loss whose gamma grows with the overconfidence in the bin of p_t.
@@ -120,13 +123,13 @@ def calfocal_loss(
     return reduce_loss(focal_values(margin, gamma), reduction, sample_weight)
 
 
-def _gamma(gap, lambd):
+def _gamma(gap: Tensor, lambd: float) -> Tensor:
     """Return gamma for each gap between confidence and accuracy."""
     # exp(100) overflows in single precision, and meets log(1 - p_t) = 0 as inf * 0.
     return torch.exp((lambd * gap).clamp(max=math.log(LARGEST_GAMMA)))
 
 
-def _check_per_sample(per_sample):
+def _check_per_sample(per_sample: bool) -> None:
     """Raise TypeError unless `per_sample` is a bool."""
     if not isinstance(per_sample, bool):
         raise TypeError(
@@ -135,7 +138,7 @@ def _check_per_sample(per_sample):
         )
 
 
-class CalFocalLoss(_ValidationBinsLoss):
+class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
     """Focal loss whose gamma grows with the overconfidence in validation data.
 
     The module of :func:`calfocal_loss`, which has the details. Its state is the mean
@@ -179,9 +182,20 @@ class CalFocalLoss(_ValidationBinsLoss):
     [7.3891, 0.3679]
     """
 
+    formula = "`focal` with gamma = exp(lambd (mean r - mean c)) of the bin of p_t"
     takes_probabilities = True
 
-    def __init__(self, *, n_bins=15, lambd=1.0, per_sample=False, reduction="mean"):
+    bin_confidence: Tensor
+    bin_accuracy: Tensor
+
+    def __init__(
+        self,
+        *,
+        n_bins: int = 15,
+        lambd: float = 1.0,
+        per_sample: bool = False,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(n_bins=n_bins, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         _check_per_sample(per_sample)
@@ -190,23 +204,7 @@ class CalFocalLoss(_ValidationBinsLoss):
         self.register_buffer("bin_confidence", middle)
         self.register_buffer("bin_accuracy", middle.clone())
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`calfocal_loss`."""
-        return calfocal_loss(
-            logits,
-            target,
-            edges=self.edges,
-            bin_confidence=self.bin_confidence,
-            bin_accuracy=self.bin_accuracy,
-            lambd=self.lambd,
-            per_sample=self.per_sample,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
-
-    def _learn(self, confidence, accuracy):
+    def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
         """Remember the bins that are in use."""
         n_used = len(confidence)
         self.bin_confidence[:n_used].copy_(torch.from_numpy(confidence))

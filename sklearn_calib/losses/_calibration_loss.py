@@ -1,74 +1,22 @@
-"""The base class of all losses: its parameters, and what a loss declares."""
+"""The base class of all losses: what a loss declares, and what it can do."""
 
-import inspect
-from functools import wraps
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses._base import REDUCTIONS, check_choice
-
-
-def _knows_keywords(init):
-    """Let a constructor answer an unknown keyword with the closest of its own."""
-    parameters = inspect.signature(init).parameters.values()
-    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
-
-    @wraps(init)
-    def wrapper(self, *args, **params):
-        for name in () if is_open else params.keys() - names:
-            raise TypeError(
-                f"{type(self).__name__} got an unexpected keyword argument {name!r}."
-                f"{did_you_mean(name, names)} Its parameters: {sorted(names)}."
-            )
-        init(self, *args, **params)
-
-    return wrapper
-
-
-class ReducedLoss(nn.Module):
-    """A torch module with a reduction and scikit-learn's ``get_params``."""
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        if "__init__" in vars(cls):
-            cls.__init__ = _knows_keywords(cls.__init__)
-
-    @_knows_keywords
-    def __init__(self, *, reduction="mean"):
-        super().__init__()
-        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
-
-    def get_params(self, deep=True):  # noqa: ARG002 - the signature of scikit-learn
-        """Return the arguments of the constructor and their values.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            No difference: there is no base whose parameters could be listed.
-
-        Returns
-        -------
-        params : dict
-            Values by name, in the order of the constructor.
-        """
-        parameters = inspect.signature(type(self)).parameters.values()
-        names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
-        return {name: getattr(self, name) for name in names}
-
-    def __repr__(self):
-        items = self.get_params(deep=False).items()
-        parameters = ", ".join(f"{name}={value!r}" for name, value in items)
-        return f"{type(self).__name__}({parameters})"
+from sklearn_calib.losses._confidence import compute_confidence
+from sklearn_calib.losses._reduced_loss import ReducedLoss
+from sklearn_calib.losses._typing import Confidence
 
 
 class CalibrationLoss(ReducedLoss):
     """Base class of all losses: a torch module with scikit-learn's ``get_params``.
 
     A subclass stores every argument of its constructor, unchanged, under the name of
-    the argument, and its ``forward`` hands them to the function that it wraps. Then
-    ``repr``, pickling and :func:`sklearn.base.clone` work with nothing else to write.
+    the argument. Then ``repr``, pickling and :func:`sklearn.base.clone` work with
+    nothing else to write. Its ``forward`` returns the loss of a batch.
 
     Parameters
     ----------
@@ -91,6 +39,8 @@ class CalibrationLoss(ReducedLoss):
     {'gamma': 2.0, 'reduction': 'mean'}
     """
 
+    # The loss of a sample or a batch, as the overview of all losses shows it.
+    formula: ClassVar[str]
     # Whether `update` learns from predictions for a validation set.
     learns_from_validation = False
     # Whether the loss of a sample is the same in any batch.
@@ -107,7 +57,7 @@ class CalibrationLoss(ReducedLoss):
     is_multilabel = False
 
     @staticmethod
-    def of(module):
+    def of(module: nn.Module) -> "CalibrationLoss":
         """Return a module that is a `CalibrationLoss`, or else one with the defaults.
 
         A class of the user's that has methods of the same names is not asked.
@@ -125,10 +75,45 @@ class CalibrationLoss(ReducedLoss):
         module = getattr(module, "_orig_mod", module)  # where torch.compile keeps it
         return module if isinstance(module, CalibrationLoss) else CalibrationLoss()
 
-    def start_epoch(self):
+    def forward(
+        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """Return the loss of a batch.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (N, C)
+            Unnormalised log probabilities.
+        target : Tensor of shape (N,)
+            Class indices, or what else the function of the loss takes.
+        sample_weight : Tensor of shape (N,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        loss : Tensor
+            A scalar, or of shape (N,) with ``reduction="none"``.
+        """
+        return self._function(
+            logits, target, sample_weight=sample_weight, **self._arguments()
+        )
+
+    def _values_and_confidence(
+        self, logits: Tensor, target: Tensor, confidence: Confidence
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of each sample, as of a base, and its confidence."""
+        return self(logits, target), compute_confidence(confidence, logits)
+
+    def start_epoch(self) -> None:
         """Prepare for an epoch of training. By default nothing happens."""
 
-    def update(self, y_true, y_proba, *, sample_weight=None):  # noqa: ARG002 - a no-op
+    def update(
+        self,
+        y_true: ArrayLike,  # noqa: ARG002 - nothing is learned
+        y_proba: ArrayLike,  # noqa: ARG002
+        *,
+        sample_weight: ArrayLike | None = None,  # noqa: ARG002
+    ) -> dict[str, Any]:
         """Learn from predictions for the validation set, if the loss does.
 
         Parameters
@@ -147,7 +132,7 @@ class CalibrationLoss(ReducedLoss):
         """
         return {}
 
-    def start_history(self, n_samples):
+    def start_history(self, n_samples: int) -> None:
         """Begin a history of the training data. By default nothing happens.
 
         Parameters
@@ -156,7 +141,7 @@ class CalibrationLoss(ReducedLoss):
             Number of samples of the training data.
         """
 
-    def record(self, logits: Tensor, target: Tensor, *, indices: Tensor):
+    def record(self, logits: Tensor, target: Tensor, *, indices: Tensor) -> None:
         """Add the outputs for a batch to the history. By default nothing happens.
 
         Parameters
@@ -169,7 +154,7 @@ class CalibrationLoss(ReducedLoss):
             Positions of the samples in the training data.
         """
 
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the class posterior that belongs to a network's probabilities.
 
         Parameters

@@ -1,7 +1,11 @@
 """Losses made of another one, their base, whose parameters are theirs: base__gamma."""
 
 import inspect
+from collections.abc import Callable, Iterable
 from copy import copy, deepcopy
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
@@ -12,6 +16,9 @@ from sklearn_calib.losses._parameters import (
     find_loss,
     remove_prefix,
 )
+from sklearn_calib.losses._typing import Reduction
+
+Base = str | CalibrationLoss
 
 
 class _ComposedLoss(CalibrationLoss):
@@ -25,23 +32,35 @@ class _ComposedLoss(CalibrationLoss):
 
     is_per_sample = False
 
-    def __init__(self, *, base, base_params, reduction="mean"):
+    def __init__(
+        self, *, base: Base, base_params: dict[str, Any], reduction: Reduction = "mean"
+    ) -> None:
         super().__init__(reduction=reduction)
         # Set as usual, an instance would become a submodule beside its copy.
         vars(self)["base"] = base
         self._base_params = base_params
         self.base_ = deepcopy(build_base(base, base_params, type(self)))
 
+    def _arguments(self) -> dict[str, Any]:
+        """Return the keywords that the function is called with."""
+        return {**super()._arguments(), "base": self.base_}
+
     @property
-    def learns_from_validation(self):
+    def learns_from_validation(self) -> bool:  # type: ignore[override]
         """Whether the base does."""
         return self.base_.learns_from_validation
 
-    def update(self, y_true, y_proba, *, sample_weight=None):
+    def update(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> dict[str, Any]:
         """Let the base learn; see :meth:`CalibrationLoss.update`."""
         return self.base_.update(y_true, y_proba, sample_weight=sample_weight)
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments of the constructor and their values.
 
         Parameters
@@ -59,7 +78,7 @@ class _ComposedLoss(CalibrationLoss):
         return all_params(type(self), params) if deep else params
 
 
-def build_base(base, params, owner):
+def build_base(base: Base, params: dict[str, Any], owner: Callable) -> CalibrationLoss:
     """Return the loss of each sample, given the base and ``base__...`` of `owner`.
 
     An instance that returns one loss per sample already is returned as it is.
@@ -78,7 +97,7 @@ def build_base(base, params, owner):
     return loss
 
 
-def _find_base(base):
+def _find_base(base: Base) -> Any:
     """Return the class of a name, or an instance as it is."""
     loss = find_loss(base)
     is_loss = isinstance(base, str | CalibrationLoss)
@@ -90,7 +109,7 @@ def _find_base(base):
     )
 
 
-def _check_prefix(params, owner):
+def _check_prefix(params: Iterable[str], owner: Callable) -> None:
     """Refuse keywords that neither `owner` nor a base of it could know."""
     for name in params:
         if not name.startswith(PREFIX):

@@ -6,26 +6,27 @@ from torch import Tensor
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._base import can_check_values, check_finite, is_choice
 from sklearn_calib.losses._softmax import negative_entropy
+from sklearn_calib.losses._typing import Confidence
 
 
-def _msp(logits):
+def _msp(logits: Tensor) -> Tensor:
     return logits.softmax(1).max(1).values
 
 
-def _margin(logits):
+def _margin(logits: Tensor) -> Tensor:
     first, second = logits.softmax(1).topk(2, dim=1).values.unbind(1)
     return first - second
 
 
-def _negative_gini(logits):
+def _negative_gini(logits: Tensor) -> Tensor:
     return logits.softmax(1).square().sum(1) - 1
 
 
-def _l2_norm(logits):
+def _l2_norm(logits: Tensor) -> Tensor:
     return torch.linalg.vector_norm(logits.softmax(1), dim=1)
 
 
-def _max_logit(logits):
+def _max_logit(logits: Tensor) -> Tensor:
     return logits.amax(1)
 
 
@@ -40,7 +41,7 @@ _CONFIDENCES = {
 }
 
 
-def check_confidence(confidence):
+def check_confidence(confidence: Confidence) -> Confidence:
     """Return `confidence` if it is a function or the name of one."""
     if callable(confidence):
         return confidence
@@ -52,9 +53,10 @@ def check_confidence(confidence):
     )
 
 
-def compute_confidence(confidence, logits: Tensor) -> Tensor:
+def compute_confidence(confidence: Confidence, logits: Tensor) -> Tensor:
     """Return one score per row of logits, larger where the network is surer."""
-    function = _CONFIDENCES.get(check_confidence(confidence), confidence)
+    check_confidence(confidence)
+    function = confidence if callable(confidence) else _CONFIDENCES[confidence]
     score = function(logits)
     if not isinstance(score, Tensor) or score.shape != logits.shape[:1]:
         raise ValueError(

@@ -1,24 +1,30 @@
 """Penalties on probabilities far from uniform: negative entropy and the L1 distance."""
 
+from collections.abc import Callable
+from typing import Any, Literal
+
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_choice, check_nonnegative
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import compute_confidence
 from sklearn_calib.losses._penalty import add_penalty
 from sklearn_calib.losses._softmax import softmax
+from sklearn_calib.losses._typing import Reduction
+
+Penalty = Literal["entropy", "l1"]
 
 
 def confidence_penalty_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.1,
-    penalty="entropy",
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 0.1,
+    penalty: Penalty = "entropy",
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the distance from uniform. The smaller the better.
 
@@ -99,35 +105,22 @@ def confidence_penalty_loss(
     )
 
 
-def _negative_entropy(logits, *_):
+def _negative_entropy(logits: Tensor, *_: Tensor) -> Tensor:
     return compute_confidence("negative_entropy", logits)
 
 
-def _l1_distance(logits, *_):
+def _l1_distance(logits: Tensor, *_: Tensor) -> Tensor:
     return (softmax(logits) - 1 / logits.shape[1]).abs().sum(1)
 
 
-PENALTIES = {"entropy": _negative_entropy, "l1": _l1_distance}
+PENALTIES: dict[Penalty, Callable[..., Tensor]] = {
+    "entropy": _negative_entropy,
+    "l1": _l1_distance,
+}
 
 
-class ConfidencePenaltyLoss(_ComposedLoss):
-    """Mean loss plus lambd times the distance from uniform. The smaller the better.
-
-    The module of :func:`confidence_penalty_loss`, which has the details.
-
-    Parameters
-    ----------
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    penalty : {"entropy", "l1"}, default="entropy"
-        Whether the distance from uniform probabilities is minus the entropy or the sum
-        of absolute differences.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class ConfidencePenaltyLoss(_ComposedLoss, function=confidence_penalty_loss):
+    """The module of :func:`confidence_penalty_loss`, which has the details.
 
     Examples
     --------
@@ -138,32 +131,19 @@ class ConfidencePenaltyLoss(_ComposedLoss):
     tensor(0.3466)
     """
 
+    formula = "sum_k p_k log p_k, or sum_k abs(p_k - 1/C)"
     is_per_sample = True
     takes_probabilities = True
 
     def __init__(
         self,
         *,
-        lambd=0.1,
-        penalty="entropy",
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 0.1,
+        penalty: Penalty = "entropy",
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         self.penalty = check_choice("penalty", penalty, PENALTIES)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`confidence_penalty_loss`."""
-        return confidence_penalty_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            penalty=self.penalty,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -1,6 +1,8 @@
 """The correctness ranking loss: surer of what the network got right more often."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,8 +19,9 @@ from sklearn_calib.losses._base import (
     check_weight,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence, compute_confidence
+from sklearn_calib.losses._typing import Confidence, Reduction
 
 
 def crl_loss(
@@ -27,12 +30,12 @@ def crl_loss(
     *,
     history: Tensor | None = None,
     indices: Tensor | None = None,
-    lambd=1.0,
-    confidence="msp",
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    confidence: Confidence = "msp",
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the correctness ranking loss. Small is good.
 
@@ -57,7 +60,7 @@ def crl_loss(
     lambd : float, default=1.0
         Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
     confidence : str or callable, default="msp"
-        What s is: as in :func:`regularized_aurc_loss`; the authors have "msp",
+        What is ranked, s, as in :func:`regularized_aurc_loss`; the authors have "msp",
         "margin" and "negative_entropy", which is divided by log(C) here.
     base : str or CalibrationLoss, default="cross_entropy"
         The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
@@ -129,14 +132,16 @@ def crl_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _correctness(history):
+def _correctness(history: Tensor) -> Tensor:
     """Return the share of right predictions of all samples, scaled to reach 0."""
     share = history[:, 0] / history[:, 1].clamp_min(1)
     lowest = share.min()
     return torch.where(lowest < 1, (share - lowest) / (1 - lowest), 0.0)
 
 
-def _ranking_values(logits, correctness, confidence):
+def _ranking_values(
+    logits: Tensor, correctness: Tensor, confidence: Confidence
+) -> Tensor:
     """Return the ranking loss of each sample and the next."""
     score = compute_confidence(confidence, logits)
     if confidence == "negative_entropy":
@@ -145,20 +150,20 @@ def _ranking_values(logits, correctness, confidence):
     return F.relu(gap.sign() * (gap - (score - score.roll(-1))))
 
 
-def _partner_weight(weight):
+def _partner_weight(weight: Tensor | None) -> float | Tensor:
     """Return the weight of each sample's next one, over the mean weight."""
     if weight is None:
         return 1.0
     return weight.roll(-1) / above_zero(weight.mean())
 
 
-def _check_params(lambd, confidence):
+def _check_params(lambd: float, confidence: Confidence) -> None:
     """Check the parameters of the ranking loss."""
     check_nonnegative("lambd", lambd)
     check_confidence(confidence)
 
 
-def _check_history(history, logits):
+def _check_history(history: Tensor, logits: Tensor) -> None:
     """Check that the history counts right predictions and all of them."""
     check_tensor("history", history, rule="a torch.Tensor or None")
     check_can_move("history", history, logits)
@@ -170,7 +175,7 @@ def _check_history(history, logits):
         )
 
 
-def _check_indices(indices, target, history):
+def _check_indices(indices: Tensor, target: Tensor, history: Tensor | None) -> None:
     """Check that the indices are rows of the history, one for each sample."""
     if not isinstance(indices, Tensor) or indices.dtype != torch.int64:
         raise TypeError(
@@ -194,26 +199,11 @@ def _check_indices(indices, target, history):
         )
 
 
-class CRLLoss(_ComposedLoss):
-    """Mean loss plus lambd times the correctness ranking loss. Small is good.
+class CRLLoss(_ComposedLoss, function=crl_loss):
+    """The module of :func:`crl_loss`, which has the details.
 
-    The module of :func:`crl_loss`, which has the details, and keeps the history of the
-    training: :meth:`start_history` once, then for each batch the loss, with `indices`,
-    and :meth:`record`.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
-    confidence : str or callable, default="msp"
-        What is ranked: "msp", "margin", "negative_entropy", "negative_gini",
-        "l2_norm", "max_logit", or a function of the logits.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+    It keeps the history of the training: call :meth:`start_history` once, then for
+    each batch the loss, with `indices`, and :meth:`record`.
 
     Attributes
     ----------
@@ -237,50 +227,41 @@ class CRLLoss(_ComposedLoss):
     tensor(1.8133)
     """
 
+    formula = (
+        "max(0, s (k_i - k_j - r_i + r_j)), s = sign(k_i - k_j), k the hits so far"
+    )
     needs_indices = True
+
+    history: Tensor
 
     def __init__(
         self,
         *,
-        lambd=1.0,
-        confidence="msp",
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 1.0,
+        confidence: Confidence = "msp",
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(lambd, confidence)
         self.lambd, self.confidence = lambd, confidence
         self.register_buffer("history", torch.zeros(0, 2, dtype=torch.int64))
 
-    def start_history(self, n_samples):
-        """Forget the past, and expect so many samples of training data.
-
-        Parameters
-        ----------
-        n_samples : int
-            Number of samples of the training data.
-        """
+    def start_history(self, n_samples: int) -> None:
+        """Forget the past; see :meth:`CalibrationLoss.start_history`."""
         self.history = self.history.new_zeros(n_samples, 2)
 
-    def record(self, logits: Tensor, target: Tensor, *, indices: Tensor):
-        """Count which samples of a batch are predicted right.
-
-        Parameters
-        ----------
-        logits : Tensor of shape (N, C)
-            Unnormalised log probabilities.
-        target : Tensor of shape (N,)
-            Class indices.
-        indices : Tensor of shape (N,)
-            Where the samples are in the training data.
-        """
+    def record(self, logits: Tensor, target: Tensor, *, indices: Tensor) -> None:
+        """Count correct predictions of a batch; see :meth:`CalibrationLoss.record`."""
         _check_indices(indices, target, self.history)
         hit = logits.detach().argmax(1) == target
         counts = torch.stack([hit, torch.ones_like(hit)], 1)
         self.history.index_add_(0, indices, counts.to(self.history))
 
-    def _load_from_state_dict(self, state_dict, prefix, *args):
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, *args: Any
+    ) -> None:
         """Take the length of the history that is loaded."""
         if f"{prefix}history" in state_dict:
             self.start_history(len(state_dict[f"{prefix}history"]))
@@ -298,11 +279,7 @@ class CRLLoss(_ComposedLoss):
         return crl_loss(
             logits,
             target,
-            history=self.history,
             indices=indices,
-            lambd=self.lambd,
-            confidence=self.confidence,
-            base=self.base_,
-            reduction=self.reduction,
             sample_weight=sample_weight,
+            **self._arguments(),
         )

@@ -1,7 +1,11 @@
 """Cross-entropy, with label smoothing and soft targets."""
 
+from typing import Any
+
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd import Function
 
@@ -15,14 +19,15 @@ from sklearn_calib.losses._base import (
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._typing import Confidence, Reduction
 
 
 def cross_entropy_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    label_smoothing=0.0,
-    reduction="mean",
+    label_smoothing: float = 0.0,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Surprise at the true class, -log p_t. The smaller the better, 0 at least.
@@ -93,7 +98,7 @@ def cross_entropy_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _cross_entropy(logits, target, label_smoothing):
+def _cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float) -> Tensor:
     """Return the loss of each sample."""
     if target.ndim == 1 and not label_smoothing:
         return surprise_and_confidence(logits, target)[0]
@@ -105,7 +110,7 @@ def _cross_entropy(logits, target, label_smoothing):
     return (label_smoothing - 1) * hit - label_smoothing * mean_by_row(log_proba)
 
 
-def surprise_and_confidence(logits, target):
+def surprise_and_confidence(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return -log p_t and the largest probability of each sample."""
     if is_traced():
         surprise = -F.logsigmoid(true_class_margin(logits, target))
@@ -121,7 +126,7 @@ class _SurpriseAndConfidence(Function):
     """
 
     @staticmethod
-    def forward(ctx, logits, target):
+    def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         index = target.unsqueeze(1)
         share = logits - logits.amax(1, keepdim=True)
         gap = share.gather(1, index)
@@ -135,7 +140,7 @@ class _SurpriseAndConfidence(Function):
         return (rest.log1p_() - gap).squeeze(1), confidence.squeeze(1)
 
     @staticmethod
-    def backward(ctx, grad, confidence_grad):
+    def backward(ctx: Any, grad: Any, confidence_grad: Tensor | None) -> Any:
         logits, index, share, others, confidence = ctx.saved_tensors
         scale = confidence
         # What is saved has no graph: a second derivative needs a new one.
@@ -154,22 +159,15 @@ class _SurpriseAndConfidence(Function):
         return result.scatter_add_(1, top, lift).scatter_add_(1, index, -lift), None
 
 
-def _surprise_grad(share, others, index, factor):
+def _surprise_grad(
+    share: Tensor, others: Tensor, index: Tensor, factor: float | Tensor
+) -> Tensor:
     """Return p for the other classes and p_t - 1, exactly, for the true one."""
     return (share * factor).scatter_(1, index, -others * factor)
 
 
-class CrossEntropyLoss(CalibrationLoss):
-    """Surprise at the true class, -log p_t. The smaller the better, 0 at least.
-
-    The module of :func:`cross_entropy_loss`, which has the details.
-
-    Parameters
-    ----------
-    label_smoothing : float, default=0.0
-        Share of the target that is spread evenly over all classes, in [0, 1).
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
+    """The module of :func:`cross_entropy_loss`, which has the details.
 
     Examples
     --------
@@ -179,27 +177,27 @@ class CrossEntropyLoss(CalibrationLoss):
     tensor(0.6931)
     """
 
+    formula = "-log p_t"
     takes_probabilities = True
 
-    def __init__(self, *, label_smoothing=0.0, reduction="mean"):
+    def __init__(
+        self, *, label_smoothing: float = 0.0, reduction: Reduction = "mean"
+    ) -> None:
         super().__init__(reduction=reduction)
         self.label_smoothing = check_nonnegative(
             "label_smoothing", label_smoothing, below=1
         )
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`cross_entropy_loss`."""
-        return cross_entropy_loss(
-            logits,
-            target,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
+    def _values_and_confidence(
+        self, logits: Tensor, target: Tensor, confidence: Confidence
+    ) -> tuple[Tensor, Tensor]:
+        """Return both from one softmax where it has them; a subclass may differ."""
+        is_plain = type(self) is CrossEntropyLoss and not self.label_smoothing
+        if is_plain and confidence == "msp":
+            return surprise_and_confidence(logits, target)
+        return super()._values_and_confidence(logits, target, confidence)
 
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the true probabilities at which the loss is minimal at `proba`.
 
         The loss is proper: these are `proba` themselves.

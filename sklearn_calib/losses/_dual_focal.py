@@ -1,13 +1,13 @@
 """The dual focal loss."""
 
 from numbers import Real
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     is_choice,
@@ -16,12 +16,15 @@ from sklearn_calib.losses._base import (
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 
 # By name, how many of the classes below the true one count, nearest first; None is all.
 # A rank takes the last of them, a mean all of them.
-RANKS = {"largest": 1, 2: 2, 3: 3}
-MEANS = {"mean2": 2, "mean3": 3, "mean": None}
+RANKS: dict[Any, int] = {"largest": 1, 2: 2, 3: 3}
+MEANS: dict[Any, int | None] = {"mean2": 2, "mean3": 3, "mean": None}
 COMPETITORS = (*RANKS, *MEANS)
+Competitor = Literal["largest", 2, 3, "mean2", "mean3", "mean"] | float
 
 
 @averages_over_labels
@@ -29,9 +32,9 @@ def dual_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma=5.0,
-    competitor="largest",
-    reduction="mean",
+    gamma: float = 5.0,
+    competitor: Competitor = "largest",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Focal loss that watches the runner-up as well. The smaller the better.
@@ -48,10 +51,10 @@ def dual_focal_loss(
     target : Tensor of shape (N,) or (N, C)
         Class indices, or probabilities, over which the loss is averaged.
     gamma : float, default=5.0
-        How fast the weight falls, at least 0. With 0 the loss is cross-entropy. The
-        authors tune it per data set, between 2 and 6.
+        How fast the weight ``(1 - p_t + q) ** gamma`` falls, at least 0. With 0 the
+        loss is cross-entropy. The authors tune it per data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
-        What q is, among the classes whose probability is strictly below p_t: the
+        What q in the weight is, among the probabilities strictly below p_t: the
         largest; the second or third largest, 0 if there are fewer; the mean of the two
         or three largest, or of all, as far as there are any. A float in [0, 1] is a
         constant q. These are the variants of table 4 in [1]_.
@@ -113,7 +116,9 @@ def dual_focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def log_gap(logits, target, margin, competitor):
+def log_gap(
+    logits: Tensor, target: Tensor, margin: Tensor, competitor: Competitor
+) -> Tensor:
     """Return log(1 - p_t + q) for each sample."""
     log_rest = F.logsigmoid(-margin)
     if is_choice(competitor, COMPETITORS):
@@ -123,7 +128,9 @@ def log_gap(logits, target, margin, competitor):
     return torch.logaddexp(log_rest, log_rest.new_tensor(float(competitor)).log())
 
 
-def _share(logits, target, margin, competitor):
+def _share(
+    logits: Tensor, target: Tensor, margin: Tensor, competitor: Competitor
+) -> Tensor:
     """Return q / (1 - p_t) for each sample, 0 where no class is below the true one."""
     # Logits are compared, not probabilities, which collide by rounding. The distance
     # of the true class from itself, 0, is replaced together with the negative ones.
@@ -140,7 +147,7 @@ def _share(logits, target, margin, competitor):
     return share.sum(1) / n_below.clamp(1, share.shape[1])
 
 
-def check_competitor(competitor):
+def check_competitor(competitor: Competitor) -> None:
     """Check that the competitor is a rank, a mean or a constant probability."""
     if is_choice(competitor, COMPETITORS):
         return
@@ -151,19 +158,8 @@ def check_competitor(competitor):
         )
 
 
-class DualFocalLoss(CalibrationLoss):
-    """Focal loss that watches the runner-up as well. The smaller the better.
-
-    The module of :func:`dual_focal_loss`, which has the details.
-
-    Parameters
-    ----------
-    gamma : float, default=5.0
-        How fast the weight falls, at least 0. With 0 the loss is cross-entropy.
-    competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
-        Which probability below p_t is added to 1 - p_t in the weight.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class DualFocalLoss(CalibrationLoss, function=dual_focal_loss):
+    """The module of :func:`dual_focal_loss`, which has the details.
 
     Examples
     --------
@@ -173,23 +169,17 @@ class DualFocalLoss(CalibrationLoss):
     tensor(0.1685)
     """
 
+    formula = "(1 - p_t + q)^gamma (-log p_t)"
     takes_probabilities = True
 
-    def __init__(self, *, gamma=5.0, competitor="largest", reduction="mean"):
+    def __init__(
+        self,
+        *,
+        gamma: float = 5.0,
+        competitor: Competitor = "largest",
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         self.gamma = check_nonnegative("gamma", gamma)
         check_competitor(competitor)
         self.competitor = competitor
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`dual_focal_loss`."""
-        return dual_focal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            competitor=self.competitor,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -12,9 +12,10 @@ from sklearn_calib.losses._base import (
     in_full_precision,
     is_integer,
 )
+from sklearn_calib.losses._typing import Reduction
 
 
-def flatten_views(embeddings: Tensor, target: Tensor):
+def flatten_views(embeddings: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return all views as rows, of at least single precision, and their labels."""
     check_tensor("embeddings", embeddings)
     check_tensor("target", target)
@@ -37,7 +38,7 @@ def flatten_views(embeddings: Tensor, target: Tensor):
     return rows, target.repeat_interleave(n_views)
 
 
-def _check_labels(target, n_samples):
+def _check_labels(target: Tensor, n_samples: int) -> None:
     """Raise an error unless there is an integer for each sample."""
     if target.shape != (n_samples,):
         raise ValueError(
@@ -50,7 +51,7 @@ def _check_labels(target, n_samples):
         )
 
 
-def within_range(rows: Tensor):
+def within_range(rows: Tensor) -> tuple[Tensor, float]:
     """Return rows with finite squares, and the factor that they lack, usually 1."""
     if not can_check_values(rows):
         return rows, 1.0
@@ -72,7 +73,9 @@ def similarities(rows: Tensor) -> Tensor:
         return rows @ rows.T
 
 
-def reduce_anchors(values, anchors, shape, reduction):
+def reduce_anchors(
+    values: Tensor, anchors: Tensor, shape: torch.Size, reduction: Reduction
+) -> Tensor:
     """Reduce the losses of the anchors; in "none" the rows left out have 0."""
     if reduction == "none":
         rows = values.new_zeros(anchors.shape).masked_scatter(anchors, values)

@@ -1,14 +1,17 @@
 """The focal loss."""
 
+from typing import Any
+
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd import Function
 
 from sklearn_calib._core.links import focal_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     is_traced,
@@ -16,6 +19,8 @@ from sklearn_calib.losses._base import (
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 
 
 @averages_over_labels
@@ -23,8 +28,8 @@ def focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma=3.0,
-    reduction="mean",
+    gamma: float = 3.0,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Cross-entropy that fades for samples that are right already. Small is good.
@@ -93,7 +98,9 @@ def focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def focal_values(margin: Tensor, gamma, log_base: Tensor | None = None) -> Tensor:
+def focal_values(
+    margin: Tensor, gamma: float | Tensor, log_base: Tensor | None = None
+) -> Tensor:
     """Return the focal loss of each sample; gamma is a number or one per sample.
 
     Its weight is ``(1 - p_t) ** gamma``, or the power of another base.
@@ -114,14 +121,16 @@ class _FadingSurprise(Function):
     """
 
     @staticmethod
-    def forward(ctx, log_base, margin, gamma):
+    def forward(
+        ctx: Any, log_base: Tensor, margin: Tensor, gamma: float | Tensor
+    ) -> Tensor:
         weight, surprise = (gamma * log_base).exp_(), -F.logsigmoid(margin)
         ctx.save_for_backward(log_base, margin, weight, surprise)
         ctx.gamma = gamma
         return weight * surprise
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> Any:
         log_base, margin, weight, surprise = ctx.saved_tensors
         # What is saved has no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():
@@ -133,18 +142,8 @@ class _FadingSurprise(Function):
         return of_base, -torch.sigmoid(-margin) * grad, None
 
 
-class FocalLoss(CalibrationLoss):
-    """Cross-entropy that fades for samples that are right already. Small is good.
-
-    The module of :func:`focal_loss`, which has the details.
-
-    Parameters
-    ----------
-    gamma : float, default=3.0
-        How fast the weight falls with p_t, at least 0. With 0 the loss is
-        cross-entropy.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class FocalLoss(CalibrationLoss, function=focal_loss):
+    """The module of :func:`focal_loss`, which has the details.
 
     Examples
     --------
@@ -154,25 +153,14 @@ class FocalLoss(CalibrationLoss):
     tensor(0.3466)
     """
 
+    formula = "(1 - p_t)^gamma (-log p_t)"
     takes_probabilities = True
 
-    def __init__(self, *, gamma=3.0, reduction="mean"):
+    def __init__(self, *, gamma: float = 3.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
         self.gamma = check_nonnegative("gamma", gamma)
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`focal_loss`."""
-        return focal_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
-
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the true probabilities at which the loss is minimal at `proba`.
 
         For a network that is trained long enough on enough data, this undoes the

@@ -1,13 +1,16 @@
 """The focal calibration loss."""
 
+from typing import get_args
+
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_calib._core.links import focal_calibration_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_choice,
     check_nonnegative,
@@ -17,8 +20,10 @@ from sklearn_calib.losses._brier import brier_values
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Norm, Reduction
 
-NORMS = ("l1", "l2")
+NORMS = get_args(Norm)
 
 
 @averages_over_labels
@@ -26,11 +31,11 @@ def focal_calibration_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma=2.0,
-    lambd=1.0,
-    norm="l2",
-    gamma_cal=None,
-    reduction="mean",
+    gamma: float = 2.0,
+    lambd: float = 1.0,
+    norm: Norm = "l2",
+    gamma_cal: float | None = None,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Focal loss plus the distance of the probabilities from the label.
@@ -115,7 +120,9 @@ def focal_calibration_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_parameters(gamma, lambd, norm, gamma_cal):
+def _check_parameters(
+    gamma: float, lambd: float, norm: Norm, gamma_cal: float | None
+) -> None:
     """Check what function and module have in common."""
     check_nonnegative("gamma", gamma)
     check_nonnegative("lambd", lambd)
@@ -124,24 +131,8 @@ def _check_parameters(gamma, lambd, norm, gamma_cal):
         check_nonnegative("gamma_cal", gamma_cal)
 
 
-class FocalCalibrationLoss(CalibrationLoss):
-    """Focal loss plus the distance of the probabilities from the label.
-
-    The module of :func:`focal_calibration_loss`, which has the details. The smaller
-    the better, 0 is best.
-
-    Parameters
-    ----------
-    gamma : float, default=2.0
-        How fast the focal weight falls with p_t, at least 0.
-    lambd : float, default=1.0
-        Weight of the distance, at least 0.
-    norm : {"l2", "l1"}, default="l2"
-        The distance, summed over the classes: of squares, or of absolute values.
-    gamma_cal : float, default=None
-        If given, the distance is multiplied by ``(1 - p_t) ** gamma_cal``.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
+    """The module of :func:`focal_calibration_loss`, which has the details.
 
     Examples
     --------
@@ -151,11 +142,18 @@ class FocalCalibrationLoss(CalibrationLoss):
     tensor(0.4233)
     """
 
+    formula = "(1 - p_t)^gamma (-log p_t) + lambd sum_k (p_k - y_k)^2"
     takes_probabilities = True
 
     def __init__(
-        self, *, gamma=2.0, lambd=1.0, norm="l2", gamma_cal=None, reduction="mean"
-    ):
+        self,
+        *,
+        gamma: float = 2.0,
+        lambd: float = 1.0,
+        norm: Norm = "l2",
+        gamma_cal: float | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         _check_parameters(gamma, lambd, norm, gamma_cal)
         self.gamma = gamma
@@ -163,22 +161,7 @@ class FocalCalibrationLoss(CalibrationLoss):
         self.norm = norm
         self.gamma_cal = gamma_cal
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`focal_calibration_loss`."""
-        return focal_calibration_loss(
-            logits,
-            target,
-            gamma=self.gamma,
-            lambd=self.lambd,
-            norm=self.norm,
-            gamma_cal=self.gamma_cal,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
-
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the true probabilities at which the loss is minimal at `proba`.
 
         With `gamma_cal`, at which its gradient, held constant in the gate, is zero.

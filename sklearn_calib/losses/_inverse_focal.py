@@ -2,13 +2,14 @@
 
 import warnings
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_calib._core.links import inverse_focal_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -16,6 +17,8 @@ from sklearn_calib.losses._base import (
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 
 # The derivative in p of -(1 + p) ** gamma * log(p) is negative as long as gamma is
 # below (1 + p) / (-p * log(p)). That is smallest where log(p) = -(1 + p), which is at
@@ -27,8 +30,8 @@ def inverse_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gamma=1.0,
-    reduction="mean",
+    gamma: float = 1.0,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Cross-entropy that insists on samples that are right already. Small is good.
@@ -99,7 +102,14 @@ def inverse_focal_loss(
 
 
 @averages_over_labels
-def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
+def _inverse_focal(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma: float,
+    reduction: Reduction,
+    sample_weight: Tensor | None = None,
+) -> Tensor:
     """Return the loss without the warning."""
     gamma = float(check_nonnegative("gamma", gamma))
     margin = true_class_margin(*check_batch(logits, target))
@@ -107,7 +117,7 @@ def _inverse_focal(logits, target, *, gamma, reduction, sample_weight=None):
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _warn_above_maximum(gamma, stacklevel=3):
+def _warn_above_maximum(gamma: float, stacklevel: int = 3) -> None:
     """Warn the caller's caller if the loss is not monotone in p_t."""
     if check_nonnegative("gamma", gamma) > GAMMA_MAX:
         warnings.warn(
@@ -119,18 +129,8 @@ def _warn_above_maximum(gamma, stacklevel=3):
         )
 
 
-class InverseFocalLoss(CalibrationLoss):
-    """Cross-entropy that insists on samples that are right already. Small is good.
-
-    The module of :func:`inverse_focal_loss`, which has the details.
-
-    Parameters
-    ----------
-    gamma : float, default=1.0
-        How fast the weight rises with p_t, at least 0. With 0 the loss is
-        cross-entropy; above 3.591 a warning says that its gradient changes sign.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
+    """The module of :func:`inverse_focal_loss`, which has the details.
 
     Examples
     --------
@@ -140,9 +140,10 @@ class InverseFocalLoss(CalibrationLoss):
     tensor(1.0397)
     """
 
+    formula = "(1 + p_t)^gamma (-log p_t)"
     takes_probabilities = True
 
-    def __init__(self, *, gamma=1.0, reduction="mean"):
+    def __init__(self, *, gamma: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
         # One more, for every constructor of a loss is wrapped.
         _warn_above_maximum(gamma, stacklevel=4)
@@ -151,16 +152,12 @@ class InverseFocalLoss(CalibrationLoss):
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of a batch; see :func:`inverse_focal_loss`."""
+        """Return the loss of a batch, without the warning of the constructor."""
         return _inverse_focal(
-            logits,
-            target,
-            gamma=self.gamma,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
+            logits, target, sample_weight=sample_weight, **self._arguments()
         )
 
-    def posterior(self, proba):
+    def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the true probabilities at which the loss is minimal at `proba`.
 
         Parameters

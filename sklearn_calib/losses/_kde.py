@@ -1,5 +1,7 @@
 """A loss plus the calibration error of the batch, estimated with kernels (KDE-XE)."""
 
+from typing import Any, get_args
+
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
@@ -7,30 +9,31 @@ from sklearn_calib.losses._base import (
     check_batch,
     check_choice,
     check_nonnegative,
+    check_positive,
     check_weight,
     in_full_precision,
     is_choice,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
-from sklearn_calib.losses._kernel import MODES, calibration_errors
-from sklearn_calib.losses._soft_rank import check_positive
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._kernel import MODES, Mode, calibration_errors
+from sklearn_calib.losses._typing import FloatOrAuto, Norm, Reduction
 
-NORMS = ("l1", "l2")
+NORMS = get_args(Norm)
 
 
 def kde_ece_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.5,
-    mode="canonical",
-    norm="l1",
-    bandwidth=0.1,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 0.5,
+    mode: Mode = "canonical",
+    norm: Norm = "l1",
+    bandwidth: FloatOrAuto = 0.1,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the calibration error of the batch. Small is good.
 
@@ -125,7 +128,7 @@ def kde_ece_loss(
     return reduce_loss(values + float(lambd) * error, reduction, sample_weight)
 
 
-def _check_params(lambd, mode, norm, bandwidth):
+def _check_params(lambd: float, mode: Mode, norm: Norm, bandwidth: FloatOrAuto) -> None:
     """Check the parameters of the calibration error."""
     check_nonnegative("lambd", lambd)
     check_choice("mode", mode, MODES)
@@ -135,28 +138,8 @@ def _check_params(lambd, mode, norm, bandwidth):
         check_positive("bandwidth", bandwidth, also=", or 'auto'", hint=hint)
 
 
-class KDEECELoss(_ComposedLoss):
-    """Mean loss plus lambd times the calibration error of the batch. Small is good.
-
-    The module of :func:`kde_ece_loss`, which has the details.
-
-    Parameters
-    ----------
-    lambd : float, default=0.5
-        Weight of the calibration error, at least 0. With 0 the loss is that of `base`.
-    mode : {"canonical", "classwise", "top_label"}, default="canonical"
-        What is to be calibrated: all probabilities together, those of each class by
-        itself, or that of the predicted class.
-    norm : {"l1", "l2"}, default="l1"
-        Whether absolute values are added up or squares.
-    bandwidth : float or "auto", default=0.1
-        Width of the kernels, above 0; "auto" finds one for each batch.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+class KDEECELoss(_ComposedLoss, function=kde_ece_loss):
+    """The module of :func:`kde_ece_loss`, which has the details.
 
     Examples
     --------
@@ -167,35 +150,21 @@ class KDEECELoss(_ComposedLoss):
     tensor(0.6466)
     """
 
+    formula = "mean of sum_k abs(E[y_k given p] - p_k), E by a Dirichlet kernel"
+
     def __init__(
         self,
         *,
-        lambd=0.5,
-        mode="canonical",
-        norm="l1",
-        bandwidth=0.1,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 0.5,
+        mode: Mode = "canonical",
+        norm: Norm = "l1",
+        bandwidth: FloatOrAuto = 0.1,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(lambd, mode, norm, bandwidth)
         self.lambd, self.mode, self.norm = lambd, mode, norm
         self.bandwidth = bandwidth
         self.needs_values = bandwidth == "auto"
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`kde_ece_loss`."""
-        return kde_ece_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            mode=self.mode,
-            norm=self.norm,
-            bandwidth=self.bandwidth,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

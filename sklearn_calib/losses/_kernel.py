@@ -1,6 +1,7 @@
 """The calibration error of a batch, estimated with Dirichlet kernels."""
 
 import math
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -10,10 +11,18 @@ from sklearn_calib._core.dirichlet_kernel import BANDWIDTHS
 from sklearn_calib.losses._base import check_not_meta
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._penalty import top_label
+from sklearn_calib.losses._typing import FloatOrAuto
+
+Mode = Literal["canonical", "classwise", "top_label"]
 
 
 def calibration_errors(
-    logits: Tensor, target: Tensor, mode, power, bandwidth, weight: Tensor | None
+    logits: Tensor,
+    target: Tensor,
+    mode: Mode,
+    power: int,
+    bandwidth: FloatOrAuto,
+    weight: Tensor | None,
 ) -> Tensor:
     """Return the error of each sample: its distance from the labels close to it."""
     log_proba, label = MODES[mode](logits, target)
@@ -26,13 +35,13 @@ def calibration_errors(
     return error * (neighbours.sum(1) > 0)
 
 
-def _canonical(logits, target):
+def _canonical(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return all log probabilities and labels, as one problem."""
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
     return logits.log_softmax(1)[None], label[None]
 
 
-def _classwise(logits, target):
+def _classwise(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return each class against the rest, as C problems of two classes.
 
     The gaps of two classes are the same, so the label is that of the first one alone.
@@ -45,14 +54,14 @@ def _classwise(logits, target):
     return torch.stack([log_proba, log_rest], 2).transpose(0, 1), label.T.unsqueeze(2)
 
 
-def _top_label(logits, target):
+def _top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return whether the prediction is right, as one problem of two classes."""
     log_proba = torch.cat(_log_odds(logits, logits.argmax(1, keepdim=True)), 1)
     _, miss = top_label(logits, target)
     return log_proba[None], (1 - miss)[None, :, None]
 
 
-def _log_odds(logits, top):
+def _log_odds(logits: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
     """Return log p and log(1 - p) of one class per sample, of shape (N, 1) each."""
     margin = true_class_margin(logits, top.squeeze(1)).unsqueeze(1)
     return F.logsigmoid(margin), F.logsigmoid(-margin)
@@ -62,14 +71,14 @@ def _log_odds(logits, top):
 MODES = {"canonical": _canonical, "classwise": _classwise, "top_label": _top_label}
 
 
-def _neighbours(logits, weight):
+def _neighbours(logits: Tensor, weight: Tensor | None) -> Tensor:
     """Return how often each sample (row) finds each (column) when it is left out."""
     weight = logits.new_ones(len(logits)) if weight is None else weight
     itself = torch.eye(len(logits), dtype=logits.dtype, device=logits.device)
     return (weight - itself).clamp_min(0)
 
 
-def _log_densities(log_proba, bandwidth, neighbours):
+def _log_densities(log_proba: Tensor, bandwidth: float, neighbours: Tensor) -> Tensor:
     """Return the log density at each sample (row) of the kernels of each (column)."""
     alpha = log_proba.exp() / bandwidth
     # alpha sums to 1 / bandwidth. What is taken from log_proba is added to the total;
@@ -85,13 +94,15 @@ def _log_densities(log_proba, bandwidth, neighbours):
     return torch.baddbmm(log_neighbours, place, kernel.mT)
 
 
-def _find_bandwidth(log_proba, neighbours, weight):
+def _find_bandwidth(
+    log_proba: Tensor, neighbours: Tensor, weight: Tensor | None
+) -> float:
     """Return the bandwidth of the largest likelihood, each sample left out."""
     check_not_meta("logits", log_proba)
     counts = neighbours.sum(1) > 0
     counts = counts if weight is None else counts * weight
 
-    def likelihood(bandwidth):
+    def likelihood(bandwidth: float) -> float:
         density = _log_densities(log_proba, bandwidth, neighbours).logsumexp(-1)
         return (density * counts).sum().item()
 

@@ -7,13 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 
 
 @averages_over_labels
@@ -21,8 +22,8 @@ def label_relaxation_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    alpha=0.1,
-    reduction="mean",
+    alpha: float = 0.1,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Divergence from the nearest label that leaves alpha open. Small is good.
@@ -84,7 +85,7 @@ def label_relaxation_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _divergence(margin, alpha):
+def _divergence(margin: Tensor, alpha: float) -> Tensor:
     """Return the loss of each sample from the log odds of its true class."""
     if not alpha:
         return -F.logsigmoid(margin)
@@ -95,23 +96,13 @@ def _divergence(margin, alpha):
     return torch.where(margin >= log_odds, 0.0, (values - entropy).clamp_min(0))
 
 
-def _check_alpha(alpha):
+def _check_alpha(alpha: float) -> float:
     """Return alpha if it is in range."""
     return check_nonnegative("alpha", alpha, below=1)
 
 
-class LabelRelaxationLoss(CalibrationLoss):
-    """Divergence from the nearest label that leaves alpha open. Small is good.
-
-    The module of :func:`label_relaxation_loss`, which has the details.
-
-    Parameters
-    ----------
-    alpha : float, default=0.1
-        How much of the probability is left open, in [0, 1). With 0 the loss is
-        cross-entropy.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
+    """The module of :func:`label_relaxation_loss`, which has the details.
 
     Examples
     --------
@@ -121,20 +112,9 @@ class LabelRelaxationLoss(CalibrationLoss):
     tensor(0.1927)
     """
 
+    formula = "divergence from the nearest p with p_t >= 1 - alpha"
     takes_probabilities = True
 
-    def __init__(self, *, alpha=0.1, reduction="mean"):
+    def __init__(self, *, alpha: float = 0.1, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
         self.alpha = _check_alpha(alpha)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`label_relaxation_loss`."""
-        return label_relaxation_loss(
-            logits,
-            target,
-            alpha=self.alpha,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

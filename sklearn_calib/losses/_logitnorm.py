@@ -3,10 +3,13 @@
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_batch
+from sklearn_calib.losses._base import (
+    check_batch,
+    check_positive,
+)
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._cross_entropy import cross_entropy_loss
-from sklearn_calib.losses._soft_rank import check_positive
+from sklearn_calib.losses._typing import Reduction
 
 # Added to the length, as the authors do: protects 0 / 0 for logits that are all zero.
 TINY = 1e-7
@@ -16,8 +19,8 @@ def logitnorm_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    temperature=0.04,
-    reduction="mean",
+    temperature: float = 0.04,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Cross-entropy of logits scaled to one length, LogitNorm. Small is good.
@@ -91,23 +94,14 @@ def logitnorm_loss(
     )
 
 
-def _check_temperature(temperature):
+def _check_temperature(temperature: float) -> float:
     """Return the temperature if it is a number above 0."""
     hint = "A small one, such as 0.04, is usual."
     return check_positive("temperature", temperature, hint=hint)
 
 
-class LogitNormLoss(CalibrationLoss):
-    """Cross-entropy of logits scaled to one length, LogitNorm. Small is good.
-
-    The module of :func:`logitnorm_loss`, which has the details.
-
-    Parameters
-    ----------
-    temperature : float, default=0.04
-        One over the length that the logits are scaled to, above 0.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):
+    """The module of :func:`logitnorm_loss`, which has the details.
 
     Examples
     --------
@@ -117,20 +111,11 @@ class LogitNormLoss(CalibrationLoss):
     tensor(0.5981)
     """
 
+    formula = "-log softmax(z / (temperature norm(z)))_t"
     takes_probabilities = True
 
-    def __init__(self, *, temperature=0.04, reduction="mean"):
+    def __init__(
+        self, *, temperature: float = 0.04, reduction: Reduction = "mean"
+    ) -> None:
         super().__init__(reduction=reduction)
         self.temperature = _check_temperature(temperature)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`logitnorm_loss`."""
-        return logitnorm_loss(
-            logits,
-            target,
-            temperature=self.temperature,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -1,5 +1,7 @@
 """The margin of the true class: the number that log p_t and log(1 - p_t) come from."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -41,7 +43,7 @@ class _TrueClassMargin(Function):
     """
 
     @staticmethod
-    def forward(ctx, logits, target):
+    def forward(ctx: Any, logits: Tensor, target: Tensor) -> Tensor:
         target = target.unsqueeze(1)
         share = logits.scatter(1, target, -torch.inf)
         top = share.amax(1, keepdim=True)
@@ -52,7 +54,7 @@ class _TrueClassMargin(Function):
         return margin.squeeze(1)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> Any:
         logits, target, share = ctx.saved_tensors
         # The saved softmax has no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():

@@ -1,21 +1,24 @@
 """MaxSup: label smoothing that presses on the largest logit, not on the true one."""
 
+from typing import Any
+
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_nonnegative, mean_by_row
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
+from sklearn_calib.losses._typing import Reduction
 
 
 def max_sup_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.1,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 0.1,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times how far the largest logit is above the mean logit.
 
@@ -86,27 +89,13 @@ def max_sup_loss(
     )
 
 
-def _height(logits, *_):
+def _height(logits: Tensor, *_: Tensor) -> Tensor:
     """Return what is penalised of each sample."""
     return logits.max(1).values - mean_by_row(logits)
 
 
-class MaxSupLoss(_ComposedLoss):
-    """Mean loss plus lambd times how far the largest logit is above the mean logit.
-
-    The module of :func:`max_sup_loss`, which has the details. The smaller the better, 0
-    is best.
-
-    Parameters
-    ----------
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MaxSupLoss(_ComposedLoss, function=max_sup_loss):
+    """The module of :func:`max_sup_loss`, which has the details.
 
     Examples
     --------
@@ -116,24 +105,17 @@ class MaxSupLoss(_ComposedLoss):
     tensor(0.3269)
     """
 
+    formula = "max z - mean z"
     is_per_sample = True
     takes_probabilities = True
 
     def __init__(
-        self, *, lambd=0.1, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 0.1,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`max_sup_loss`."""
-        return max_sup_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

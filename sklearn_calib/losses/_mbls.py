@@ -1,25 +1,27 @@
 """Margin-based label smoothing, MbLS: a penalty on logits far below the largest."""
 
 from functools import partial
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_nonnegative, mean_by_row
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
+from sklearn_calib.losses._typing import Reduction
 
 
 def mbls_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    margin=10.0,
-    lambd=0.1,
-    base="cross_entropy",
-    reduction="mean",
+    margin: float = 10.0,
+    lambd: float = 0.1,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times what logits lack of a margin to the largest.
 
@@ -96,36 +98,20 @@ def mbls_loss(
     )
 
 
-def _excess(logits, *_, margin):
+def _excess(logits: Tensor, *_: Tensor, margin: float) -> Tensor:
     """Return what is penalised of each sample."""
     distance = logits.max(1, keepdim=True).values - logits
     return mean_by_row(F.relu(distance - margin))
 
 
-def _check_margin(margin):
+def _check_margin(margin: float) -> float:
     """Return `margin` if it is in range."""
     hint = "A small one, such as 0, penalises any difference."
     return check_nonnegative("margin", margin, hint=hint)
 
 
-class MbLSLoss(_ComposedLoss):
-    """Mean loss plus lambd times what logits lack of a margin to the largest.
-
-    The module of :func:`mbls_loss`, which has the details. The smaller the better, 0
-    is best.
-
-    Parameters
-    ----------
-    margin : float, default=10.0
-        Difference between logits up to which nothing is penalised, at least 0.
-    lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MbLSLoss(_ComposedLoss, function=mbls_loss):
+    """The module of :func:`mbls_loss`, which has the details.
 
     Examples
     --------
@@ -136,32 +122,19 @@ class MbLSLoss(_ComposedLoss):
     tensor(0.1500)
     """
 
+    formula = "mean_k max(0, max z - z_k - margin)"
     is_per_sample = True
     takes_probabilities = True
 
     def __init__(
         self,
         *,
-        margin=10.0,
-        lambd=0.1,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        margin: float = 10.0,
+        lambd: float = 0.1,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.margin = _check_margin(margin)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`mbls_loss`."""
-        return mbls_loss(
-            logits,
-            target,
-            margin=self.margin,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

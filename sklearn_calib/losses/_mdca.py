@@ -1,22 +1,25 @@
 """Penalties on the gap between mean probability and frequency: MDCA and DCA."""
 
+from typing import Any
+
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_nonnegative
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, top_label
 from sklearn_calib.losses._softmax import softmax
+from sklearn_calib.losses._typing import Reduction
 
 
 def mdca_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the gap of class probabilities to class frequencies.
 
@@ -95,7 +98,7 @@ def mdca_loss(
     )
 
 
-def _mdca(logits, target, share):
+def _mdca(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
     """Return the mean gap of the classes."""
     proba = softmax(logits)
     if target.ndim == 2:
@@ -110,11 +113,11 @@ def dca_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the gap of confidence to accuracy. Small is good.
 
@@ -189,28 +192,14 @@ def dca_loss(
     )
 
 
-def _dca(logits, target, share):
+def _dca(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
     """Return the gap of the predicted classes."""
     doubt, miss = top_label(logits, target)
     return (share * (doubt - miss)).sum().abs()
 
 
-class MDCALoss(_ComposedLoss):
-    """Mean loss plus lambd times the gap of class probabilities to class frequencies.
-
-    The module of :func:`mdca_loss`, which has the details. The smaller the better, 0
-    is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the gap, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MDCALoss(_ComposedLoss, function=mdca_loss):
+    """The module of :func:`mdca_loss`, which has the details.
 
     Examples
     --------
@@ -221,43 +210,23 @@ class MDCALoss(_ComposedLoss):
     tensor(0.8466)
     """
 
+    formula = "mean_k abs(mean p_k - mean y_k)"
     takes_probabilities = True
 
     def __init__(
-        self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 1.0,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`mdca_loss`."""
-        return mdca_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
-
-class DCALoss(_ComposedLoss):
-    """Mean loss plus lambd times the gap of confidence to accuracy. Small is good.
-
-    The module of :func:`dca_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the gap, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class DCALoss(_ComposedLoss, function=dca_loss):
+    """The module of :func:`dca_loss`, which has the details.
 
     Examples
     --------
@@ -267,21 +236,15 @@ class DCALoss(_ComposedLoss):
     tensor(0.9431)
     """
 
+    formula = "abs(mean r - mean c)"
+
     def __init__(
-        self, *, lambd=1.0, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 1.0,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`dca_loss`."""
-        return dca_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

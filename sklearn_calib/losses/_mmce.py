@@ -1,14 +1,16 @@
 """Penalties on the mean embedding of calibration errors: MMCE and weighted MMCE."""
 
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import check_choice, check_nonnegative
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
+from sklearn_calib.losses._typing import Reduction
 
 # Of the kernel exp(-|r - s| / WIDTH), as in the paper and in its authors' code.
 WIDTH = 0.4
@@ -18,12 +20,12 @@ def mmce_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    squared=True,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    squared: bool = True,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the maximum mean calibration error. Small is good.
 
@@ -104,14 +106,14 @@ def mmce_loss(
     )
 
 
-def _mmce(logits, target, share, *, squared):
+def _mmce(logits: Tensor, target: Tensor, share: Tensor, *, squared: bool) -> Tensor:
     """Return the error, or its square."""
     doubt, miss = top_label(logits, target)
     square = _embedding_square(share * (doubt - miss), 1 - doubt)
     return square if squared else root(square)
 
 
-def _embedding_square(error, confidence):
+def _embedding_square(error: Tensor, confidence: Tensor) -> Tensor:
     """Return the sum over pairs of e_i * e_j * exp(-|r_i - r_j| / WIDTH).
 
     For sorted r the exponential is exp(-r_i / WIDTH) * exp(r_j / WIDTH), and a running
@@ -134,11 +136,11 @@ def weighted_mmce_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.5,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 0.5,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the MMCE in which hits and misses weigh the same.
 
@@ -218,14 +220,14 @@ def weighted_mmce_loss(
     )
 
 
-def _weighted_mmce(logits, target, share):
+def _weighted_mmce(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
     """Return the error of shares that weigh hits and misses the same."""
     doubt, miss = top_label(logits, target)
     share = _shares_by_miss(miss, share)
     return root(_embedding_square(share * (doubt - miss), 1 - doubt))
 
 
-def _shares_by_miss(miss, share):
+def _shares_by_miss(miss: Tensor, share: Tensor) -> Tensor:
     """Return the shares of right and of wrong predictions, each of which sum to one.
 
     They are 0 if the batch has but one of the two.
@@ -235,23 +237,8 @@ def _shares_by_miss(miss, share):
     return torch.where(right * wrong > 0, share / own, 0.0)
 
 
-class MMCELoss(_ComposedLoss):
-    """Mean loss plus lambd times the maximum mean calibration error. Small is good.
-
-    The module of :func:`mmce_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
-    squared : bool, default=True
-        Whether to add the square of the error or the error.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class MMCELoss(_ComposedLoss, function=mmce_loss):
+    """The module of :func:`mmce_loss`, which has the details.
 
     Examples
     --------
@@ -262,50 +249,24 @@ class MMCELoss(_ComposedLoss):
     tensor(0.8466)
     """
 
+    formula = "mean_ij (c_i - r_i) (c_j - r_j) exp(-abs(r_i - r_j) / 0.4)"
+
     def __init__(
         self,
         *,
-        lambd=1.0,
-        squared=True,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 1.0,
+        squared: bool = True,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
         self.squared = check_choice("squared", squared, (True, False))
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`mmce_loss`."""
-        return mmce_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            squared=self.squared,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
 
-
-class WeightedMMCELoss(_ComposedLoss):
-    """Mean loss plus lambd times the MMCE in which hits and misses weigh the same.
-
-    The module of :func:`weighted_mmce_loss`, which has the details. The smaller the
-    better, 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=0.5
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
+    """The module of :func:`weighted_mmce_loss`, which has the details.
 
     Examples
     --------
@@ -315,21 +276,15 @@ class WeightedMMCELoss(_ComposedLoss):
     tensor(0.6931)
     """
 
+    formula = "root of `mmce`, right and wrong predictions each by their number"
+
     def __init__(
-        self, *, lambd=0.5, base="cross_entropy", reduction="mean", **base_params
-    ):
+        self,
+        *,
+        lambd: float = 0.5,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         self.lambd = check_nonnegative("lambd", lambd)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`weighted_mmce_loss`."""
-        return weighted_mmce_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

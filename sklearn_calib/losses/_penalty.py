@@ -1,5 +1,7 @@
 """A loss of samples plus a penalty on the batch, and what such penalties look at."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -11,7 +13,9 @@ from sklearn_calib.losses._base import (
     check_weight,
     reduce_loss,
 )
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._typing import Reduction
 
 # Below this a square is divided by the root of this, not by its own: the gradient of a
 # root is infinite at 0, where all predictions are right or their errors cancel.
@@ -19,15 +23,15 @@ SMALLEST_SQUARE = 1e-10
 
 
 def add_penalty(
-    penalty,
+    penalty: Callable[..., Tensor],
     logits: Tensor,
     target: Tensor,
     *,
-    lambd,
-    base,
-    reduction,
-    sample_weight,
-    soft=False,
+    lambd: float,
+    base: CalibrationLoss,
+    reduction: Reduction,
+    sample_weight: Tensor | None,
+    soft: bool = False,
 ) -> Tensor:
     """Return base + lambd * penalty, reduced: each sample bears the whole penalty.
 
@@ -43,7 +47,7 @@ def add_penalty(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _sample_shares(values, weight):
+def _sample_shares(values: Tensor, weight: Tensor | None) -> Tensor:
     """Return weights that sum to one."""
     if weight is None:
         return torch.full_like(values, 1 / len(values), requires_grad=False)
@@ -51,7 +55,7 @@ def _sample_shares(values, weight):
     return weight / above_zero(weight.sum())
 
 
-def top_label(logits: Tensor, target: Tensor):
+def top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return 1 minus the confidence of each prediction, and 1 where it is wrong or 0.
 
     Of tied classes the first is predicted, as by argmax. That a prediction is right is

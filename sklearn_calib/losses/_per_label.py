@@ -1,5 +1,7 @@
 """The loss of every label by itself, where a sample may have several at once."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -9,17 +11,18 @@ from sklearn_calib.losses._base import (
     mean_by_row,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._typing import Reduction
 
 
 def per_label_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    base="cross_entropy",
-    reduction="mean",
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean over the labels of the loss of each. The smaller the better, 0 is best.
 
@@ -102,7 +105,7 @@ def per_label_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _check_target(logits, target):
+def _check_target(logits: Tensor, target: Tensor) -> Tensor:
     """Return the target, integers as int64, if there is a share of 0 to 1 per logit."""
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.numel() == 0:
@@ -131,26 +134,15 @@ def _check_target(logits, target):
     return target
 
 
-def _as_classes(target):
+def _as_classes(target: Tensor) -> Tensor:
     """Return the class of each label, or the probabilities of both."""
     if not target.is_floating_point():
         return target
     return torch.stack([1 - target, target], 2)
 
 
-class PerLabelLoss(_ComposedLoss):
-    """Mean over the labels of the loss of each. The smaller the better, 0 is best.
-
-    The module of :func:`per_label_loss`, which has the details.
-
-    Parameters
-    ----------
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each label.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class PerLabelLoss(_ComposedLoss, function=per_label_loss):
+    """The module of :func:`per_label_loss`, which has the details.
 
     Notes
     -----
@@ -168,21 +160,16 @@ class PerLabelLoss(_ComposedLoss):
     tensor(0.3466)
     """
 
+    formula = "mean over the labels of `base` for two classes of logits 0 and z"
     is_multilabel = True
     is_per_sample = True
     takes_probabilities = True
 
-    def __init__(self, *, base="cross_entropy", reduction="mean", **base_params):
+    def __init__(
+        self,
+        *,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`per_label_loss`."""
-        return per_label_loss(
-            logits,
-            target,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

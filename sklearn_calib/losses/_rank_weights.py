@@ -1,6 +1,7 @@
 """What a sample weighs by the rank of its confidence in the batch."""
 
 import math
+from typing import get_args
 
 import torch
 from scipy.special import digamma
@@ -8,8 +9,9 @@ from torch import Tensor
 
 from sklearn_calib.losses._base import above_zero, check_not_meta
 from sklearn_calib.losses._soft_rank import SoftRank
+from sklearn_calib.losses._typing import FloatOrAuto, Ranks, Weights
 
-RANKS = ("hard", "soft")
+RANKS = get_args(Ranks)
 
 # The weight of a sample from its rank among n, 1 for the least confident.
 WEIGHTS = {
@@ -28,7 +30,12 @@ MIN_SPREAD = 0.01
 
 
 def rank_weights(
-    score: Tensor, *, ranks, weights, epsilon, sample_weight: Tensor | None = None
+    score: Tensor,
+    *,
+    ranks: Ranks,
+    weights: Weights,
+    epsilon: FloatOrAuto,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the weight of each sample from its confidence."""
     check_not_meta("logits", score)
@@ -41,7 +48,7 @@ def rank_weights(
     return WEIGHTS[weights](rank, n)
 
 
-def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None):
+def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None) -> float:
     """Return an epsilon with which even confidences keep half of their ranks' range."""
     weight = torch.ones_like(score) if sample_weight is None else sample_weight
     n = _total(weight)
@@ -51,6 +58,6 @@ def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None):
     return 2 * spread / n.item()
 
 
-def _total(weight):
+def _total(weight: Tensor) -> Tensor:
     """Return the sum of the weights, above 0 if the batch has weights of 0 only."""
     return above_zero(weight.sum())

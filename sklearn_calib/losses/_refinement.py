@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import REDUCTIONS, check_choice
-from sklearn_calib.losses._calibration_loss import ReducedLoss
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,
@@ -12,9 +11,13 @@ from sklearn_calib.losses._embeddings import (
     similarities,
     within_range,
 )
+from sklearn_calib.losses._reduced_loss import ReducedLoss
+from sklearn_calib.losses._typing import Reduction
 
 
-def refinement_loss(embeddings: Tensor, target: Tensor, *, reduction="mean") -> Tensor:
+def refinement_loss(
+    embeddings: Tensor, target: Tensor, *, reduction: Reduction = "mean"
+) -> Tensor:
     r"""How much nearer the nearest of another class is than that of the own one.
 
     Negative where the nearest neighbour of a sample has its label, positive where it
@@ -98,22 +101,13 @@ def refinement_loss(embeddings: Tensor, target: Tensor, *, reduction="mean") -> 
     return reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
 
 
-def _nearest(distance, among, anchors):
+def _nearest(distance: Tensor, among: Tensor, anchors: Tensor) -> Tensor:
     """Return for each anchor the index of the nearest row among those it may have."""
     return distance.masked_fill(~among, float("inf"))[anchors].argmin(1)
 
 
-class RefinementLoss(ReducedLoss):
-    """How much nearer the nearest of another class is than that of the own one.
-
-    The module of :func:`refinement_loss`, which has the details. The smaller the
-    better.
-
-    Parameters
-    ----------
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the anchors, their sum as in the paper, or one
-        loss for each.
+class RefinementLoss(ReducedLoss, function=refinement_loss):
+    """The module of :func:`refinement_loss`, which has the details.
 
     Examples
     --------
@@ -126,4 +120,4 @@ class RefinementLoss(ReducedLoss):
 
     def forward(self, embeddings: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch; see :func:`refinement_loss`."""
-        return refinement_loss(embeddings, target, reduction=self.reduction)
+        return refinement_loss(embeddings, target, **self._arguments())

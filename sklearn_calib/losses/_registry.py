@@ -1,5 +1,7 @@
 """The losses by name: adding one is a row here."""
 
+from typing import Any
+
 from sklearn_calib._core.registry import Registry
 from sklearn_calib._core.validation import validate_params
 
@@ -11,7 +13,7 @@ LOSSES = Registry(
         "ada_dual_focal": "_ada_dual_focal:AdaDualFocalLoss",
         "adafocal": "_adafocal:AdaFocalLoss",
         "aucm": "_aucm:AUCMLoss",
-        "aurc": "_aurc:AURCLoss",
+        "aurc": "_regularized_aurc:AURCLoss",
         "avuc": "_avuc:AvUCLoss",
         "brier": "_brier:BrierLoss",
         "calfocal": "_calfocal:CalFocalLoss",
@@ -40,7 +42,7 @@ LOSSES = Registry(
 )
 
 
-def get_loss(name):
+def get_loss(name: str) -> type[Any]:
     """Return the class of the loss that is registered under a name.
 
     Parameters
@@ -68,7 +70,7 @@ def get_loss(name):
 
 
 @validate_params({"multilabel": ["boolean"]}, prefer_skip_nested_validation=True)
-def get_loss_names(*, multilabel=False):
+def get_loss_names(*, multilabel: bool = False) -> list[str]:
     """Return the names of all losses of one kind.
 
     Parameters

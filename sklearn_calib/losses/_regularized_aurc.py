@@ -1,5 +1,7 @@
 """The regularised AURC loss: a risk, and the same risk weighted by confidence ranks."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -8,33 +10,37 @@ from sklearn_calib.losses._base import (
     check_batch,
     check_choice,
     check_nonnegative,
+    check_positive,
     check_weight,
     is_choice,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
-from sklearn_calib.losses._confidence import check_confidence, compute_confidence
-from sklearn_calib.losses._cross_entropy import (
-    CrossEntropyLoss,
-    surprise_and_confidence,
-)
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
+from sklearn_calib.losses._confidence import check_confidence
 from sklearn_calib.losses._rank_weights import RANKS, WEIGHTS, rank_weights
-from sklearn_calib.losses._soft_rank import check_positive
+from sklearn_calib.losses._soft_rank import PLAIN_RANKS
+from sklearn_calib.losses._typing import (
+    Confidence,
+    FloatOrAuto,
+    Ranks,
+    Reduction,
+    Weights,
+)
 
 
 def regularized_aurc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=0.5,
-    epsilon=0.05,
-    confidence="msp",
-    base="cross_entropy",
-    ranks="soft",
-    weights="log",
-    reduction="mean",
+    lambd: float = 0.5,
+    epsilon: FloatOrAuto = 0.05,
+    confidence: Confidence = "msp",
+    base: Base = "cross_entropy",
+    ranks: Ranks = "soft",
+    weights: Weights = "log",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss, mixed with the area under its risk-coverage curve. Small is good.
 
@@ -138,38 +144,10 @@ def regularized_aurc_loss(
     tensor(0.4087)
     """
     _check_params(lambd, epsilon, ranks)
-    check_area(confidence, weights)
+    _check_area(confidence, weights)
     base = build_base(base, base_params, regularized_aurc_loss)
-    return area_loss(
-        logits,
-        target,
-        sample_weight,
-        lambd=lambd,
-        epsilon=epsilon,
-        confidence=confidence,
-        base=base,
-        ranks=ranks,
-        weights=weights,
-        reduction=reduction,
-    )
-
-
-def area_loss(
-    logits,
-    target,
-    sample_weight,
-    *,
-    lambd,
-    epsilon,
-    confidence,
-    base,
-    ranks,
-    weights,
-    reduction,
-):
-    """Return the loss of a batch, given parameters that were checked."""
     logits, target = check_batch(logits, target)
-    values, score = _values_and_confidence(base, confidence, logits, target)
+    values, score = base._values_and_confidence(logits, target, confidence)
     repeats = sample_weight
     if repeats is not None:
         repeats = check_weight(repeats, values, within=REPETITIONS)
@@ -180,53 +158,121 @@ def area_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _values_and_confidence(base, confidence, logits, target):
-    """Return the loss of each sample and how sure the network is of it."""
-    is_cross_entropy = type(base) is CrossEntropyLoss and not base.label_smoothing
-    if is_cross_entropy and confidence == "msp":
-        return surprise_and_confidence(logits, target)
-    return base(logits, target), compute_confidence(confidence, logits)
-
-
-def _check_params(lambd, epsilon, ranks):
+def _check_params(lambd: float, epsilon: FloatOrAuto, ranks: Ranks) -> None:
     """Check what the area alone does not depend on."""
     check_nonnegative("lambd", lambd, most=1)
     if not is_choice(epsilon, ("auto",)):
-        check_positive("epsilon", epsilon, also=", or 'auto'")
+        check_positive("epsilon", epsilon, also=", or 'auto'", hint=PLAIN_RANKS)
     check_choice("ranks", ranks, RANKS)
 
 
-def check_area(confidence, weights):
+def _check_area(confidence: Confidence, weights: Weights) -> None:
     """Check what the area alone depends on."""
     check_confidence(confidence)
     check_choice("weights", weights, WEIGHTS)
 
 
-class RegularizedAURCLoss(_ComposedLoss):
-    """Mean loss, mixed with the area under its risk-coverage curve. Small is good.
+def aurc_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    confidence: Confidence = "msp",
+    base: Base = "cross_entropy",
+    weights: Weights = "harmonic",
+    reduction: Reduction = "mean",
+    sample_weight: Tensor | None = None,
+    **base_params: Any,
+) -> Tensor:
+    """Area under the curve of risk over coverage, AURC. The smaller the better.
 
-    The module of :func:`regularized_aurc_loss`, which has the details.
+    The mean, over k, of the mean loss among the k samples of the batch that the
+    network is surest of [1]_. A mistake costs the more, the surer the network is of it
+    compared with the others. 0 is best.
 
     Parameters
     ----------
-    lambd : float, default=0.5
-        Share of the area, in [0, 1]. With 0 the loss is that of `base`.
-    epsilon : float or "auto", default=0.05
-        How much the ranks are smoothed, above 0; "auto" goes by the size of the batch
-        and the spread of its confidences.
+    logits : Tensor of shape (N, C)
+        Unnormalised log probabilities.
+    target : Tensor of shape (N,)
+        Class indices.
     confidence : str or callable, default="msp"
-        What is ranked: "msp", "margin", "negative_entropy", "negative_gini",
-        "l2_norm", "max_logit", or a function of the logits.
+        What orders the samples: "msp", "margin", "negative_entropy", "negative_gini",
+        "l2_norm", "max_logit", or a function of the logits, as for
+        :func:`regularized_aurc_loss`.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    ranks : {"soft", "hard"}, default="soft"
-        Whether the gradient flows through the ranks.
-    weights : {"log", "harmonic", "sele"}, default="log"
-        What a rank weighs.
+        The loss of each sample: a name as for :func:`get_loss`, or an instance.
+    weights : {"harmonic", "log", "sele"}, default="harmonic"
+        The estimator. With r the rank of a sample, 1 for the least confident, its loss
+        has the weight ``H(n) - H(n - r)`` with the harmonic numbers H, which makes the
+        mean the empirical area; ``-log(1 - r / (n + 1))``, its limit; or ``r / n``, of
+        which twice is an upper bound [2]_.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        What to return: the mean over the batch, the sum, or one loss per sample, which
+        depends on the others through its rank.
+    sample_weight : Tensor of shape (N,), default=None
+        Non-negative weights: a sample of weight m counts as m equal samples, among the
+        ranks too. So the scale of the weights matters.
     **base_params : dict
         The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+
+    Returns
+    -------
+    loss : Tensor
+        A scalar, or of shape (N,) with ``reduction="none"``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is unknown, the confidence is not finite or the shapes do not
+        match.
+    TypeError
+        If the logits are no floating point tensor, or a keyword is unknown.
+
+    See Also
+    --------
+    AURCLoss : The same as a module.
+    regularized_aurc_loss : Adds the plain risk, and a gradient through the ranks.
+    sklearn_calib.metrics.aurc_loss : Calls the estimator "log" by its limit,
+        "population".
+
+    Notes
+    -----
+    It is :func:`regularized_aurc_loss` with ``lambd=1`` and hard ranks: the ranks are
+    constants for the gradient, and confidences that are tied, to within rounding, have
+    the mean of their ranks. The least confident samples have nearly no weight; a plain
+    risk beside it keeps them.
+
+    References
+    ----------
+    .. [1] H. Zhou, J. Van Landeghem, T. Popordanoska, M. Blaschko (2025). A novel
+       characterization of the population area under the risk coverage curve (AURC)
+       and rates of finite sample estimators. ICML.
+    .. [2] V. Franc, D. Prusa, V. Voracek (2023). Optimal strategies for reject option
+       classifiers. JMLR 24.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import aurc_loss
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 0.5]])
+    >>> aurc_loss(logits, torch.tensor([0, 0, 1]))
+    tensor(0.4950)
+    """
+    return regularized_aurc_loss(
+        logits,
+        target,
+        lambd=1.0,
+        confidence=confidence,
+        base=build_base(base, base_params, aurc_loss),
+        ranks="hard",
+        weights=weights,
+        reduction=reduction,
+        sample_weight=sample_weight,
+    )
+
+
+class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
+    """The module of :func:`regularized_aurc_loss`, which has the details.
 
     Examples
     --------
@@ -237,39 +283,51 @@ class RegularizedAURCLoss(_ComposedLoss):
     tensor(0.3147)
     """
 
+    formula = "mean of (1 - lambd + lambd w(soft rank of r)) (-log p_t)"
     needs_values = True
 
     def __init__(
         self,
         *,
-        lambd=0.5,
-        epsilon=0.05,
-        confidence="msp",
-        base="cross_entropy",
-        ranks="soft",
-        weights="log",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 0.5,
+        epsilon: FloatOrAuto = 0.05,
+        confidence: Confidence = "msp",
+        base: Base = "cross_entropy",
+        ranks: Ranks = "soft",
+        weights: Weights = "log",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(lambd, epsilon, ranks)
-        check_area(confidence, weights)
+        _check_area(confidence, weights)
         self.lambd, self.epsilon, self.ranks = lambd, epsilon, ranks
         self.confidence, self.weights = confidence, weights
 
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`regularized_aurc_loss`."""
-        return area_loss(
-            logits,
-            target,
-            sample_weight,
-            lambd=self.lambd,
-            epsilon=self.epsilon,
-            confidence=self.confidence,
-            base=self.base_,
-            ranks=self.ranks,
-            weights=self.weights,
-            reduction=self.reduction,
-        )
+
+class AURCLoss(_ComposedLoss, function=aurc_loss):
+    """The module of :func:`aurc_loss`, which has the details.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sklearn_calib.losses import AURCLoss
+    >>> AURCLoss()(torch.zeros(1, 2), torch.tensor([1]))
+    tensor(0.6931)
+    """
+
+    formula = "mean of w(rank of r) (-log p_t), w = H(n) - H(n - rank)"
+    needs_values = True
+
+    def __init__(
+        self,
+        *,
+        confidence: Confidence = "msp",
+        base: Base = "cross_entropy",
+        weights: Weights = "harmonic",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
+        super().__init__(base=base, base_params=base_params, reduction=reduction)
+        _check_area(confidence, weights)
+        self.confidence, self.weights = confidence, weights

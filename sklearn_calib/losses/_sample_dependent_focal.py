@@ -1,5 +1,6 @@
 """The focal loss with a gamma that depends on the sample (FLSD)."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Real
 
@@ -8,15 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
-    averages_over_labels,
     check_batch,
     check_nonnegative,
     reduce_loss,
 )
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
-from sklearn_calib.losses._dual_focal import check_competitor, log_gap
+from sklearn_calib.losses._dual_focal import Competitor, check_competitor, log_gap
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._margin import true_class_margin
+from sklearn_calib.losses._soft_targets import averages_over_labels
+from sklearn_calib.losses._typing import Reduction
 
 
 @averages_over_labels
@@ -24,13 +26,13 @@ def sample_dependent_focal_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    gammas=(5.0, 3.0),
-    thresholds=(0.2,),
-    competitor=None,
-    reduction="mean",
+    gammas: Sequence[float] = (5.0, 3.0),
+    thresholds: Sequence[float] = (0.2,),
+    competitor: Competitor | None = None,
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Focal loss whose gamma depends on the probability of the true class.
+    r"""Focal loss whose gamma depends on the probability of the true class (FLSD-53).
 
     The defaults are FLSD-53 [1]_: gamma is 5 for the samples whose true class has a
     probability below 0.2 and 3 for the rest, since the smaller p_t is, the larger gamma
@@ -110,16 +112,20 @@ def sample_dependent_focal_loss(
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _scheduled_gamma(lead, gammas, thresholds):
+def _scheduled_gamma(
+    lead: Tensor, gammas: Sequence[float], thresholds: Sequence[float]
+) -> Tensor:
     """Return the gamma of each sample, by intervals closed below."""
-    edges, gammas = (
+    edges, choices = (
         lead.new_tensor([float(value) for value in values])
         for values in (thresholds, gammas)
     )
-    return gammas[torch.bucketize(lead.detach(), edges, right=True)]
+    return choices[torch.bucketize(lead.detach(), edges, right=True)]
 
 
-def _check_schedule(gammas, thresholds, competitor):
+def _check_schedule(
+    gammas: Sequence[float], thresholds: Sequence[float], competitor: Competitor | None
+) -> None:
     """Check that the thresholds increase in (0, 1) and separate as many gammas."""
     if competitor is not None:
         check_competitor(competitor)
@@ -144,22 +150,8 @@ def _check_schedule(gammas, thresholds, competitor):
         )
 
 
-class SampleDependentFocalLoss(CalibrationLoss):
-    """Focal loss whose gamma depends on the probability of the true class (FLSD-53).
-
-    The module of :func:`sample_dependent_focal_loss`, which has the details. The
-    smaller the better, 0 is best.
-
-    Parameters
-    ----------
-    gammas : tuple or list of float, default=(5.0, 3.0)
-        The values of gamma, each at least 0, from small p_t to large.
-    thresholds : tuple or list of float, default=(0.2,)
-        The probabilities at which gamma changes, increasing and inside (0, 1).
-    competitor : str, int, float or None, default=None
-        If given, its probability is taken from p_t; "largest" is DualFocal-SD.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+class SampleDependentFocalLoss(CalibrationLoss, function=sample_dependent_focal_loss):
+    """The module of :func:`sample_dependent_focal_loss`, which has the details.
 
     Examples
     --------
@@ -169,32 +161,19 @@ class SampleDependentFocalLoss(CalibrationLoss):
     tensor(0.0866)
     """
 
+    formula = "`focal` with gamma by the value of p_t"
     takes_probabilities = True
 
     def __init__(
         self,
         *,
-        gammas=(5.0, 3.0),
-        thresholds=(0.2,),
-        competitor=None,
-        reduction="mean",
-    ):
+        gammas: Sequence[float] = (5.0, 3.0),
+        thresholds: Sequence[float] = (0.2,),
+        competitor: Competitor | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         _check_schedule(gammas, thresholds, competitor)
         self.gammas = gammas
         self.thresholds = thresholds
         self.competitor = competitor
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`sample_dependent_focal_loss`."""
-        return sample_dependent_focal_loss(
-            logits,
-            target,
-            gammas=self.gammas,
-            thresholds=self.thresholds,
-            competitor=self.competitor,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -1,5 +1,8 @@
 """The selective AURC loss: only the less confident samples are told apart."""
 
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
 import torch
 from torch import Tensor
 
@@ -11,30 +14,34 @@ from sklearn_calib.losses._base import (
     check_can_move,
     check_n_bins,
     check_nonnegative,
+    check_positive,
     check_tensor,
     check_weight,
     reduce_loss,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._calibration_loss import CalibrationLoss
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence, compute_confidence
-from sklearn_calib.losses._soft_rank import check_positive
+from sklearn_calib.losses._typing import Reduction
 
 # The scores of the house that lie in [0, 1], where the histogram is.
-CONFIDENCES = ("l2_norm", "margin", "msp")
+UnitName = Literal["l2_norm", "margin", "msp"]
+UnitConfidence = UnitName | Callable[[Tensor], Tensor]
+CONFIDENCES = get_args(UnitName)
 
 
 def selective_aurc_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    quantile=0.5,
-    bandwidth=0.05,
-    confidence="msp",
-    base="cross_entropy",
+    quantile: float = 0.5,
+    bandwidth: float = 0.05,
+    confidence: UnitConfidence = "msp",
+    base: Base = "cross_entropy",
     histogram: Tensor | None = None,
-    reduction="mean",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss, weighted by how many samples are less confident. Small is good.
 
@@ -64,7 +71,7 @@ def selective_aurc_loss(
         reduction is ignored.
     histogram : Tensor of shape (n_bins,), default=None
         Numbers of earlier confidences in bins of equal width on [0, 1]. Those of the
-        batch are added. None is no earlier ones and 64 bins.
+        batch are added. None means 64 bins and no earlier batches.
     reduction : {"mean", "sum", "none"}, default="mean"
         What to return: the mean over the batch, the sum, or one loss per sample, which
         depends on the others through G.
@@ -137,17 +144,17 @@ def selective_aurc_loss(
 
 
 def _loss_and_histogram(
-    logits,
-    target,
+    logits: Tensor,
+    target: Tensor,
     *,
-    quantile,
-    bandwidth,
-    confidence,
-    base,
-    histogram,
-    reduction,
-    sample_weight,
-):
+    quantile: float,
+    bandwidth: float,
+    confidence: UnitConfidence,
+    base: CalibrationLoss,
+    histogram: Tensor,
+    reduction: Reduction,
+    sample_weight: Tensor | None,
+) -> tuple[Tensor, Tensor]:
     """Return the loss, and the histogram with the confidences of the batch."""
     values = base(logits, target)
     weight = torch.ones_like(values)
@@ -163,7 +170,7 @@ def _loss_and_histogram(
     return reduce_loss(values, reduction, sample_weight), histogram
 
 
-def _count(score, weight, n_bins):
+def _count(score: Tensor, weight: Tensor, n_bins: int) -> Tensor:
     """Return the weight of the scores in each of `n_bins` bins of equal width."""
     if can_check_values(score) and ((score < 0) | (score > 1 + 1e-6)).any():
         raise ValueError(
@@ -177,7 +184,7 @@ def _count(score, weight, n_bins):
     return score.new_zeros(n_bins).index_add(0, index, weight * is_known)
 
 
-def _share_below(score, histogram, bandwidth):
+def _share_below(score: Tensor, histogram: Tensor, bandwidth: float) -> Tensor:
     """Return G, the smoothed share of the histogram at or below each score."""
     bins = torch.arange(len(histogram), device=score.device, dtype=score.dtype)
     centres = (bins + 0.5) / len(histogram)
@@ -187,7 +194,7 @@ def _share_below(score, histogram, bandwidth):
     return (steps * (histogram / total)).sum(1)
 
 
-def _quantile(score, weight, quantile):
+def _quantile(score: Tensor, weight: Tensor, quantile: float) -> Tensor:
     """Return the interpolated quantile of scores, each repeated by its weight."""
     score, order = score.sort()
     rank = weight[order].cumsum(0)
@@ -198,7 +205,7 @@ def _quantile(score, weight, quantile):
     return torch.lerp(low, high, position - below)
 
 
-def _check_histogram(histogram, logits):
+def _check_histogram(histogram: Tensor, logits: Tensor) -> None:
     """Check what is to count earlier confidences."""
     check_tensor("histogram", histogram, rule="a torch.Tensor or None")
     check_can_move("histogram", histogram, logits)
@@ -206,11 +213,13 @@ def _check_histogram(histogram, logits):
         raise ValueError(
             "histogram must be real and of shape (n_bins,), the number of confidences "
             f"in each bin, got {histogram.dtype} of shape {tuple(histogram.shape)}. "
-            "None is no earlier ones."
+            "Pass None to start without earlier batches."
         )
 
 
-def _check_params(quantile, bandwidth, confidence):
+def _check_params(
+    quantile: float, bandwidth: float, confidence: UnitConfidence
+) -> None:
     """Check everything that is no tensor, but for the base."""
     check_nonnegative("quantile", quantile, most=1)
     check_positive("bandwidth", bandwidth, hint="The authors use 0.05.")
@@ -222,7 +231,7 @@ def _check_params(quantile, bandwidth, confidence):
         )
 
 
-class SelectiveAURCLoss(_ComposedLoss):
+class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     """Mean loss, weighted by how many samples are less confident. Small is good.
 
     The module of :func:`selective_aurc_loss`, which has the details. In training mode
@@ -260,19 +269,20 @@ class SelectiveAURCLoss(_ComposedLoss):
     tensor(0.0954)
     """
 
+    formula = "mean of -log(1 - G(min(r, t))) (-log p_t), G, t of the r so far"
     histogram: Tensor
 
     def __init__(
         self,
         *,
-        quantile=0.5,
-        n_bins=64,
-        bandwidth=0.05,
-        confidence="msp",
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        quantile: float = 0.5,
+        n_bins: int = 64,
+        bandwidth: float = 0.05,
+        confidence: UnitConfidence = "msp",
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(quantile, bandwidth, confidence)
         check_n_bins(n_bins, usual=64)
@@ -283,21 +293,16 @@ class SelectiveAURCLoss(_ComposedLoss):
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of a batch; see :func:`selective_aurc_loss`."""
+        """Return the loss of a batch, whose confidences are remembered in training."""
         loss, histogram = _loss_and_histogram(
             *check_batch(logits, target),
-            quantile=self.quantile,
-            bandwidth=self.bandwidth,
-            confidence=self.confidence,
-            base=self.base_,
-            histogram=self.histogram,
-            reduction=self.reduction,
             sample_weight=sample_weight,
+            **self._arguments(),
         )
         if self.training:
             self.histogram.copy_(histogram)
         return loss
 
-    def start_epoch(self):
+    def start_epoch(self) -> None:
         """Forget the confidences seen so far."""
         self.histogram.zero_()

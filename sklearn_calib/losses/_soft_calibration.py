@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,30 +12,33 @@ from sklearn_calib.losses._base import (
     check_choice,
     check_n_bins,
     check_nonnegative,
+    check_positive,
 )
-from sklearn_calib.losses._composed import _ComposedLoss, build_base
+from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
-from sklearn_calib.losses._soft_rank import check_positive
+from sklearn_calib.losses._typing import Reduction
 
 # Of a sample's membership in label-binned bins this part is spread over all of them, as
 # in the authors' code, so that each bin has an accuracy.
 SPREAD = 1e-5
+
+Binning = Literal["bin", "label"]
 
 
 def soft_binned_ece_loss(
     logits: Tensor,
     target: Tensor,
     *,
-    lambd=1.0,
-    n_bins=15,
-    temperature=0.01,
-    decay=None,
-    binning="label",
-    squared=True,
-    base="cross_entropy",
-    reduction="mean",
+    lambd: float = 1.0,
+    n_bins: int = 15,
+    temperature: float = 0.01,
+    decay: float | None = None,
+    binning: Binning = "label",
+    squared: bool = True,
+    base: Base = "cross_entropy",
+    reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
-    **base_params,
+    **base_params: Any,
 ) -> Tensor:
     r"""Mean loss plus lambd times the soft-binned calibration error. Small is good.
 
@@ -132,7 +136,15 @@ def soft_binned_ece_loss(
     )
 
 
-def _label_binned(logits, target, share, *, n_bins, temperature, squared):
+def _label_binned(
+    logits: Tensor,
+    target: Tensor,
+    share: Tensor,
+    *,
+    n_bins: int,
+    temperature: float,
+    squared: bool,
+) -> Tensor:
     """Return the error of confidences against the accuracy of their bins."""
     doubt, miss = top_label(logits, target)
     member = _memberships(1 - doubt, 1 / logits.shape[1], n_bins, temperature)
@@ -142,7 +154,15 @@ def _label_binned(logits, target, share, *, n_bins, temperature, squared):
     return square if squared else root(square)
 
 
-def _bin_binned(logits, target, share, *, n_bins, temperature, squared):
+def _bin_binned(
+    logits: Tensor,
+    target: Tensor,
+    share: Tensor,
+    *,
+    n_bins: int,
+    temperature: float,
+    squared: bool,
+) -> Tensor:
     """Return the error of the mean confidence of bins against their accuracy."""
     doubt, miss = top_label(logits, target)
     member = _memberships(1 - doubt, 0.0, n_bins, temperature)
@@ -154,19 +174,27 @@ def _bin_binned(logits, target, share, *, n_bins, temperature, squared):
 _ERRORS = {"bin": _bin_binned, "label": _label_binned}
 
 
-def _memberships(confidence, lowest, n_bins, temperature):
+def _memberships(
+    confidence: Tensor, lowest: float, n_bins: int, temperature: float
+) -> Tensor:
     """Return the share of each sample (row) in each bin that divides [lowest, 1]."""
     position = torch.arange(n_bins, dtype=confidence.dtype, device=confidence.device)
     centre = lowest + (1 - lowest) * (position + 0.5) / n_bins
     return ((confidence.unsqueeze(1) - centre).square() / -temperature).softmax(1)
 
 
-def _mean_by_bin(member, values):
+def _mean_by_bin(member: Tensor, values: Tensor) -> Tensor:
     """Return the mean of values in each bin, 0 where nothing belongs to it."""
     return (member * values.unsqueeze(1)).sum(0) / above_zero(member.sum(0))
 
 
-def _check_params(n_bins, temperature, decay, binning, squared):
+def _check_params(
+    n_bins: int,
+    temperature: float,
+    decay: float | None,
+    binning: Binning,
+    squared: bool,
+) -> None:
     """Check the parameters of the error."""
     check_n_bins(n_bins)
     hint = "A small one, such as 0.001, gives bins with sharp edges."
@@ -177,39 +205,15 @@ def _check_params(n_bins, temperature, decay, binning, squared):
     check_choice("squared", squared, (True, False))
 
 
-def _check_decay(decay):
+def _check_decay(decay: float) -> None:
     """Check that a membership falls from a bin to the next."""
     check_positive("decay", decay, also=", or None", hint="The authors use 80.")
     if decay <= 1:
         raise ValueError(f"decay must be > 1, got {decay!r}. The authors use 80.")
 
 
-class SoftBinnedECELoss(_ComposedLoss):
-    """Mean loss plus lambd times the soft-binned calibration error. Small is good.
-
-    The module of :func:`soft_binned_ece_loss`, which has the details. 0 is best.
-
-    Parameters
-    ----------
-    lambd : float, default=1.0
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
-    n_bins : int, default=15
-        Number of bins, at least 1.
-    temperature : float, default=0.01
-        How soft the bins are, above 0.
-    decay : float, default=None
-        If given, above 1, the temperature is ``1 / (log(decay) * n_bins**2)``.
-    binning : {"label", "bin"}, default="label"
-        What is compared with the accuracy of a bin: the confidence of each sample in
-        it, or their mean.
-    squared : bool, default=True
-        Whether to add the mean square of the differences or its root.
-    base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
-    **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+class SoftBinnedECELoss(_ComposedLoss, function=soft_binned_ece_loss):
+    """The module of :func:`soft_binned_ece_loss`, which has the details.
 
     Examples
     --------
@@ -220,39 +224,23 @@ class SoftBinnedECELoss(_ComposedLoss):
     tensor(0.8466)
     """
 
+    formula = "mean of (accuracy of the soft bin - r)^2"
+
     def __init__(
         self,
         *,
-        lambd=1.0,
-        n_bins=15,
-        temperature=0.01,
-        decay=None,
-        binning="label",
-        squared=True,
-        base="cross_entropy",
-        reduction="mean",
-        **base_params,
-    ):
+        lambd: float = 1.0,
+        n_bins: int = 15,
+        temperature: float = 0.01,
+        decay: float | None = None,
+        binning: Binning = "label",
+        squared: bool = True,
+        base: Base = "cross_entropy",
+        reduction: Reduction = "mean",
+        **base_params: Any,
+    ) -> None:
         super().__init__(base=base, base_params=base_params, reduction=reduction)
         _check_params(n_bins, temperature, decay, binning, squared)
         self.lambd = check_nonnegative("lambd", lambd)
         self.n_bins, self.temperature, self.decay = n_bins, temperature, decay
         self.binning, self.squared = binning, squared
-
-    def forward(
-        self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
-    ) -> Tensor:
-        """Return the loss of a batch; see :func:`soft_binned_ece_loss`."""
-        return soft_binned_ece_loss(
-            logits,
-            target,
-            lambd=self.lambd,
-            n_bins=self.n_bins,
-            temperature=self.temperature,
-            decay=self.decay,
-            binning=self.binning,
-            squared=self.squared,
-            base=self.base_,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )

@@ -1,6 +1,7 @@
 """The differentiable rank of a tensor, for losses that order their batch."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,18 +11,20 @@ from torch.autograd import Function
 
 from sklearn_calib.losses._base import (
     REPETITIONS,
-    as_float,
     check_finite,
     check_not_meta,
+    check_positive,
     check_weight,
 )
 
 # Stands for a weight of zero: it moves no mean, and its square is still a number.
 TINY = 1e-150
 
+PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
+
 
 def soft_rank(
-    values: Tensor, *, epsilon, sample_weight: Tensor | None = None
+    values: Tensor, *, epsilon: float, sample_weight: Tensor | None = None
 ) -> Tensor:
     r"""Ranks from 1 for the smallest value on, with a gradient.
 
@@ -82,7 +85,7 @@ def soft_rank(
     >>> soft_rank(values, epsilon=1e-6)
     tensor([4., 1., 2., 3.])
     """
-    check_positive("epsilon", epsilon)
+    check_positive("epsilon", epsilon, hint=PLAIN_RANKS)
     _check_values(values)
     check_not_meta("values", values)
     check_finite("values", values)
@@ -91,24 +94,7 @@ def soft_rank(
     return SoftRank.apply(values, float(epsilon), sample_weight)
 
 
-PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
-
-
-def check_positive(name, value, *, also="", hint=PLAIN_RANKS):
-    """Return `value` if it is a number above 0; `also` names what else is allowed."""
-    rule = f"finite and > 0{also}"
-    number = as_float(value)
-    if number is None:
-        raise TypeError(
-            f"{name} must be a number, {rule}, got {value!r} of type "
-            f"{type(value).__name__}. Pass a float, such as 0.05."
-        )
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
-    return value
-
-
-def _check_values(values):
+def _check_values(values: Tensor) -> None:
     """Check the type and the shape of what is to be ranked."""
     if getattr(values, "dtype", None) not in (torch.float32, torch.float64):
         raise TypeError(
@@ -127,14 +113,16 @@ class SoftRank(Function):
     """The projection on the permutahedron; NaN if a value is NaN or infinite."""
 
     @staticmethod
-    def forward(ctx, values, epsilon, sample_weight):
+    def forward(
+        ctx: Any, values: Tensor, epsilon: float, sample_weight: Tensor | None
+    ) -> Tensor:
         rows = _to_numpy(values).reshape(-1, values.shape[-1])
         weight = None if sample_weight is None else _to_numpy(sample_weight)
         ranks, ctx.pools = _project(rows, epsilon, weight)
         return _to_tensor(ranks, values)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> Any:
         # The detour for a second derivative takes as long as the product itself.
         multiply = _PoolGradient.apply if torch.is_grad_enabled() else _multiply
         return multiply(grad, ctx.pools, False), None, None
@@ -144,16 +132,18 @@ class _PoolGradient(Function):
     """The gradient through the ranks. Its own gradient is the transposed product."""
 
     @staticmethod
-    def forward(ctx, grad, pools, transposed):
+    def forward(
+        ctx: Any, grad: Tensor, pools: "_Pools | None", transposed: bool
+    ) -> Tensor:
         ctx.pools, ctx.transposed = pools, transposed
         return _multiply(grad, pools, transposed)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> Any:
         return _PoolGradient.apply(grad, ctx.pools, not ctx.transposed), None, None
 
 
-def _multiply(grad, pools, transposed):
+def _multiply(grad: Tensor, pools: "_Pools | None", transposed: bool) -> Tensor:
     """Return the product of the transposed Jacobian, or of itself, with a tensor."""
     if pools is None:
         return torch.full_like(grad, torch.nan)
@@ -163,24 +153,30 @@ def _multiply(grad, pools, transposed):
 class _Pools:
     """Which of the sorted values share their ranks. The rows stand end to end."""
 
-    def __init__(self, order, blocks, weight, epsilon):
+    def __init__(
+        self,
+        order: np.ndarray,
+        blocks: np.ndarray,
+        weight: np.ndarray | None,
+        epsilon: float,
+    ) -> None:
         self.order, self.weight, self.epsilon = order, weight, epsilon
         self.starts, self.counts = blocks[:-1], blocks[1:] - blocks[:-1]
         self.totals = self.counts if weight is None else self._sums(weight)
 
-    def _sums(self, array):
+    def _sums(self, array: np.ndarray) -> np.ndarray:
         return np.add.reduceat(array, self.starts)
 
-    def repeat(self, per_pool):
+    def repeat(self, per_pool: np.ndarray) -> np.ndarray:
         """Return for each value what holds for its pool."""
         return per_pool.repeat(self.counts)
 
-    def mean(self, array):
+    def mean(self, array: np.ndarray) -> np.ndarray:
         """Return for each value the mean over its pool."""
         array = array if self.weight is None else self.weight * array
         return self.repeat(self._sums(array) / self.totals)
 
-    def multiply(self, grad, transposed):
+    def multiply(self, grad: np.ndarray, transposed: bool) -> np.ndarray:
         """Return the product of the transposed Jacobian, or of itself, with `grad`.
 
         The Jacobian is that of (v - mean(v)) / epsilon.
@@ -192,14 +188,16 @@ class _Pools:
             mean = self.weight * self.repeat(self._sums(grad) / self.totals)
         return self.restore((grad - mean) / self.epsilon)
 
-    def restore(self, array):
+    def restore(self, array: np.ndarray) -> np.ndarray:
         """Return an array of sorted values in the order in which they came."""
         restored = np.empty_like(array)
         restored[self.order] = array
         return restored
 
 
-def _project(rows, epsilon, weight):
+def _project(
+    rows: np.ndarray, epsilon: float, weight: np.ndarray | None
+) -> "tuple[np.ndarray, _Pools | None]":
     """Return the ranks of the values, rows end to end, and the pools behind them.
 
     Where a value is not finite, all ranks are NaN, and there are no pools.
@@ -228,7 +226,9 @@ def _project(rows, epsilon, weight):
     return pools.restore(offset + pools.mean(plain - offset)), pools
 
 
-def _plain_ranks(weight, shape):
+def _plain_ranks(
+    weight: np.ndarray | None, shape: tuple[int, ...]
+) -> tuple[np.ndarray, float]:
     """Return the ranks of sorted values and a number above all of them.
 
     A value of weight m has the mean of m ranks.
@@ -242,10 +242,10 @@ def _plain_ranks(weight, shape):
     return plain, float(plain.max()) + 1
 
 
-def _to_numpy(tensor):
+def _to_numpy(tensor: Tensor) -> np.ndarray:
     return tensor.numpy(force=True).astype(np.float64)
 
 
-def _to_tensor(array, like):
+def _to_tensor(array: np.ndarray, like: Tensor) -> Tensor:
     """Return an array with the shape, precision and device of a tensor."""
     return torch.from_numpy(array.reshape(like.shape)).to(like)

@@ -1,5 +1,7 @@
 """Functions of all probabilities, with gradients that are exact where one is near 1."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -21,7 +23,7 @@ def softmax(logits: Tensor) -> Tensor:
     return proba
 
 
-def _centred(grad, weight):
+def _centred(grad: Tensor | None, weight: Tensor) -> Tensor | None:
     """Return a gradient without its mean; a second derivative may have none."""
     if grad is None:
         return None
@@ -44,7 +46,7 @@ class _NegativeEntropy(Function):
     """
 
     @staticmethod
-    def forward(ctx, logits):
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
         top, index = logits.max(1, keepdim=True)
         distance = logits - top
         share = distance.exp()
@@ -56,7 +58,7 @@ class _NegativeEntropy(Function):
         return (mean - rest.log1p_()).squeeze(1)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         logits, share, distance, mean = ctx.saved_tensors
         # What is saved has no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():

@@ -9,7 +9,6 @@ from sklearn_calib.losses._base import (
     check_choice,
     check_nonnegative,
 )
-from sklearn_calib.losses._calibration_loss import ReducedLoss
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,
@@ -17,15 +16,17 @@ from sklearn_calib.losses._embeddings import (
     similarities,
     within_range,
 )
+from sklearn_calib.losses._reduced_loss import ReducedLoss
+from sklearn_calib.losses._typing import Reduction
 
 
 def supcon_loss(
     embeddings: Tensor,
     target: Tensor,
     *,
-    temperature=0.1,
-    base_temperature=None,
-    reduction="mean",
+    temperature: float = 0.1,
+    base_temperature: float | None = None,
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Supervised contrastive loss, SupCon: is a sample closest to its own class.
 
@@ -124,7 +125,7 @@ def supcon_loss(
     return reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
 
 
-def _check_temperatures(temperature, base_temperature):
+def _check_temperatures(temperature: float, base_temperature: float | None) -> None:
     """Raise an error unless both are positive, or the second is None."""
     for name, value in {
         "temperature": temperature,
@@ -138,19 +139,8 @@ def _check_temperatures(temperature, base_temperature):
             )
 
 
-class SupConLoss(ReducedLoss):
-    """Supervised contrastive loss, SupCon: is a sample closest to its own class.
-
-    The module of :func:`supcon_loss`, which has the details. The smaller the better.
-
-    Parameters
-    ----------
-    temperature : float, default=0.1
-        What the similarities are divided by, greater than 0.
-    base_temperature : float, default=None
-        Multiply the loss by ``temperature / base_temperature``; None does not.
-    reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the anchors, their sum, or one loss for each.
+class SupConLoss(ReducedLoss, function=supcon_loss):
+    """The module of :func:`supcon_loss`, which has the details.
 
     Examples
     --------
@@ -161,7 +151,13 @@ class SupConLoss(ReducedLoss):
     tensor(0.2395)
     """
 
-    def __init__(self, *, temperature=0.1, base_temperature=None, reduction="mean"):
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.1,
+        base_temperature: float | None = None,
+        reduction: Reduction = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         _check_temperatures(temperature, base_temperature)
         self.temperature = temperature
@@ -169,10 +165,4 @@ class SupConLoss(ReducedLoss):
 
     def forward(self, embeddings: Tensor, target: Tensor) -> Tensor:
         """Return the loss of a batch; see :func:`supcon_loss`."""
-        return supcon_loss(
-            embeddings,
-            target,
-            temperature=self.temperature,
-            base_temperature=self.base_temperature,
-            reduction=self.reduction,
-        )
+        return supcon_loss(embeddings, target, **self._arguments())

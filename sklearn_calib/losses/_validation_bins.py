@@ -1,9 +1,11 @@
 """What the losses share that learn from bins of the validation confidences."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_calib._core.binning import bin_sums, interior_edges, occupied_bins
@@ -16,6 +18,7 @@ from sklearn_calib._core.validation import (
 from sklearn_calib.losses._base import check_device, check_n_bins, check_tensor
 from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
+from sklearn_calib.losses._typing import Reduction
 
 # (1 - p) ** gamma is 0 or 1 in double precision from here on, and gamma times a loss,
 # which the gradient needs, is still far from the overflow of single precision.
@@ -40,7 +43,7 @@ def bin_of(values: Tensor, edges: Tensor) -> Tensor:
     return torch.bucketize(values, edges.to(values.dtype))
 
 
-def check_bins(logits, edges, **per_bin):
+def check_bins(logits: Tensor, edges: Tensor, **per_bin: Tensor) -> None:
     """Check the edges between bins and what has a value per bin."""
     for name, value in {"edges": edges, **per_bin}.items():
         check_tensor(name, value)
@@ -54,21 +57,25 @@ def check_bins(logits, edges, **per_bin):
 
 
 class _ValidationBinsLoss(CalibrationLoss):
-    """A loss whose state is made from equal-mass bins of validation confidences.
-
-    A subclass has the method ``_learn(confidence, accuracy)``: NumPy arrays of one
-    value per bin in use. It changes the buffers and returns what it adds to the record.
-    """
+    """A loss whose state is made from equal-mass bins of validation confidences."""
 
     learns_from_validation = True
 
-    def __init__(self, *, n_bins, reduction):
+    edges: Tensor
+
+    def __init__(self, *, n_bins: int, reduction: Reduction) -> None:
         super().__init__(reduction=reduction)
         self.n_bins = check_n_bins(n_bins)
         edges = interior_edges(np.empty(0), n_bins=n_bins, strategy="uniform")
         self.register_buffer("edges", torch.tensor(edges, dtype=torch.float32))
 
-    def update(self, y_true, y_proba, *, sample_weight=None):
+    def update(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> dict[str, Any]:
         """Learn from predictions for the validation data.
 
         The samples are put into bins of equal mass by the probability of their
@@ -119,7 +126,13 @@ class _ValidationBinsLoss(CalibrationLoss):
         }
         return {name: values.tolist() for name, values in record.items()}
 
-    def _bin(self, y_true, y_proba, sample_weight):
+    def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
+        """Change the buffers by the bins in use; return what the record gets."""
+        raise NotImplementedError
+
+    def _bin(
+        self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None
+    ) -> Any:
         """Return the sums of the bins in use."""
         proba, codes = _check_targets(y_true, y_proba)
         weight = check_sample_weight(sample_weight, proba)
@@ -139,7 +152,7 @@ class _ValidationBinsLoss(CalibrationLoss):
             self._warn_of_fewer_bins(len(sums.weight), len(confidence))
         return sums
 
-    def _warn_of_fewer_bins(self, n_used, n_samples):
+    def _warn_of_fewer_bins(self, n_used: int, n_samples: int) -> None:
         """Say that not all bins are in use."""
         warnings.warn(
             "n_bins must be small enough for the validation data to fill all bins, got "
@@ -150,7 +163,7 @@ class _ValidationBinsLoss(CalibrationLoss):
         )
 
 
-def _check_targets(y_true, y_proba):
+def _check_targets(y_true: Any, y_proba: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return probabilities, whose values are not yet checked, and class indices."""
     proba = as_proba_array(y_proba)
     if len(y_true) != len(proba):

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from sklearn_calib.losses import (
+    CrossEntropyLoss,
     FocalLoss,
     RegularizedAURCLoss,
     focal_loss,
@@ -194,3 +195,13 @@ def test_negative_weight():
     weight = torch.tensor([1.0, -1.0])
     with pytest.raises(ValueError, match="sample_weight must be non-negative, got -1"):
         regularized_aurc_loss(*random_batch(2), sample_weight=weight)
+
+
+def test_the_forward_of_a_subclass_of_cross_entropy_counts():
+    class Doubled(CrossEntropyLoss):
+        def forward(self, logits, target, sample_weight=None):
+            return 2 * super().forward(logits, target, sample_weight)
+
+    batch = 2 * torch.eye(3), torch.tensor([0, 1, 1])
+    loss = RegularizedAURCLoss(base=Doubled())
+    torch.testing.assert_close(loss(*batch), 2 * RegularizedAURCLoss()(*batch))

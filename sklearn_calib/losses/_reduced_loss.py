@@ -1,0 +1,111 @@
+"""A torch module made from a function: its parameters, its docstring, its call."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast
+
+from torch import Tensor, nn
+
+from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.losses._base import REDUCTIONS, check_choice
+from sklearn_calib.losses._docstring import complete_docstring
+from sklearn_calib.losses._typing import Reduction
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def _knows_keywords(init: _Init) -> _Init:
+    """Let a constructor answer an unknown keyword with the closest of its own."""
+    parameters = inspect.signature(init).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+    @wraps(init)
+    def wrapper(self: Any, *args: Any, **params: Any) -> None:
+        for name in () if is_open else params.keys() - names:
+            raise TypeError(
+                f"{type(self).__name__} got an unexpected keyword argument {name!r}."
+                f"{did_you_mean(name, names)} Its parameters: {sorted(names)}."
+            )
+        init(self, *args, **params)
+
+    return cast("_Init", wrapper)
+
+
+class ReducedLoss(nn.Module):
+    """A torch module with a reduction and scikit-learn's ``get_params``.
+
+    A subclass names the function that it is the module of: ``class FocalLoss(
+    CalibrationLoss, function=focal_loss)``. Its docstring is completed from the
+    function's, see :func:`complete_docstring`.
+    """
+
+    # For type checkers, to which a call of a torch module returns Any.
+    __call__: Callable[..., Tensor]
+    # The keywords of the function that `forward` does not take.
+    _keywords: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(
+        cls, function: Callable[..., Tensor] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _knows_keywords(cls.__init__)  # type: ignore[method-assign]
+        if function is not None:
+            cls._take_from(function)
+
+    @classmethod
+    def _take_from(cls, function: Callable[..., Tensor]) -> None:
+        """Take from a function what the class has in common with it."""
+        cls._function = staticmethod(function)  # type: ignore[method-assign]
+        taken = inspect.signature(cls.forward).parameters
+        cls._keywords = tuple(
+            p.name
+            for p in inspect.signature(function).parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.name not in taken
+        )
+        if cls.__doc__ and function.__doc__:  # there are none under python -OO
+            cls.__doc__ = complete_docstring(
+                inspect.cleandoc(cls.__doc__),
+                inspect.cleandoc(function.__doc__),
+                inspect.signature(cls).parameters,
+            )
+
+    @_knows_keywords
+    def __init__(self, *, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
+
+    @staticmethod
+    def _function(*args: Any, **params: Any) -> Tensor:
+        raise NotImplementedError(
+            "A loss must have a method forward or name its function, as in class "
+            "FocalLoss(CalibrationLoss, function=focal_loss)."
+        )
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the keywords that the function is called with."""
+        return {name: getattr(self, name) for name in self._keywords}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the arguments of the constructor and their values.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Ignored, as this loss contains no other loss.
+
+        Returns
+        -------
+        params : dict
+            Values by name, in the order of the constructor.
+        """
+        parameters = inspect.signature(type(self)).parameters.values()
+        names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+        return {name: getattr(self, name) for name in names}
+
+    def __repr__(self) -> str:
+        items = self.get_params(deep=False).items()
+        parameters = ", ".join(f"{name}={value!r}" for name, value in items)
+        return f"{type(self).__name__}({parameters})"
