@@ -20,11 +20,12 @@ CHECKOUT = Path(__file__).parent.parent
 # The room on the left may import the rooms on the right, and itself.
 MAY_IMPORT = {
     "_core": set(),
+    "_torch": {"_core"},
     "calibrators": {"_core", "metrics"},
-    "callbacks": {"_core", "losses"},
+    "callbacks": {"_core", "_torch", "losses"},
     "datasets": {"_core"},
     "displays": {"_core", "metrics"},
-    "estimators": {"_core", "calibrators", "callbacks", "datasets", "losses"},
+    "estimators": {"_core", "_torch", "calibrators", "callbacks", "datasets", "losses"},
     "evaluation": {"_core", "estimators", "metrics"},
     "losses": {"_core"},
     "metrics": {"_core"},

@@ -10,6 +10,9 @@ from scipy.sparse import issparse
 # Labels of two of these kinds have no order, and True would be the same as 1.
 LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 
+# No message holds more labels.
+MANY_LABELS = 10
+
 
 def is_instance(value, module, name):
     """Whether a value is of a class of a library, which need not be loaded."""
@@ -182,3 +185,10 @@ def _check_one_kind(types, name):
             "str, and remove missing values."
         )
     return next(iter(kinds), None)
+
+
+def shown(labels):
+    """Return a list as text, the first of them where they are many."""
+    if len(labels) <= MANY_LABELS:
+        return str(labels)
+    return f"{str(labels[:MANY_LABELS])[:-1]}, ...] ({len(labels)} classes)"

@@ -16,7 +16,7 @@ from skorch.callbacks import (
 from skorch.history import History
 
 from sklearn_calib._core.files import whole_file
-from sklearn_calib.callbacks._net_state import (
+from sklearn_calib._torch.net_state import (
     from_bytes,
     get_states,
     set_states,

@@ -11,7 +11,7 @@ from skorch.utils import to_numpy
 from sklearn_calib._core.binning import bin_index, bin_sums, occupied_bins
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
-from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib._torch.outputs import concatenate_logits
 
 
 class RecordBins(Callback):

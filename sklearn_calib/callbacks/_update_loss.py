@@ -8,7 +8,7 @@ from skorch.callbacks import Callback
 from skorch.utils import to_numpy
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.losses import CalibrationLoss
 
 

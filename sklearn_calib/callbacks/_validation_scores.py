@@ -1,12 +1,12 @@
 """Scores of the validation share, for skorch's `EpochScoring`."""
 
 import numpy as np
-from skorch.utils import to_numpy
 from torch.utils.data import Subset
 
 from sklearn_calib._core.binning import binned_calibration_error
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._torch.outputs import concatenate_logits
 
 
 def valid_log_loss(net, dataset, y):
@@ -78,12 +78,6 @@ def valid_ece(net, dataset, y):
     return binned_calibration_error(
         confidence, predicted == y, sample_weight=_sample_weight(dataset)
     )
-
-
-def concatenate_logits(batches):
-    """Return the outputs of a network for each batch as one float64 array."""
-    outputs = [out[0] if isinstance(out, tuple) else out for out in batches]
-    return np.concatenate([to_numpy(out.double()) for out in outputs])
 
 
 def _sample_weight(dataset):

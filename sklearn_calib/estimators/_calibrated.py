@@ -8,18 +8,18 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator
-from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
-from sklearn_calib.estimators._folds import (
+from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+from sklearn_calib.estimators._out_of_fold import (
     check_training_data,
     copy_features,
     fit_and_predict,
     make_splits,
     remembered,
 )
-from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
 
@@ -229,7 +229,7 @@ class CalibratedClassifier(
         if isinstance(calibrator, Calibrator):
             calibrator.set_params(from_logits=from_logits)
         else:
-            calibrator = _ClassifierCalibrator(calibrator, from_logits=from_logits)
+            calibrator = ClassifierCalibrator(calibrator, from_logits=from_logits)
         weight = None if sample_weight is None else sample_weight[rows]
         return calibrator.fit(scores, y[rows], weight, labels=self.classes_)
 

@@ -6,15 +6,13 @@ from collections import defaultdict
 
 from skorch.callbacks import Callback
 
-from sklearn_calib.losses import CalibrationLoss
-from sklearn_calib.losses._parameters import (
+from sklearn_calib._core.nested_params import (
     add_prefix,
-    all_params,
-    build_loss,
-    check_params,
+    prefix_of,
     remove_prefix,
     replace_params,
 )
+from sklearn_calib.losses import CalibrationLoss
 
 PREFIX = "loss__"
 HINT = (
@@ -49,7 +47,7 @@ class LossParamsMixin:
 
     def _get_loss_params(self):
         """Return the loss and its parameters, with its defaults."""
-        params = all_params(self.loss, self.get_params_for("loss"))
+        params = CalibrationLoss.list_params(self.loss, self.get_params_for("loss"))
         return {"loss": self.loss, **add_prefix(PREFIX, params)}
 
     def set_params(self, **params):
@@ -86,13 +84,15 @@ class LossParamsMixin:
         stored = add_prefix(PREFIX, self.get_params_for("loss"))
         given = {k: v for k, v in after.items() if k in stored or k in new}
         given = remove_prefix(PREFIX, given)
-        check_params(after["loss"], given, prefix=PREFIX, hint=HINT)
+        CalibrationLoss.check_params(after["loss"], given, prefix=PREFIX, hint=HINT)
         return stored.keys() - after.keys()
 
     def initialize_criterion(self):
         """Build the loss, anew for each fit."""
         params = self.get_params_for("loss")
-        self.criterion_ = build_loss(self.loss, params, prefix=PREFIX, hint=HINT)
+        self.criterion_ = CalibrationLoss.build(
+            self.loss, params, prefix=PREFIX, hint=HINT
+        )
         return self
 
 
@@ -122,11 +122,6 @@ def warn_of_plain_update(loss):
             "and set learns_from_validation = True.",
             UserWarning,
         )
-
-
-def prefix_of(name):
-    """Return the part of a name before the first double underscore."""
-    return name.partition("__")[0]
 
 
 def leave_out_known(params, current):

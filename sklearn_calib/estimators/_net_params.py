@@ -2,10 +2,10 @@
 
 from skorch.callbacks import Callback
 
+from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.estimators._loss_params import leave_out_known, prefix_of
+from sklearn_calib.estimators._loss_params import leave_out_known
 from sklearn_calib.estimators._parameters import check_callbacks, check_takes
-from sklearn_calib.losses._parameters import remove_prefix
 
 
 class NetParamsMixin:

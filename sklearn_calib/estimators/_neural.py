@@ -6,7 +6,7 @@ from skorch.dataset import Dataset
 from skorch.utils import is_dataset
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
 from sklearn_calib.estimators._fit import FitMixin
 from sklearn_calib.estimators._parameters import (

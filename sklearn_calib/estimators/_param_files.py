@@ -8,7 +8,7 @@ from skorch.exceptions import NotInitializedError
 from skorch.history import History
 
 from sklearn_calib._core.files import whole_file
-from sklearn_calib.callbacks._net_state import first_line
+from sklearn_calib._torch.net_state import first_line
 
 # Beside these, torch raises an OSError for a file that was cut short.
 _NOT_OF_CONTENT = (

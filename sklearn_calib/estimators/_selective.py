@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.confidence import check_confidence, get_confidence
+from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import Interval, check_sample_weight, encode_labels
 from sklearn_calib.estimators._abstention import (
@@ -19,13 +20,12 @@ from sklearn_calib.estimators._abstention import (
     threshold_for_coverage,
     threshold_for_risk,
 )
-from sklearn_calib.estimators._folds import (
+from sklearn_calib.estimators._out_of_fold import (
     check_training_data,
     copy_features,
     fit_and_predict,
     make_splits,
 )
-from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
 

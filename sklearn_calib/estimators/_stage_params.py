@@ -2,8 +2,8 @@
 
 import inspect
 
+from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses._parameters import remove_prefix
 
 _BOTH = {"batch_size", "callbacks", "compile", "iterator_train", "iterator_valid"}
 _BOTH |= {"lr", "max_epochs", "optimizer"}

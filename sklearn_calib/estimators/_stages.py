@@ -3,18 +3,18 @@
 from sklearn.base import clone
 from skorch.utils import noop
 
+from sklearn_calib._core.nested_params import add_prefix
 from sklearn_calib._core.validation import check_sample_weight
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
 from sklearn_calib.estimators._contrastive import ContrastiveNet, refine
-from sklearn_calib.estimators._folds import remembered
 from sklearn_calib.estimators._loss_params import check_takes_weights
 from sklearn_calib.estimators._modules import MLP
 from sklearn_calib.estimators._neural import NeuralClassifier
+from sklearn_calib.estimators._out_of_fold import remembered
 from sklearn_calib.estimators._parameters import check_device
 from sklearn_calib.estimators._resume import fingerprint
 from sklearn_calib.estimators._stage_params import check_names
 from sklearn_calib.estimators._training import draw_seed, drop_zeros
-from sklearn_calib.losses._parameters import add_prefix
 
 # Embeddings are short, as only their directions were trained: at the usual 0.001 the
 # head would still be far from the minimum after as many epochs.

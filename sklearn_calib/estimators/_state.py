@@ -6,7 +6,7 @@ import torch
 from sklearn.base import clone
 from skorch.utils import get_map_location
 
-from sklearn_calib.callbacks._net_state import (
+from sklearn_calib._torch.net_state import (
     from_bytes,
     get_states,
     part_names,

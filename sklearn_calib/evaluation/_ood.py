@@ -1,7 +1,7 @@
 """Out-of-distribution detection by the confidence of a classifier."""
 
 from sklearn_calib._core.confidence import check_confidence, get_confidence
-from sklearn_calib.estimators._responses import predict_scores, uses_logits
+from sklearn_calib._core.predicted_scores import predict_scores, uses_logits
 from sklearn_calib.metrics import (
     fpr_at_tpr,
     ood_aupr_score,

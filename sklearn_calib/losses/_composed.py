@@ -3,15 +3,9 @@
 import inspect
 from copy import copy, deepcopy
 
+from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses._calibration_loss import CalibrationLoss
-from sklearn_calib.losses._parameters import (
-    PREFIX,
-    all_params,
-    build_loss,
-    find_loss,
-    remove_prefix,
-)
+from sklearn_calib.losses._calibration_loss import BASE, CalibrationLoss, find_loss
 
 
 class _ComposedLoss(CalibrationLoss):
@@ -56,7 +50,7 @@ class _ComposedLoss(CalibrationLoss):
             Values by name.
         """
         params = {**super().get_params(), **self._base_params}
-        return all_params(type(self), params) if deep else params
+        return self.list_params(type(self), params) if deep else params
 
 
 def build_base(base, params, owner):
@@ -70,8 +64,8 @@ def build_base(base, params, owner):
         return loss
     _check_prefix(params, owner)
     if params or not is_instance:
-        params = remove_prefix(PREFIX, params)
-        loss = build_loss(base, params, prefix=PREFIX)
+        params = remove_prefix(BASE, params)
+        loss = CalibrationLoss.build(base, params, prefix=BASE)
     # A shallow copy shares the state: an instance goes on with what it has learned.
     loss = copy(loss)
     loss.reduction = "none"
@@ -93,9 +87,9 @@ def _find_base(base):
 def _check_prefix(params, owner):
     """Refuse keywords that neither `owner` nor a base of it could know."""
     for name in params:
-        if not name.startswith(PREFIX):
+        if not name.startswith(BASE):
             raise TypeError(
                 f"{owner.__name__} got an unexpected keyword argument {name!r}."
                 f"{did_you_mean(name, inspect.signature(owner).parameters)} A "
-                f"parameter of the base begins with {PREFIX}."
+                f"parameter of the base begins with {BASE}."
             )

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_memory
 
 from sklearn_calib._core.arrays import as_labels, check_unmasked
-from sklearn_calib.estimators._responses import predict_scores, uses_logits
+from sklearn_calib._core.predicted_scores import predict_scores, uses_logits
 
 
 def check_training_data(X, y, estimator):
