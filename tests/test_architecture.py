@@ -121,6 +121,16 @@ def test_no_file_is_past_400_lines():
     assert not {name: length for name, length in lengths.items() if length > 400}
 
 
+def test_no_class_has_more_than_four_bases():
+    bases = {
+        node.name: len(node.bases)
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    assert not {name: number for name, number in bases.items() if number > 4}
+
+
 @all_rooms
 def test_init_only_reexports(room):
     """A docstring, imports or the homes of lazy names, and nothing is forgotten."""

@@ -6,18 +6,21 @@ from skorch.dataset import Dataset
 from skorch.utils import is_dataset
 
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.restore import restores
 from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
-from sklearn_calib.estimators._fit import FitMixin
-from sklearn_calib.estimators._parameters import (
+from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._constraints import (
     CONSTRAINTS,
     REFUSED,
     check_not_refused,
+    check_posterior,
 )
 from sklearn_calib.estimators._skorch import SkorchClassifier
+from sklearn_calib.estimators._trainer import Trainer
 
 
-class NeuralClassifier(FitMixin, SkorchClassifier):
+class NeuralClassifier(SkorchClassifier):
     """Neural classifier that is trained with a calibration loss.
 
     A :class:`skorch.NeuralNetClassifier` in which the loss is a parameter like any
@@ -247,12 +250,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         """Whether the softmax of the decision function is `predict_proba`."""
         return not self.posterior
 
-    def set_params(self, **params):
-        check_not_refused(params)
-        return super().set_params(**params)
-
-    set_params.__doc__ = SkorchClassifier.set_params.__doc__
-
+    @restores(unless="interrupted_")
     def fit(self, X, y=None, sample_weight=None, **fit_params):
         """Train the network: anew, or further if `warm_start`.
 
@@ -284,8 +282,10 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         ValueError
             If X, y or a parameter is not as described; the message names it.
         """
-        return self._train(X, y, sample_weight, "fit", fit_params)
+        Trainer(self, "fit", fit_params).train(X, y, sample_weight)
+        return self
 
+    @restores(unless="interrupted_")
     def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
         """Train for one epoch on all of the data, from the weights as they are.
 
@@ -318,7 +318,9 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
             `early_stopping` is on.
         """
         fit_params = {**fit_params, "epochs": 1}
-        return self._train(X, y, sample_weight, "partial_fit", fit_params, classes)
+        trainer = Trainer(self, "partial_fit", fit_params)
+        trainer.train(X, y, sample_weight, classes)
+        return self
 
     def predict_proba(self, X):
         """Predict probabilities: the softmax of the logits, in float64.
@@ -338,7 +340,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         proba = softmax(self._logits(X))
         if not self.posterior:
             return proba
-        self._check_posterior()
+        check_posterior(self)
         return self._loss.posterior(proba)
 
     def decision_function(self, X):
@@ -376,5 +378,5 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
     def _logits(self, X):
         check_is_fitted(self)
         if not is_dataset(X):
-            X = self._check_data(X, reset=False)
+            X = check_data(self, X, reset=False)
         return concatenate_logits(self.forward_iter(X))

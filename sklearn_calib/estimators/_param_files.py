@@ -9,6 +9,7 @@ from skorch.history import History
 
 from sklearn_calib._core.files import whole_file
 from sklearn_calib._torch.net_state import first_line
+from sklearn_calib.estimators._state import NetWithState
 
 # Beside these, torch raises an OSError for a file that was cut short.
 _NOT_OF_CONTENT = (
@@ -19,8 +20,8 @@ _NOT_OF_CONTENT = (
 )
 
 
-class ParamFilesMixin:
-    """`save_params` and `load_params` of a skorch net."""
+class NetWithFiles(NetWithState):
+    """skorch's classifier with files that are written whole."""
 
     def save_params(
         self,

@@ -3,7 +3,6 @@
 from numbers import Integral, Real
 
 from sklearn.base import (
-    BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -12,22 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.estimators._data import CheckDataMixin
-from sklearn_calib.estimators._loss_params import LossParamsMixin
-from sklearn_calib.estimators._parameters import CONSTRAINTS
-from sklearn_calib.estimators._stage_params import StageParamsMixin
-from sklearn_calib.estimators._stages import StagesMixin
+from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._constraints import CONSTRAINTS
+from sklearn_calib.estimators._nested_params import (
+    STAGES,
+    NestedParams,
+    check_names_of_stages,
+)
+from sklearn_calib.estimators._refcal_stages import build_head, refine_encoder
+from sklearn_calib.estimators._trainer import check_partial_fit
 
 
 class RefCalClassifier(
-    LossParamsMixin,
-    StageParamsMixin,
-    StagesMixin,
-    CheckDataMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClassifierMixin,
-    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, NestedParams
 ):
     """Neural classifier trained in two stages: refinement, then calibration.
 
@@ -167,7 +163,10 @@ class RefCalClassifier(
         "n_projection": [Interval(Integral, 1, None, closed="left")],
         **{name: CONSTRAINTS[name] for name in ("random_state", "dtype", "verbose")},
     }
+    _prefixes = STAGES
     interrupted_ = False
+    _data_dtype = None
+    _data_ndim = None
 
     def __init__(
         self,
@@ -226,7 +225,7 @@ class RefCalClassifier(
             If X, y or a parameter is not as described; the message names it.
         """
         self.interrupted_ = False
-        refiner, head, *data = self._refine(X, y, sample_weight)
+        refiner, head, *data = refine_encoder(self, X, y, sample_weight)
         self._train_head(refiner, head, head.fit, *data)
         return self
 
@@ -264,12 +263,12 @@ class RefCalClassifier(
         """
         self.interrupted_ = False
         if hasattr(self, "head_"):
-            X, y = self._check_data(X, y, reset=False)
+            X, y = check_data(self, X, y, reset=False)
             refiner, head = self.refiner_, self.head_
             data = refiner.embed(X), y, sample_weight
         else:
-            self._build_head(None)._check_partial_fit(classes)
-            refiner, head, *data = self._refine(X, y, sample_weight)
+            check_partial_fit(build_head(self, None), classes)
+            refiner, head, *data = refine_encoder(self, X, y, sample_weight)
         embeddings, y, sample_weight = data
         self._train_head(
             refiner, head, head.partial_fit, embeddings, y, classes, sample_weight
@@ -350,7 +349,11 @@ class RefCalClassifier(
     def _embed(self, X):
         """Return the embeddings of data that are yet to be checked."""
         check_is_fitted(self)
-        return self.refiner_.embed(self._check_data(X, reset=False))
+        return self.refiner_.embed(check_data(self, X, reset=False))
+
+    def _check_names(self, names):
+        staged = [name for name in names if "__" in name]
+        check_names_of_stages(staged, type(self))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
