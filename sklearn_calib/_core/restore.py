@@ -1,9 +1,13 @@
 """Estimators stay as they were if their fit fails."""
 
+from collections.abc import Callable
 from functools import wraps
+from typing import Any, TypeVar, cast
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def restores(*, unless=None):
+def restores(*, unless: str | None = None) -> Callable[[Method], Method]:
     """Decorate a method to put its object's attributes back if it raises.
 
     Attributes are put back as the objects that they were: what a method changes in
@@ -16,19 +20,19 @@ def restores(*, unless=None):
         exception found it.
     """
 
-    def decorate(method):
+    def decorate(method: Method) -> Method:
         @wraps(method)
-        def restoring(self, *args, **kwargs):
+        def restoring(self: Any, *args: Any, **kwargs: Any) -> Any:
             before = vars(self).copy()
             try:
                 return method(self, *args, **kwargs)
             except BaseException:
                 state = vars(self)
-                if not state.get(unless, False):
+                if unless is None or not state.get(unless, False):
                     state.clear()
                     state.update(before)
                 raise
 
-        return restoring
+        return cast(Method, restoring)
 
     return decorate

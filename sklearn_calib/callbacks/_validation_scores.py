@@ -1,7 +1,11 @@
 """Scores of the validation share, for skorch's `EpochScoring`."""
 
+from typing import Any
+
 import numpy as np
-from torch.utils.data import Subset
+from numpy.typing import NDArray
+from skorch import NeuralNet
+from torch.utils.data import Dataset, Subset
 
 from sklearn_calib._core.binning import binned_calibration_error
 from sklearn_calib._core.confidence import top_label
@@ -9,7 +13,7 @@ from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._torch.outputs import concatenate_logits
 
 
-def valid_log_loss(net, dataset, y):
+def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: NDArray[Any]) -> float:
     """Log loss of a network on the validation share; 0 is best.
 
     It keeps its meaning whatever the loss that is trained, unlike `valid_loss`: early
@@ -42,7 +46,7 @@ def valid_log_loss(net, dataset, y):
     return float(np.average(losses, weights=_sample_weight(dataset)))
 
 
-def valid_ece(net, dataset, y):
+def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: NDArray[Any]) -> float:
     """Expected calibration error of a network on the validation share; 0 is best.
 
     That of the top label, with 15 bins of equal width.
@@ -80,7 +84,7 @@ def valid_ece(net, dataset, y):
     )
 
 
-def _sample_weight(dataset):
+def _sample_weight(dataset: Any) -> NDArray[Any] | None:
     """Return the weights of a dataset or of a share of one, None without."""
     if isinstance(dataset, Subset):
         weight = _sample_weight(dataset.dataset)
