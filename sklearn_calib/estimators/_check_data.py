@@ -45,6 +45,16 @@ def _on_cpu(array):
     return array.cpu() if is_elsewhere else array
 
 
+def check_table_or_images(ndim, name, hint):
+    """Raise ValueError for data of a kind that nothing is built for by default."""
+    if ndim not in (2, 4):
+        raise ValueError(
+            f"{name} must be given unless X is a table of shape (n_samples, "
+            "n_features) or images of shape (n_samples, n_channels, height, width), "
+            f"got X of {ndim} dimensions. {hint}"
+        )
+
+
 def check_two_classes(classes):
     """Raise ValueError if a single class is left to learn."""
     if len(classes) < 2:

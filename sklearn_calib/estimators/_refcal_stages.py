@@ -6,7 +6,11 @@ from skorch.utils import noop
 from sklearn_calib._core.nested_params import add_prefix
 from sklearn_calib._core.validation import check_sample_weight
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
-from sklearn_calib.estimators._check_data import check_data, drop_zeros
+from sklearn_calib.estimators._check_data import (
+    check_data,
+    check_table_or_images,
+    drop_zeros,
+)
 from sklearn_calib.estimators._constraints import (
     check_device,
     check_params,
@@ -53,7 +57,8 @@ def refine_encoder(model, X, y, sample_weight):
 def _build_refiner(model, X, seed):
     """Return the net of stage 1."""
     if model.encoder is None:
-        _check_shape(X, "encoder", "Pass a torch.nn.Module that returns embeddings")
+        hint = "Pass a torch.nn.Module that returns embeddings."
+        check_table_or_images(X.ndim, "encoder", hint)
     net = ContrastiveNet(
         model.encoder,
         **add_prefix("module__", model.get_params_for("encoder")),
@@ -89,19 +94,9 @@ def _find_augment(model, X):
     """Return what makes the views, by the shape of the data where it is left."""
     if model.augment != "auto":
         return model.augment
-    hint = "Pass a function that returns views, or None for the samples as they are"
-    _check_shape(X, "augment", hint)
+    hint = "Pass a function that returns views, or None for the samples as they are."
+    check_table_or_images(X.ndim, "augment", hint)
     return FeatureCorruption() if X.ndim == 2 else ImageAugmentation()
-
-
-def _check_shape(X, name, hint):
-    """Raise ValueError for data of a kind that nothing is built for."""
-    if X.ndim not in (2, 4):
-        raise ValueError(
-            f"{name} must be given unless X is a table of shape (n_samples, "
-            "n_features) or images of shape (n_samples, n_channels, height, width), "
-            f"got X of {X.ndim} dimensions. {hint}."
-        )
 
 
 def _check_params(net, stage):

@@ -15,6 +15,7 @@ from torch.nn.functional import one_hot
 
 from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
 from sklearn_calib.estimators._batches import Batch
+from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
     check_not_refused,
@@ -147,13 +148,8 @@ class SkorchClassifier(NestedParams, NetWithFiles):
                 "module must be given to initialize without data, got None. Call fit, "
                 "which builds the default network in the shape of the data."
             )
-        if len(self._input_shape) not in (1, 3):
-            raise ValueError(
-                "module must be given unless X is a table of shape (n_samples, "
-                "n_features) or images of shape (n_samples, n_channels, height, "
-                f"width), got X of {1 + len(self._input_shape)} dimensions. Pass a "
-                "torch.nn.Module that returns one logit for each class."
-            )
+        hint = "Pass a torch.nn.Module that returns one logit for each class."
+        check_table_or_images(1 + len(self._input_shape), "module", hint)
         return MLP if len(self._input_shape) == 1 else ConvNet
 
     def _data_params(self, module):
@@ -260,13 +256,18 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def on_batch_begin(self, net, batch=None, training=False, **kwargs):
         """Keep the batch, whose weights and indices its loss may need."""
         super().on_batch_begin(net, batch=batch, training=training, **kwargs)
-        self._trainer.batch = batch
+        self._keep(batch)
+
+    def _keep(self, batch):
+        if self._trainer is not None:
+            self._trainer.batch = batch
 
     def train_step(self, batch, **fit_params):
         """Train on one batch, as `batch_transform` makes it."""
         # Not in train_step_single, which skorch's mixin for accelerate replaces.
         if self.batch_transform is not None:
-            batch = self._trainer.batch = self._transform(batch)
+            batch = self._transform(batch)
+            self._keep(batch)
         return super().train_step(batch, **fit_params)
 
     def _transform(self, batch):
