@@ -9,7 +9,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 from sklearn_calib._core.lazy import lazy_names
-from sklearn_calib.metrics._registration import register_scorers
+from sklearn_calib._core.scorer_names import register_scorers
+from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
     from sklearn_calib import (
@@ -73,7 +74,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 try:
-    register_scorers()
+    register_scorers({name: get_scorer(name) for name in get_scorer_names()})
 except RuntimeError as error:
     # A scikit-learn newer than this package may have moved what the strings need; all
     # else works, and get_scorer gives the scorers as objects.

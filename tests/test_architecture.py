@@ -32,7 +32,7 @@ MAY_IMPORT = {
 }
 WITHOUT_TORCH = {"_core", "calibrators", "displays", "evaluation", "metrics"}
 # The only files that know scikit-learn's private names.
-KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "metrics/_registration.py"}
+KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "_core/scorer_names.py"}
 
 # The laws run on what inherits from them.
 BASE_CLASSES = {"Calibrator", "CalibrationLoss"}

@@ -53,11 +53,11 @@ def interior_edges(values, *, n_bins, strategy, sample_weight=None, steps=None):
     """
     steps = np.arange(1, n_bins) if steps is None else steps
     if strategy == "uniform":
-        return (steps / n_bins).astype(values.dtype)
+        return uniform_edges(n_bins, steps).astype(values.dtype)
     if strategy == "arcsine":
         return (np.sin(np.pi / 2 * steps / n_bins) ** 2).astype(values.dtype)
     if sample_weight is None:
-        ranks = -(-steps * len(values) // n_bins) - 1
+        ranks = quantile_ranks(len(values), n_bins, steps)
         # Parting by nearly all ranks takes the square of their number.
         return (np.sort(values) if n_bins > MANY_BINS else np.partition(values, ranks))[
             ranks
@@ -67,14 +67,28 @@ def interior_edges(values, *, n_bins, strategy, sample_weight=None, steps=None):
     return values[order[ends - 1]]
 
 
+def uniform_edges(n_bins, steps):
+    """Return the edges between bins of the same width."""
+    return steps / n_bins
+
+
+def quantile_ranks(n_samples, n_bins, steps):
+    """Return the rank of the value at each edge between bins of as many samples."""
+    return -(-steps * n_samples // n_bins) - 1
+
+
+def quantile_masses(total, n_bins, steps):
+    """Return the weight up to each edge between bins of equal weight."""
+    return total * steps / n_bins * SLACK
+
+
 def quantile_ends(mass, n_bins, steps=None):
     """Return how many of the values are up to each edge between bins of equal weight.
 
     `mass` is the weight of the values, in increasing order, cumulated.
     """
     steps = np.arange(1, n_bins) if steps is None else steps
-    targets = mass[-1] * steps / n_bins * SLACK
-    return np.searchsorted(mass, targets) + 1
+    return np.searchsorted(mass, quantile_masses(mass[-1], n_bins, steps)) + 1
 
 
 def parting_edges(values, *, n_bins, strategy, sample_weight=None):

@@ -35,7 +35,7 @@ __all__ = [
     "distinct_labels",
     "encode_labels",
     "get_namespace",
-    "is_elsewhere",
+    "is_array_api",
     "one_column",
     "proba_blocks",
     "row_blocks",
@@ -86,7 +86,7 @@ def row_blocks(n_rows, n_columns):
         yield slice(start, min(start + step, n_rows))
 
 
-def is_elsewhere(array):
+def is_array_api(array):
     """Whether scikit-learn would dispatch on the array, and it is not numpy's."""
     if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
         return False
@@ -95,7 +95,7 @@ def is_elsewhere(array):
 
 def check_dispatch(array, name, way_out="Convert it to numpy."):
     """Refuse an array that scikit-learn would dispatch on where numpy is needed."""
-    if is_elsewhere(array):
+    if is_array_api(array):
         raise TypeError(
             f"{name} must be a numpy array here, under array_api_dispatch, got "
             f"{type(array).__name__}. {way_out}"

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import beta
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1
 from sklearn_calib._core.validation import Interval
-from sklearn_calib.metrics._targets import BETWEEN_0_AND_1
 
 # What `validate_params` checks, for the parameters that bands share.
 BANDS = {

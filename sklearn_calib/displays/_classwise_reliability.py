@@ -3,6 +3,12 @@
 import numpy as np
 
 from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.inputs import (
+    TARGETS,
+    as_columns,
+    check_targets,
+    classes_of,
+)
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 from sklearn_calib.displays._axes import artists, new_axes
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
@@ -10,12 +16,6 @@ from sklearn_calib.displays._diagram import LINE
 from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
-from sklearn_calib.metrics._targets import (
-    TARGETS,
-    as_columns,
-    check_targets,
-    classes_of,
-)
 
 KINDS = {
     "bins": ReliabilityDisplay,

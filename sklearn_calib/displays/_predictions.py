@@ -3,14 +3,14 @@
 import numpy as np
 
 from sklearn_calib._core.arrays import check_unmasked
-from sklearn_calib._core.validation import StrOptions, check_proba
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     classes_of,
     confidence_and_hit,
     resolve_mode,
 )
+from sklearn_calib._core.validation import StrOptions, check_proba
 
 # What `validate_params` checks, for the diagrams of one probability.
 JUDGED = {

@@ -5,12 +5,12 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from sklearn_calib._core.binning import bin_index, bin_sums, gap_norm
+from sklearn_calib._core.inputs import BINS, resolve_n_bins
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS, bin_band
 from sklearn_calib.displays._diagram import BAR, ReliabilityDiagram, draw_rods
 from sklearn_calib.displays._predictions import JUDGED, judge
 from sklearn_calib.displays._reliability_history import FromHistory
-from sklearn_calib.metrics._targets import BINS, resolve_n_bins
 
 INTERVALS = {"clopper-pearson", "consistency"}
 # More bars than these are not told apart, and take seconds to draw.

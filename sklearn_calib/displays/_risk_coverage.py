@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from sklearn_calib._core.validation import validate_params
-from sklearn_calib.displays._axes import STYLES, artists, new_axes
-from sklearn_calib.displays._predictions import FromEstimator
-from sklearn_calib.metrics._aurc import ESTIMATORS
-from sklearn_calib.metrics._ranking import (
+from sklearn_calib._core.risk_coverage import (
+    ESTIMATORS,
     LOSS,
     RANKING,
+    curve,
     group_by_confidence,
     score_samples,
 )
-from sklearn_calib.metrics._risk_coverage import curve
+from sklearn_calib._core.validation import validate_params
+from sklearn_calib.displays._axes import STYLES, artists, new_axes
+from sklearn_calib.displays._predictions import FromEstimator
 
 LINE = "risk-coverage line"
 RISKS = {"zero_one": "Risk (error rate)", "log": "Risk (mean log loss)"}

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.arrays import as_labels, check_unmasked
+from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.scorers import LabelledScorer, metric_of
 from sklearn_calib._core.validation import (
     Interval,
@@ -17,7 +18,6 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 from sklearn_calib.metrics import bootstrap_interval, get_scorer
-from sklearn_calib.metrics._debiasing import interval_kind
 
 METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
 

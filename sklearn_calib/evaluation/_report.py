@@ -4,6 +4,17 @@ from numbers import Integral
 
 import numpy as np
 
+from sklearn_calib._core.groups import group_members
+from sklearn_calib._core.inputs import (
+    BETWEEN_0_AND_1,
+    BINS,
+    DRAWS,
+    TARGETS,
+    as_columns,
+    check_targets,
+    classes_of,
+    confidence_and_hit,
+)
 from sklearn_calib._core.validation import (
     Interval,
     check_sample_weight,
@@ -14,17 +25,6 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     maximum_calibration_error,
     smooth_expected_calibration_error,
-)
-from sklearn_calib.metrics._per_group import group_members
-from sklearn_calib.metrics._targets import (
-    BETWEEN_0_AND_1,
-    BINS,
-    DRAWS,
-    TARGETS,
-    as_columns,
-    check_targets,
-    classes_of,
-    confidence_and_hit,
 )
 
 

@@ -11,12 +11,9 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
-from sklearn_calib.metrics._consistency_test import consistency_test
-from sklearn_calib.metrics._decomposition import (
-    proper_calibration_error,
-    refinement_error,
-)
+from sklearn_calib.metrics._consistency_resampling import consistency_test
 from sklearn_calib.metrics._difference import difference_test
+from sklearn_calib.metrics._ece_interval import ece_consistency_bound, ece_interval
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._hypothesis_tests import (
     hosmer_lemeshow_test,
@@ -24,7 +21,7 @@ from sklearn_calib.metrics._hypothesis_tests import (
 )
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
-from sklearn_calib.metrics._kernel_test import kernel_calibration_test
+from sklearn_calib.metrics._kernel_significance import kernel_calibration_test
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
 from sklearn_calib.metrics._ood import (
     fpr_at_tpr,
@@ -39,6 +36,10 @@ from sklearn_calib.metrics._posterior_confidence import (
     overconfidence,
     underconfidence,
 )
+from sklearn_calib.metrics._refinement import (
+    proper_calibration_error,
+    refinement_error,
+)
 from sklearn_calib.metrics._refit import lowest_error_within_one_se
 from sklearn_calib.metrics._risk_coverage import (
     coverage_at_risk,
@@ -50,7 +51,6 @@ from sklearn_calib.metrics._score_decomposition import score_decomposition
 from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
-from sklearn_calib.metrics._uncertainty import ece_consistency_bound, ece_interval
 
 __all__ = [
     "CalibrationAccumulator",

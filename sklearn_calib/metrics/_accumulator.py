@@ -14,6 +14,13 @@ from sklearn_calib._core.binning import (
     quantile_ends,
 )
 from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.inputs import (
+    BINS,
+    MODES,
+    as_columns,
+    check_targets,
+    confidence_and_hit,
+)
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 from sklearn_calib.metrics._accumulator_cells import (
     N_CELLS,
@@ -24,13 +31,6 @@ from sklearn_calib.metrics._accumulator_cells import (
     sample_totals,
 )
 from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
-from sklearn_calib.metrics._targets import (
-    BINS,
-    MODES,
-    as_columns,
-    check_targets,
-    confidence_and_hit,
-)
 
 
 class CalibrationAccumulator(BaseEstimator):

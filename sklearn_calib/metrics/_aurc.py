@@ -2,60 +2,10 @@
 
 import numpy as np
 from scipy.integrate import trapezoid
-from scipy.special import digamma, gammaln, xlogy
+from scipy.special import xlogy
 
+from sklearn_calib._core.risk_coverage import ESTIMATORS, LOSS, RANKING, curve, rank
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._ranking import LOSS, RANKING, rank
-from sklearn_calib.metrics._risk_coverage import curve
-
-
-def _mean_area(mass, total_loss):
-    """Return the mean over k of the mean loss of the first k, ties in any order."""
-    after = _counts(mass)
-    before, loss_before = after - mass, np.cumsum(total_loss) - total_loss
-    # On average over the orders of a group, the mean loss of the first k within it is
-    # (loss_before + (k - before) mean) / k = mean + (loss_before - before mean) / k.
-    # The digamma function sums 1 / k, for fractional weights too.
-    mean = total_loss / mass
-    reciprocals = digamma(after + 1) - digamma(before + 1)
-    area = total_loss + (loss_before - before * mean) * reciprocals
-    return float(area.sum() / after[-1])
-
-
-def _population_area(mass, total_loss):
-    """Return the mean of log((n + 1) / k) times the k-th loss, ties in any order."""
-    after = _counts(mass)
-    # The logarithm of the gamma function sums log k, for fractional weights too.
-    logarithms = np.diff(gammaln(after + 1), prepend=0.0)
-    weight = np.log(after[-1] + 1) - logarithms / mass
-    return float((weight * total_loss).sum() / after[-1])
-
-
-def _trapezoid_area(mass, total_loss):
-    """Return the area under straight lines, level up to the first threshold."""
-    coverage, risk = curve(mass, total_loss)
-    return float(trapezoid(np.append(risk[0], risk), np.append(0.0, coverage)))
-
-
-def _counts(mass):
-    """Return the running sum of weights, which count repetitions."""
-    after = np.cumsum(mass)
-    if after[-1] < 1:
-        raise ValueError(
-            "sample_weight must sum to at least 1, for it counts repetitions, got a "
-            f"sum of {after[-1]:.3g}. Multiply the weights by n_samples / sum."
-        )
-    return after
-
-
-ESTIMATORS = {
-    # The harmonic weight of the k-th loss is the sum of 1 / j for j >= k: how often and
-    # how heavily the loss is in the means of the first j.
-    "harmonic": _mean_area,
-    "mean": _mean_area,
-    "population": _population_area,
-    "trapezoid": _trapezoid_area,
-}
 
 
 @validate_params(
@@ -237,7 +187,9 @@ def excess_aurc_loss(
         y_true, y_proba, confidence, "zero_one", labels, sample_weight
     )
     risk = total_loss.sum() / mass.sum()
-    return _mean_area(mass, total_loss) - float(risk + xlogy(1 - risk, 1 - risk))
+    return ESTIMATORS["mean"](mass, total_loss) - float(
+        risk + xlogy(1 - risk, 1 - risk)
+    )
 
 
 @validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._debiasing import (
     binned_interval,
@@ -24,7 +25,6 @@ from sklearn_calib.metrics._resampling import (
     name_the_classes,
     take_sample,
 )
-from sklearn_calib.metrics._targets import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 
 METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
 

@@ -6,15 +6,7 @@ from sklearn_calib._core.binning import (
     isotonic_calibration_error,
     sweep_n_bins,
 )
-from sklearn_calib._core.validation import StrOptions, is_elsewhere, validate_params
-from sklearn_calib.metrics._classwise_error import (
-    NORM,
-    check_reduce_bias,
-    over_classes,
-)
-from sklearn_calib.metrics._debiasing import declare_interval
-from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     BINS_OF_ERRORS,
     MODES,
     TARGETS,
@@ -22,6 +14,14 @@ from sklearn_calib.metrics._targets import (
     confidence_and_hit,
     resolve_mode,
     resolve_n_bins,
+)
+from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.validation import StrOptions, is_array_api, validate_params
+from sklearn_calib.metrics._array_api import array_api_gap_sums
+from sklearn_calib.metrics._classwise_error import (
+    NORM,
+    check_reduce_bias,
+    over_classes,
 )
 
 
@@ -179,9 +179,9 @@ def expected_calibration_error(
     0.275
     """
     check_reduce_bias(reduce_bias, norm, strategy)
-    if is_elsewhere(y_proba):
+    if is_array_api(y_proba):
         bins = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
-        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
+        sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         return gap_error(*sums, norm, reduce_bias=reduce_bias)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode, options = resolve_mode(mode, proba), {"strategy": strategy}

@@ -8,21 +8,21 @@ from sklearn_calib._core.binning import (
     gap_error,
     isotonic_calibration_error,
 )
-from sklearn_calib._core.validation import (
-    StrOptions,
-    check_proba,
-    is_elsewhere,
-    validate_params,
-)
-from sklearn_calib.metrics._debiasing import declare_interval
-from sklearn_calib.metrics._elsewhere import gap_sums_elsewhere
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     BINS_OF_ERRORS,
     TARGETS,
     as_columns,
     check_targets,
     resolve_n_bins,
 )
+from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.validation import (
+    StrOptions,
+    check_proba,
+    is_array_api,
+    validate_params,
+)
+from sklearn_calib.metrics._array_api import array_api_gap_sums
 
 NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 
@@ -137,9 +137,9 @@ def classwise_calibration_error(
     0.133
     """
     check_reduce_bias(reduce_bias, norm, strategy)
-    if is_elsewhere(y_proba):
+    if is_array_api(y_proba):
         bins = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
-        sums = gap_sums_elsewhere(y_true, y_proba, labels, sample_weight, **bins)
+        sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     return over_classes(

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
+from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.validation import check_proba, check_range, validate_params
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
-from sklearn_calib.metrics._consistency_test import refuse_two_samples, tail_share
-from sklearn_calib.metrics._debiasing import interval_kind
+from sklearn_calib.metrics._consistency_resampling import refuse_two_samples, tail_share
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
     Sample,
@@ -18,7 +19,6 @@ from sklearn_calib.metrics._resampling import (
     measure_draws,
     take_sample,
 )
-from sklearn_calib.metrics._targets import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 
 
 class DifferenceResult(NamedTuple):

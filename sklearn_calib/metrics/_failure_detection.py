@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
+from sklearn_calib._core.risk_coverage import RANKING, rank
 from sklearn_calib._core.validation import validate_params
-from sklearn_calib.metrics._ranking import RANKING, rank
 
 
 @validate_params(RANKING, prefer_skip_nested_validation=True)

@@ -7,19 +7,19 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from sklearn_calib._core.binning import bin_index, parting_edges
-from sklearn_calib._core.validation import (
-    Interval,
-    StrOptions,
-    check_proba,
-    validate_params,
-)
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     BINS,
     TARGETS,
     as_columns,
     check_targets,
     confidence_and_hit,
     resolve_n_bins,
+)
+from sklearn_calib._core.validation import (
+    Interval,
+    StrOptions,
+    check_proba,
+    validate_params,
 )
 
 ALTERNATIVES = StrOptions({"greater", "less", "two-sided"})

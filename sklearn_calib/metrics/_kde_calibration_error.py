@@ -10,14 +10,7 @@ from sklearn_calib._core.dirichlet_kernel import (
     log_likelihood,
     neighbour_frequencies,
 )
-from sklearn_calib._core.validation import (
-    Interval,
-    StrOptions,
-    check_proba,
-    validate_params,
-)
-from sklearn_calib.metrics._debiasing import declare_interval
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     MODES,
     TARGETS,
     as_columns,
@@ -25,6 +18,13 @@ from sklearn_calib.metrics._targets import (
     confidence_and_hit,
     merge_repetitions,
     resolve_mode,
+)
+from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.validation import (
+    Interval,
+    StrOptions,
+    check_proba,
+    validate_params,
 )
 
 

@@ -5,14 +5,14 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
+from sklearn_calib._core.inputs import TARGETS, check_targets, merge_repetitions
+from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
-from sklearn_calib.metrics._debiasing import declare_interval
 from sklearn_calib.metrics._hypothesis_tests import (
     JUDGED,
     in_double,
     whole_or_top_label,
 )
-from sklearn_calib.metrics._targets import TARGETS, check_targets, merge_repetitions
 
 # Squares of narrower kernels vanish; to wider ones all predictions are alike.
 WIDTHS = 1e-150, 1e30

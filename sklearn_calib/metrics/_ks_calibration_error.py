@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._debiasing import declare_interval
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     confidence_and_hit,
     distinct_values,
     resolve_mode,
 )
+from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.validation import StrOptions, validate_params
 
 
 @declare_interval(is_error=True)

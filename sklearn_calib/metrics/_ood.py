@@ -12,8 +12,8 @@ from sklearn.metrics import (
 )
 
 from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
-from sklearn_calib.metrics._debiasing import declare_interval
 
 SCORES = {"scores_in": ["array-like"], "scores_out": ["array-like"]}
 POSITIVE = {"pos": [StrOptions({"in", "out"})]}

@@ -6,8 +6,8 @@ import numpy as np
 
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
+from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._debiasing import declare_interval
 
 
 @declare_interval(takes_metric=True)

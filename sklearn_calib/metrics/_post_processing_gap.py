@@ -3,16 +3,16 @@
 import numpy as np
 from scipy.special import expit, logit
 
-from sklearn_calib._core.lipschitz import minimize_lipschitz
-from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._debiasing import declare_interval
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     confidence_and_hit,
     distinct_values,
     resolve_mode,
 )
+from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.lipschitz import minimize_lipschitz
+from sklearn_calib._core.validation import StrOptions, validate_params
 
 
 @declare_interval(is_error=True, power=1)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from sklearn_calib._core.inputs import as_columns
 from sklearn_calib._core.validation import (
     StrOptions,
     check_proba,
     check_sample_weight,
     validate_params,
 )
-from sklearn_calib.metrics._targets import as_columns
 
 POSTERIORS = {
     "posterior": ["array-like"],

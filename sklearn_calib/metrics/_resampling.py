@@ -11,12 +11,12 @@ from joblib import Parallel, delayed
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
+from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.validation import (
     as_proba_array,
     check_sample_weight,
     encode_labels,
 )
-from sklearn_calib.metrics._debiasing import interval_kind
 
 # Draws are measured in so many blocks at most, and the progress is told by these.
 N_BLOCKS = 100

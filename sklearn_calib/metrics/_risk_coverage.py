@@ -4,8 +4,8 @@ from numbers import Real
 
 import numpy as np
 
+from sklearn_calib._core.risk_coverage import LOSS, RANKING, curve, rank
 from sklearn_calib._core.validation import Interval, validate_params
-from sklearn_calib.metrics._ranking import LOSS, RANKING, rank
 
 # Shares are quotients of sums: 0.1 * 3 asks for three of ten samples, not for four.
 ROUNDING = 1e-9
@@ -260,9 +260,3 @@ def coverage_at_risk(
     mass, total_loss, _ = rank(y_true, y_proba, confidence, loss, labels, sample_weight)
     reached, risk = curve(mass, total_loss)
     return float(reached[risk <= max_risk * (1 + ROUNDING)].max(initial=0.0))
-
-
-def curve(mass, total_loss):
-    """Return the coverage and the risk after each group of equal confidence."""
-    answered = np.cumsum(mass)
-    return answered / answered[-1], np.cumsum(total_loss) / answered

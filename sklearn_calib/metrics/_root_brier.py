@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from sklearn_calib._core.inputs import TARGETS, as_columns, check_targets
 from sklearn_calib._core.validation import proba_blocks, validate_params
-from sklearn_calib.metrics._targets import TARGETS, as_columns, check_targets
 
 
 @validate_params(TARGETS, prefer_skip_nested_validation=True)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from sklearn_calib._core.validation import validate_params
-from sklearn_calib.metrics._decomposition import DECOMPOSITION, losses_in_parts
+from sklearn_calib.metrics._refinement import DECOMPOSITION, losses_in_parts
 
 
 class ScoreDecomposition(NamedTuple):

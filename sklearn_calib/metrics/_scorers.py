@@ -15,14 +15,14 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
-from sklearn_calib.metrics._decomposition import (
-    proper_calibration_error,
-    refinement_error,
-)
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
+from sklearn_calib.metrics._refinement import (
+    proper_calibration_error,
+    refinement_error,
+)
 from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_coverage
 from sklearn_calib.metrics._root_brier import root_brier_score_loss
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error

@@ -10,20 +10,20 @@ from sklearn_calib._core.heat_kernel import (
     self_consistent_bandwidth,
     smoothed_norm,
 )
-from sklearn_calib._core.validation import (
-    Interval,
-    StrOptions,
-    check_proba,
-    validate_params,
-)
-from sklearn_calib.metrics._debiasing import declare_interval
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     MODES,
     TARGETS,
     as_columns,
     check_targets,
     confidence_and_hit,
     resolve_mode,
+)
+from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.validation import (
+    Interval,
+    StrOptions,
+    check_proba,
+    validate_params,
 )
 
 

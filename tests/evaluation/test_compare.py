@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss, make_scorer, matthews_corrcoef
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
+from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.scorers import metric_of
 from sklearn_calib.evaluation import compare
 from sklearn_calib.metrics import (
@@ -24,7 +25,6 @@ from sklearn_calib.metrics import (
     get_scorer,
     get_scorer_names,
 )
-from sklearn_calib.metrics._debiasing import interval_kind
 
 X, CODES = make_classification(
     n_samples=400, n_informative=5, n_classes=3, flip_y=0.2, random_state=0

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from scipy.spatial.distance import pdist
 
 import sklearn_calib.metrics._kernel_calibration as module
-import sklearn_calib.metrics._kernel_test as module_of_test
+import sklearn_calib.metrics._kernel_significance as module_of_test
 from sklearn_calib.metrics import kernel_calibration_error, kernel_calibration_test
 
 

@@ -4,8 +4,9 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.inputs import DRAWS, TARGETS, check_targets
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.metrics._consistency_test import ResamplingResult, tail_share
+from sklearn_calib.metrics._consistency_resampling import ResamplingResult, tail_share
 from sklearn_calib.metrics._hypothesis_tests import (
     SignificanceResult,
     in_double,
@@ -24,7 +25,6 @@ from sklearn_calib.metrics._kernel_calibration import (
     tiles,
 )
 from sklearn_calib.metrics._resampling import class_sampler
-from sklearn_calib.metrics._targets import DRAWS, TARGETS, check_targets
 
 # Elements of the residuals that are drawn at a time: doubles of 64 MiB.
 DRAWN = 2**23

@@ -1,6 +1,6 @@
 """Run every entry point of scikit-learn with the name of a scorer of ours.
 
-Prints a dict of what failed, by entry point, as JSON. test_registration.py runs this in
+Prints a dict of what failed, by entry point, as JSON. test_scorer_names.py runs this in
 fresh processes, with scikit-learn's modules or sklearn_calib imported first.
 """
 

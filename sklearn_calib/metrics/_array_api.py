@@ -1,13 +1,23 @@
-"""Sums over bins of arrays that live elsewhere, such as torch tensors on a GPU.
+"""Sums over bins of arrays of the array API, such as torch tensors on a GPU.
 
-The arrays stay where they are: what comes back are the labels' distinct values, and
-sums over bins. scikit-learn's switch `array_api_dispatch` turns it on.
+The samples stay on their device: only the distinct labels and the sums over bins are
+copied to numpy. scikit-learn's setting `array_api_dispatch` turns this on.
 """
 
 import numpy as np
 
 from sklearn_calib._core.arrays import without_gradient
-from sklearn_calib._core.binning import cube_root_n_bins
+from sklearn_calib._core.binning import (
+    cube_root_n_bins,
+    quantile_masses,
+    quantile_ranks,
+    uniform_edges,
+)
+from sklearn_calib._core.inputs import (
+    check_lengths,
+    check_two_classes,
+    resolve_mode,
+)
 from sklearn_calib._core.validation import (
     check_range,
     check_row_sums,
@@ -17,23 +27,18 @@ from sklearn_calib._core.validation import (
     device,
     encode_labels,
     get_namespace,
-    is_elsewhere,
+    is_array_api,
     one_column,
     row_sum_tolerance,
     weight_factor,
 )
-from sklearn_calib.metrics._targets import (
-    check_lengths,
-    check_two_classes,
-    resolve_mode,
-)
 
-# Elements that are in work at a time: 32 MiB of doubles for each intermediate.
+# Elements that are processed at a time: 32 MiB of doubles for each intermediate.
 BLOCK_SIZE = 2**22
 MOST_BINS = 1024
 
 
-def gap_sums_elsewhere(
+def array_api_gap_sums(
     y_true, y_proba, labels, sample_weight, *, mode, n_bins, strategy
 ):
     """Return weight, gap and hits of each class and bin, (n_rows, n_bins) each."""
@@ -98,7 +103,7 @@ def _check_weight(xp, sample_weight, proba):
     """Return weights where the probabilities are, as float64, or None."""
     if sample_weight is None:
         return None
-    if not is_elsewhere(sample_weight):
+    if not is_array_api(sample_weight):
         rows = np.empty(proba.shape[0])
         sample_weight = _writable(check_sample_weight(sample_weight, rows))
     sample_weight = without_gradient(sample_weight)
@@ -121,9 +126,9 @@ def _check_labels(xp, y_true, labels, proba):
     n_samples, n_classes = proba.shape
     n_labels = y_true.shape[0] if hasattr(y_true, "shape") else len(y_true)
     check_lengths(n_labels, n_samples)
-    if labels is not None and is_elsewhere(labels):
+    if labels is not None and is_array_api(labels):
         labels = convert_to_numpy(labels, get_namespace(labels)[0])
-    if not is_elsewhere(y_true):
+    if not is_array_api(y_true):
         codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
         y_true, labels = _writable(codes), np.arange(n_classes)
     else:
@@ -157,17 +162,18 @@ def _edges(xp, value, weight, n_bins, strategy):
     steps = np.arange(1, n_bins)
     where = {"device": device(value)}
     if strategy == "uniform":
-        return xp.asarray((steps / n_bins)[:, None], dtype=value.dtype, **where)
+        return xp.asarray(
+            uniform_edges(n_bins, steps)[:, None], dtype=value.dtype, **where
+        )
     if weight is None:
-        ranks = -(-steps * value.shape[0] // n_bins) - 1
+        ranks = quantile_ranks(value.shape[0], n_bins, steps)
         return xp.take(xp.sort(value, axis=0), xp.asarray(ranks, **where), axis=0)
     edges = []
     for row in range(value.shape[1]):
         order = xp.argsort(value[:, row])
         mass = xp.cumulative_sum(xp.take(weight, order))
-        # The slack is that of `quantile_ends`.
-        targets = float(mass[-1]) * steps / n_bins * (1 - 1e-12)
-        place = xp.searchsorted(mass, xp.asarray(targets, **where))
+        wanted = quantile_masses(float(mass[-1]), n_bins, steps)
+        place = xp.searchsorted(mass, xp.asarray(wanted, **where))
         edges.append(xp.take(value[:, row], xp.take(order, place)))
     return xp.stack(edges, axis=1)
 
@@ -188,7 +194,7 @@ def _sums(xp, value, hit, weight, edges):
 
 
 def _block_sums(xp, value, summands, edges):
-    """Return the sums of each bin, (n_bins, n_summands, n_rows), still elsewhere."""
+    """Return the sums of each bin on the device, (n_bins, n_summands, n_rows)."""
     sums, n_edges = [], edges.shape[0]
     for k in range(n_edges + 1):
         inside = xp.ones_like(value, dtype=xp.bool)

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_calib._core.binning import bin_index, class_gap_norm, parting_edges
-from sklearn_calib._core.validation import check_proba, row_blocks
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     as_columns,
     confidence_and_hit,
     effective_n_samples,
     resolve_n_bins,
 )
+from sklearn_calib._core.validation import check_proba, row_blocks
 
 # The gaps of classes are correlated as over so many groups of samples, or fewer where
 # there are many cells.

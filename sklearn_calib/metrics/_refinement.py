@@ -7,12 +7,7 @@ from scipy.optimize import isotonic_regression
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.binning import bin_index, parting_edges
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_temperature
-from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
-from sklearn_calib.metrics._debiasing import declare_interval
-from sklearn_calib.metrics._ranking import LOSSES
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     BINS,
     TARGETS,
     as_columns,
@@ -20,6 +15,11 @@ from sklearn_calib.metrics._targets import (
     effective_n_samples,
     resolve_n_bins,
 )
+from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.risk_coverage import LOSSES
+from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 
 
 def _brier(codes, proba):

@@ -1,4 +1,4 @@
-"""Make the names of our scorers known to scikit-learn."""
+"""Registration of scorer names with scikit-learn."""
 
 import sys
 
@@ -6,13 +6,11 @@ import sklearn
 from sklearn.metrics import _scorer
 from sklearn.utils._param_validation import StrOptions
 
-from sklearn_calib.metrics._scorers import _SCORERS
-
 CONSTRAINTS = ("_parameter_constraints", "_skl_parameter_constraints")
 
 
-def register_scorers():
-    """Let scikit-learn's `scoring` parameters take the names of our scorers.
+def register_scorers(scorers):
+    """Let scikit-learn's `scoring` parameters take the names of scorers.
 
     Its validation of parameters holds copies of the names, made when a module was
     loaded: the copies in loaded modules are extended here, those in modules that are
@@ -33,10 +31,10 @@ def register_scorers():
             'Pass scoring=sklearn_calib.metrics.get_scorer("neg_ece") instead of a '
             "name, or upgrade sklearn-calib."
         )
-    for name, scorer in _SCORERS.items():
+    for name, scorer in scorers.items():
         table.setdefault(name, scorer)
     for copy in copies:
-        copy.options.update(_SCORERS)
+        copy.options.update(scorers)
 
 
 def _copies_of_the_names():

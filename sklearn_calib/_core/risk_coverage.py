@@ -1,10 +1,12 @@
-"""Samples ranked by confidence, with their losses: the stuff of risk and coverage."""
+"""Risk and coverage of samples ranked by confidence, and areas under their curve."""
 
 import numpy as np
+from scipy.integrate import trapezoid
+from scipy.special import digamma, gammaln
 
 from sklearn_calib._core.confidence import check_confidence, get_confidence, top_label
+from sklearn_calib._core.inputs import TARGETS, as_columns, check_targets
 from sklearn_calib._core.validation import StrOptions, check_proba
-from sklearn_calib.metrics._targets import TARGETS, as_columns, check_targets
 
 
 def _zero_one(codes, proba):
@@ -88,3 +90,58 @@ def rank(y_true, y_proba, confidence, loss, labels, sample_weight):
     return group_by_confidence(
         *score_samples(y_true, y_proba, confidence, loss, labels, sample_weight)
     )
+
+
+def curve(mass, total_loss):
+    """Return the coverage and the risk after each group of equal confidence."""
+    answered = np.cumsum(mass)
+    return answered / answered[-1], np.cumsum(total_loss) / answered
+
+
+def _mean_area(mass, total_loss):
+    """Return the mean over k of the mean loss of the first k, ties in any order."""
+    after = _counts(mass)
+    before, loss_before = after - mass, np.cumsum(total_loss) - total_loss
+    # On average over the orders of a group, the mean loss of the first k within it is
+    # (loss_before + (k - before) mean) / k = mean + (loss_before - before mean) / k.
+    # The digamma function sums 1 / k, for fractional weights too.
+    mean = total_loss / mass
+    reciprocals = digamma(after + 1) - digamma(before + 1)
+    area = total_loss + (loss_before - before * mean) * reciprocals
+    return float(area.sum() / after[-1])
+
+
+def _population_area(mass, total_loss):
+    """Return the mean of log((n + 1) / k) times the k-th loss, ties in any order."""
+    after = _counts(mass)
+    # The logarithm of the gamma function sums log k, for fractional weights too.
+    logarithms = np.diff(gammaln(after + 1), prepend=0.0)
+    weight = np.log(after[-1] + 1) - logarithms / mass
+    return float((weight * total_loss).sum() / after[-1])
+
+
+def _trapezoid_area(mass, total_loss):
+    """Return the area under straight lines, level up to the first threshold."""
+    coverage, risk = curve(mass, total_loss)
+    return float(trapezoid(np.append(risk[0], risk), np.append(0.0, coverage)))
+
+
+def _counts(mass):
+    """Return the running sum of weights, which count repetitions."""
+    after = np.cumsum(mass)
+    if after[-1] < 1:
+        raise ValueError(
+            "sample_weight must sum to at least 1, for it counts repetitions, got a "
+            f"sum of {after[-1]:.3g}. Multiply the weights by n_samples / sum."
+        )
+    return after
+
+
+ESTIMATORS = {
+    # The harmonic weight of the k-th loss is the sum of 1 / j for j >= k: how often and
+    # how heavily the loss is in the means of the first j.
+    "harmonic": _mean_area,
+    "mean": _mean_area,
+    "population": _population_area,
+    "trapezoid": _trapezoid_area,
+}

@@ -14,8 +14,8 @@ from sklearn.metrics import _scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC
 
-from sklearn_calib.metrics import _registration, get_scorer, get_scorer_names
-from sklearn_calib.metrics._registration import register_scorers
+from sklearn_calib._core import scorer_names
+from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 # What is imported first, and the other by the script.
 ORDERS = {
@@ -55,9 +55,14 @@ def test_entry_point(entry_point, order):
     assert not failure, failure
 
 
+def register_again():
+    ours = {name: get_scorer(name) for name in get_scorer_names()}
+    scorer_names.register_scorers(ours)
+
+
 def test_again_does_no_harm():
     before = dict(_scorer._SCORERS)
-    register_scorers()
+    register_again()
     assert before == _scorer._SCORERS
     assert set(get_scorer_names()) <= set(sklearn.metrics.get_scorer_names())
 
@@ -65,7 +70,7 @@ def test_again_does_no_harm():
 def test_a_name_is_never_overwritten(monkeypatch):
     theirs = get_scorer("accuracy")
     monkeypatch.setitem(_scorer._SCORERS, "neg_ece", theirs)
-    register_scorers()
+    register_again()
     assert _scorer._SCORERS["neg_ece"] is theirs
 
 
@@ -83,11 +88,11 @@ def test_future_scikit_learn(monkeypatch, moved):
     if moved == "table":
         monkeypatch.delattr(_scorer, "_SCORERS")
     else:
-        monkeypatch.setattr(_registration, "CONSTRAINTS", ("_elsewhere",))
+        monkeypatch.setattr(scorer_names, "CONSTRAINTS", ("_elsewhere",))
     with pytest.raises(
         RuntimeError, match=r"got scikit-learn .* Pass scoring=sklearn_calib"
     ):
-        register_scorers()
+        register_again()
 
 
 def test_the_package_still_imports_where_scikit_learn_has_moved_the_names():

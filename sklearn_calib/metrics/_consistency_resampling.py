@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.inputs import DRAWS, PROGRESS, TARGETS
+from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.validation import validate_params
-from sklearn_calib.metrics._debiasing import interval_kind
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
     check_number,
@@ -17,7 +18,6 @@ from sklearn_calib.metrics._resampling import (
     name_the_classes,
     take_sample,
 )
-from sklearn_calib.metrics._targets import DRAWS, PROGRESS, TARGETS
 
 
 class ResamplingResult(NamedTuple):

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 
+from sklearn_calib._core.inputs import merge_repetitions
 from sklearn_calib.metrics import kde_calibration_error, kernel_calibration_error
-from sklearn_calib.metrics._targets import merge_repetitions
 
 METRICS = {
     "kde": kde_calibration_error,

@@ -4,21 +4,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.binning import sweep_n_bins
-from sklearn_calib._core.validation import (
-    StrOptions,
-    check_proba,
-    check_sample_weight,
-    validate_params,
-)
-from sklearn_calib.metrics._gap_noise import (
-    bin_cells,
-    calibrated_errors,
-    ends_of_largest,
-    ends_of_mean,
-    gaps,
-    judged,
-)
-from sklearn_calib.metrics._targets import (
+from sklearn_calib._core.inputs import (
     BETWEEN_0_AND_1,
     BINS,
     DRAWS,
@@ -26,6 +12,20 @@ from sklearn_calib.metrics._targets import (
     TARGETS,
     check_targets,
     resolve_mode,
+)
+from sklearn_calib._core.validation import (
+    StrOptions,
+    check_proba,
+    check_sample_weight,
+    validate_params,
+)
+from sklearn_calib.metrics._bin_noise import (
+    bin_cells,
+    calibrated_errors,
+    ends_of_largest,
+    ends_of_mean,
+    gaps,
+    judged,
 )
 
 
