@@ -2,6 +2,7 @@
 
 import inspect
 from collections import defaultdict
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 from skorch.callbacks import Callback
@@ -49,7 +50,7 @@ class NestedParams(BaseEstimator):
         """Return the parameters with a prefix, by their names without it."""
         return remove_prefix(f"{prefix}__", vars(self))
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get the parameters of this estimator.
 
         Parameters
@@ -81,7 +82,7 @@ class NestedParams(BaseEstimator):
         params = CalibrationLoss.list_params(self.loss, given)
         return {"loss": self.loss, **add_prefix(LOSS, params)}
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters of this estimator and of what it consists of.
 
         They act in the next `fit`. `partial_fit`, and `fit` with `warm_start`, go on
