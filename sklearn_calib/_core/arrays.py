@@ -16,6 +16,9 @@ Problem: TypeAlias = tuple[type[Exception], str] | None
 # Labels of two of these kinds have no order, and True would be the same as 1.
 LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 
+# No message holds more labels.
+MANY_LABELS = 10
+
 
 def is_instance(value: Any, module: str, name: str) -> bool:
     """Whether a value is of a class of a library, which need not be loaded."""
@@ -188,3 +191,10 @@ def _check_one_kind(types: set[type], name: str) -> Any:
             "str, and remove missing values."
         )
     return next(iter(kinds), None)
+
+
+def shown(labels: list[Any]) -> str:
+    """Return a list as text, the first of them where they are many."""
+    if len(labels) <= MANY_LABELS:
+        return str(labels)
+    return f"{str(labels[:MANY_LABELS])[:-1]}, ...] ({len(labels)} classes)"

@@ -28,7 +28,7 @@ def restores(*, unless: str | None = None) -> Callable[[Function], Function]:
                 return method(self, *args, **kwargs)
             except BaseException:
                 state = vars(self)
-                if not state.get(unless, False):
+                if unless is None or not state.get(unless, False):
                     state.clear()
                     state.update(before)
                 raise

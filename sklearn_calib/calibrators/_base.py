@@ -33,9 +33,6 @@ RESOLUTION = float(np.finfo(np.float64).eps)
 # So many bins are never too many, though most of them be empty.
 MANY_BINS = 1000
 
-# No message holds more labels.
-MANY_LABELS = 10
-
 
 class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of the maps that repair a classifier's probabilities.
@@ -243,13 +240,6 @@ def by_blocks(function: Callable[[Floats], Floats], logits: Floats) -> Floats:
     for rows in row_blocks(*logits.shape):
         proba[rows] = function(logits[rows])
     return proba
-
-
-def shown(labels: list[Any]) -> str:
-    """Return a list as text, the first of them where they are many."""
-    if len(labels) <= MANY_LABELS:
-        return str(labels)
-    return f"{str(labels[:MANY_LABELS])[:-1]}, ...] ({len(labels)} classes)"
 
 
 def check_n_bins(n_bins: int, n_samples: int) -> None:

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature, magnitude
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import Calibrator, by_blocks, shown
+from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 N_FOLDS = 5
 # What "cv" tries, from the strongest on.

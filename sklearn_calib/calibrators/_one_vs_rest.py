@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.links import log_odds, log_odds_of_proba, softmax
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib.calibrators._base import RESOLUTION, Calibrator, shown
+from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
 
 
 class _OneVsRestCalibrator(Calibrator):

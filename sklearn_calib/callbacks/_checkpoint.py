@@ -4,7 +4,9 @@ import json
 import os
 from numbers import Integral
 from pathlib import Path
+from typing import Any, Self
 
+from skorch import NeuralNet
 from skorch.callbacks import (
     BatchScoring,
     Callback,
@@ -16,7 +18,7 @@ from skorch.callbacks import (
 from skorch.history import History
 
 from sklearn_calib._core.files import whole_file
-from sklearn_calib.callbacks._net_state import (
+from sklearn_calib._torch.net_state import (
     from_bytes,
     get_states,
     set_states,
@@ -88,16 +90,16 @@ class Checkpoint(Callback):
     8
     """
 
-    def __init__(self, file, every=1):
+    def __init__(self, file: str | os.PathLike[str], every: int = 1) -> None:
         self.file = file
         self.every = every
 
-    def initialize(self):
+    def initialize(self) -> Self:
         """Forget the run before."""
         self.loaded_ = self.key_ = None
         return self
 
-    def begin(self, net, key):
+    def begin(self, net: NeuralNet, key: str) -> None:
         """Load history and weights if there are some; the net calls this first."""
         if not isinstance(self.file, str | os.PathLike):
             raise TypeError(f"file must be a str or path-like, got {self.file!r}.")
@@ -122,7 +124,7 @@ class Checkpoint(Callback):
         set_states(net, loaded["states"])
         self.loaded_ = loaded
 
-    def _read(self, path):
+    def _read(self, path: Path) -> dict[str, Any]:
         """Return what a checkpoint holds."""
         try:
             loaded = from_bytes(path.read_bytes())
@@ -136,7 +138,7 @@ class Checkpoint(Callback):
             ) from error
         return loaded
 
-    def resume(self, net):
+    def resume(self, net: NeuralNet) -> int:
         """Load what other callbacks set as training began; return the epochs done."""
         if self.loaded_ is None:
             return 0
@@ -148,7 +150,7 @@ class Checkpoint(Callback):
         self.loaded_ = None
         return len(net.history)
 
-    def on_train_begin(self, net, **kwargs):
+    def on_train_begin(self, net: NeuralNet, **kwargs: Any) -> None:
         """Check that the net resumes from checkpoints."""
         if self.key_ is None:
             raise TypeError(
@@ -156,13 +158,13 @@ class Checkpoint(Callback):
                 f"{type(net).__name__}. Use skorch.callbacks.Checkpoint."
             )
 
-    def on_epoch_begin(self, net, **kwargs):
+    def on_epoch_begin(self, net: NeuralNet, **kwargs: Any) -> None:
         """Save the epoch before, now that all callbacks have seen its end."""
         n_done = len(net.history) - 1
         if n_done and n_done % self.every == 0:
             self.save(net, n_done)
 
-    def save(self, net, n_epochs):
+    def save(self, net: NeuralNet, n_epochs: int) -> None:
         """Write the state after so many epochs."""
         content = {
             "key": self.key_,
@@ -178,12 +180,12 @@ class Checkpoint(Callback):
 _KEYS = {"key", "history", "states", "callbacks"}
 
 
-def _to_number(value):
+def _to_number(value: Any) -> Any:
     """Return a scalar of numpy as one of Python, for JSON."""
     return value.item()
 
 
-def _get_state(callback):
+def _get_state(callback: Any) -> Any:
     """Return what a callback has learned, or nothing."""
     if hasattr(callback, "state_dict"):
         return callback.state_dict()
@@ -193,7 +195,7 @@ def _get_state(callback):
     return state
 
 
-def _set_state(callback, state):
+def _set_state(callback: Any, state: Any) -> None:
     """Give a callback what `_get_state` has returned."""
     if hasattr(callback, "load_state_dict"):
         callback.load_state_dict(state)
@@ -204,7 +206,7 @@ def _set_state(callback, state):
         callback.lr_scheduler_.load_state_dict(state["lr_scheduler_"])
 
 
-def _learned(callback):
+def _learned(callback: Callback) -> list[str]:
     """Return the names of the attributes in which skorch keeps what it has learned."""
     return [
         n

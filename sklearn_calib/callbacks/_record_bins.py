@@ -1,17 +1,20 @@
 """What happens in each bin of confidences while a network trains."""
 
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from skorch import NeuralNet
 from skorch.callbacks import Callback
 from skorch.utils import to_numpy
+from torch.utils.data import Dataset
 
 from sklearn_calib._core.binning import bin_index, bin_sums, occupied_bins
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
-from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib._core.typing import Array
+from sklearn_calib._torch.outputs import concatenate_logits
 
 
 class RecordBins(Callback):
@@ -80,17 +83,19 @@ class RecordBins(Callback):
     # NeuralClassifier holds out a share for a callback that monitors one.
     monitor = "valid_loss"
 
-    def __init__(self, n_bins=15, binning="common"):
+    def __init__(self, n_bins: int = 15, binning: str = "common") -> None:
         self.n_bins = n_bins
         self.binning = binning
 
-    def on_train_begin(self, *args, **kwargs):
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         """Check the parameters."""
         _check_params(self.n_bins, self.binning)
 
-    def on_epoch_begin(self, net, dataset_valid=None, **kwargs):
+    def on_epoch_begin(
+        self, net: NeuralNet, dataset_valid: Dataset[Any] | None = None, **kwargs: Any
+    ) -> None:
         """Start with no predictions, if any are to come."""
-        self.valid_ = []
+        self.valid_: list[Predictions] = []
         trains_on_all = hasattr(net, "validation_history_")
         if dataset_valid is None and not trains_on_all:
             raise ValueError(
@@ -98,12 +103,21 @@ class RecordBins(Callback):
                 "partial_fit, and let validation_fraction or train_split hold some out."
             )
 
-    def on_batch_end(self, *args, batch=None, training=False, y_pred=None, **kwargs):
+    def on_batch_end(
+        self,
+        *args: Any,
+        batch: Any = None,
+        training: bool = False,
+        y_pred: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Keep the predictions of a batch of the validation share."""
         if not training:
             self.valid_.append(_predictions(y_pred, batch))
 
-    def on_epoch_end(self, net, dataset_train=None, **kwargs):
+    def on_epoch_end(
+        self, net: NeuralNet, dataset_train: Dataset[Any] | None = None, **kwargs: Any
+    ) -> None:
         """Record the bins, those of the loss if it has some."""
         if not self.valid_:
             return
@@ -123,13 +137,13 @@ class RecordBins(Callback):
 class Predictions(NamedTuple):
     """What a network says of some samples, and what is known of them."""
 
-    confidence: np.ndarray
-    p_true: np.ndarray
-    hit: np.ndarray
-    weight: np.ndarray | None
+    confidence: Array
+    p_true: Array
+    hit: Array
+    weight: Array | None
 
 
-def _predictions(logits, batch):
+def _predictions(logits: Any, batch: Any) -> Predictions:
     """Return the `Predictions` for one batch."""
     proba = softmax(concatenate_logits([logits]))
     codes = to_numpy(batch[1])
@@ -145,13 +159,14 @@ def _predictions(logits, batch):
     )
 
 
-def _concatenate(batches):
+def _concatenate(batches: list[Predictions]) -> Predictions:
     """Return the `Predictions` for all batches."""
     columns = zip(*batches, strict=True)
-    return Predictions(*(None if c[0] is None else np.concatenate(c) for c in columns))
+    joined = [None if c[0] is None else np.concatenate(c) for c in columns]
+    return Predictions._make(joined)
 
 
-def _predict(net, dataset):
+def _predict(net: NeuralNet, dataset: Any) -> Predictions:
     """Return the `Predictions` for a dataset, and leave no trace of it."""
     # A DataLoader draws from torch's generator even for samples in their order.
     with torch.random.fork_rng(devices=()):
@@ -159,7 +174,7 @@ def _predict(net, dataset):
         return _concatenate([_predictions(net.evaluation_step(b), b) for b in batches])
 
 
-def _validation_bins(valid, n_bins):
+def _validation_bins(valid: Predictions, n_bins: int) -> dict[str, Any]:
     """Return the bins of equal weight, and the means in them."""
     sums = _equal_mass(valid.confidence, valid.hit, n_bins, valid.weight)
     confidence, accuracy = sums.confidence / sums.weight, sums.hit / sums.weight
@@ -172,14 +187,14 @@ def _validation_bins(valid, n_bins):
     }
 
 
-def _equal_mass(values, hit, n_bins, weight):
+def _equal_mass(values: Any, hit: Any, n_bins: int, weight: Any) -> Any:
     """Return the sums in bins of equal weight, none of them empty."""
     return occupied_bins(
         bin_sums(values, hit, n_bins=n_bins, strategy="quantile", sample_weight=weight)
     )
 
 
-def _train_means(train, edges):
+def _train_means(train: Predictions, edges: Any) -> dict[str, Any]:
     """Return the means of training data in bins of the true class's probability."""
     index, n_bins = bin_index(train.p_true, edges[1:-1]), len(edges) - 1
     values = {"true": train.p_true, "top": train.confidence}
@@ -189,7 +204,7 @@ def _train_means(train, edges):
     }
 
 
-def _means(values, index, weight, n_bins):
+def _means(values: Any, index: Any, weight: Any, n_bins: int) -> Array:
     """Return the mean of values in each bin, nan in an empty one."""
     weight = np.ones(len(values)) if weight is None else weight
     total = np.bincount(index, weight, n_bins)
@@ -197,13 +212,13 @@ def _means(values, index, weight, n_bins):
     return np.divide(summed, total, out=np.full(n_bins, np.nan), where=total > 0)
 
 
-def _record(net, arrays):
+def _record(net: NeuralNet, arrays: dict[str, Any]) -> None:
     """Write arrays into the history of the epoch, as lists."""
     for name, values in arrays.items():
         net.history.record(name, values.tolist())
 
 
-def _check_params(n_bins, binning):
+def _check_params(n_bins: Any, binning: Any) -> None:
     """Raise ValueError unless the parameters of `RecordBins` can be used."""
     is_count = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
     if not is_count or n_bins < 1:

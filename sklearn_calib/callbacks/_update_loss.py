@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from skorch import NeuralNet
 from skorch.callbacks import Callback
 from skorch.utils import to_numpy
+from torch.utils.data import Dataset
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.losses import CalibrationLoss
 
 
@@ -49,10 +52,12 @@ class UpdateLoss(Callback):
     >>> net = NeuralClassifier(loss="adafocal", callbacks__update_loss__update_every=50)
     """
 
-    def __init__(self, update_every="epoch"):
+    def __init__(
+        self, update_every: str | int | Mapping[int, str | int] = "epoch"
+    ) -> None:
         self.update_every = update_every
 
-    def on_train_begin(self, net, **kwargs):
+    def on_train_begin(self, net: NeuralNet, **kwargs: Any) -> None:
         """Check `update_every`, and that no other callback updates the loss."""
         _check_update_every(self.update_every)
         names = [name for name, each in net.callbacks_ if isinstance(each, UpdateLoss)]
@@ -62,25 +67,36 @@ class UpdateLoss(Callback):
                 f"{names}. Pass callbacks__update_loss__update_every instead."
             )
 
-    def on_epoch_begin(self, net, dataset_valid=None, **kwargs):
+    def on_epoch_begin(
+        self, net: NeuralNet, dataset_valid: Dataset[Any] | None = None, **kwargs: Any
+    ) -> None:
         """Find out whether and when there is something to learn in this epoch."""
         learns = CalibrationLoss.of(net.criterion_).learns_from_validation
         self.dataset_valid_ = dataset_valid if learns else None
         self.period_ = _period(self.update_every, len(net.history))
         self.is_due_ = False
-        self.outputs_ = []
+        self.outputs_: list[tuple[Any, Any]] = []
         if isinstance(self.period_, int):
             earlier = (row.get("train_batch_count", 0) for row in net.history[:-1])
             self.n_batches_ = sum(earlier)
 
-    def on_batch_begin(self, net, training=False, **kwargs):
+    def on_batch_begin(
+        self, net: NeuralNet, training: bool = False, **kwargs: Any
+    ) -> None:
         """Update before a batch to train on, if it is time."""
         if training and self.is_due_:
             batches = net.get_iterator(self.dataset_valid_, training=False)
             outputs = [(net.evaluation_step(batch), batch) for batch in batches]
             self._update(net, outputs)
 
-    def on_batch_end(self, *args, batch=None, training=False, y_pred=None, **kwargs):
+    def on_batch_end(
+        self,
+        *args: Any,
+        batch: Any = None,
+        training: bool = False,
+        y_pred: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Count the batches to train on, and keep the outputs of the others."""
         if self.dataset_valid_ is None:
             return
@@ -90,17 +106,17 @@ class UpdateLoss(Callback):
             self.n_batches_ += 1
             self.is_due_ = self.n_batches_ % self.period_ == 0
 
-    def on_epoch_end(self, net, **kwargs):
+    def on_epoch_end(self, net: NeuralNet, **kwargs: Any) -> None:
         """Update from the outputs of the validation pass, if it is time."""
         if self.outputs_ and (self.period_ == "epoch" or self.is_due_):
             self._update(net, self.outputs_)
         self.outputs_ = []
 
-    def on_train_end(self, *args, **kwargs):
+    def on_train_end(self, *args: Any, **kwargs: Any) -> None:
         """Let go of the data, which would be pickled with the network."""
         self.dataset_valid_ = None
 
-    def _update(self, net, outputs):
+    def _update(self, net: NeuralNet, outputs: list[tuple[Any, Any]]) -> None:
         """Let the loss learn, and record what it has learned."""
         self.is_due_ = False
         proba = softmax(concatenate_logits(output for output, _ in outputs))
@@ -117,7 +133,7 @@ class UpdateLoss(Callback):
             net.history.record(name, values)
 
 
-def _period(update_every, epoch):
+def _period(update_every: Any, epoch: int) -> Any:
     """Return what holds in an epoch, counted from 1."""
     if not isinstance(update_every, Mapping):
         return update_every
@@ -125,7 +141,7 @@ def _period(update_every, epoch):
     return update_every[max(started)] if started else "epoch"
 
 
-def _check_update_every(update_every):
+def _check_update_every(update_every: Any) -> None:
     """Raise ValueError unless `update_every` is a period or a schedule of periods."""
     schedule = update_every if isinstance(update_every, Mapping) else {1: update_every}
     are_fine = [
@@ -140,11 +156,13 @@ def _check_update_every(update_every):
         )
 
 
-def _is_name(value, name):
+def _is_name(value: Any, name: str) -> bool:
     """Tell whether a value is a string, and this one; arrays have no truth value."""
     return isinstance(value, str) and value == name
 
 
-def _is_count(value):
+def _is_count(value: Any) -> bool:
     """Tell whether a value is an integer of at least 1."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    return (
+        isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
+    )

@@ -1,15 +1,19 @@
 """Scores of the validation share, for skorch's `EpochScoring`."""
 
+from typing import Any
+
 import numpy as np
-from skorch.utils import to_numpy
-from torch.utils.data import Subset
+from skorch import NeuralNet
+from torch.utils.data import Dataset, Subset
 
 from sklearn_calib._core.binning import binned_calibration_error
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._core.typing import Array
+from sklearn_calib._torch.outputs import concatenate_logits
 
 
-def valid_log_loss(net, dataset, y):
+def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     """Log loss of a network on the validation share; 0 is best.
 
     It keeps its meaning whatever the loss that is trained, unlike `valid_loss`: early
@@ -42,7 +46,7 @@ def valid_log_loss(net, dataset, y):
     return float(np.average(losses, weights=_sample_weight(dataset)))
 
 
-def valid_ece(net, dataset, y):
+def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     """Expected calibration error of a network on the validation share; 0 is best.
 
     That of the top label, with 15 bins of equal width.
@@ -80,13 +84,7 @@ def valid_ece(net, dataset, y):
     )
 
 
-def concatenate_logits(batches):
-    """Return the outputs of a network for each batch as one float64 array."""
-    outputs = [out[0] if isinstance(out, tuple) else out for out in batches]
-    return np.concatenate([to_numpy(out.double()) for out in outputs])
-
-
-def _sample_weight(dataset):
+def _sample_weight(dataset: Any) -> Array | None:
     """Return the weights of a dataset or of a share of one, None without."""
     if isinstance(dataset, Subset):
         weight = _sample_weight(dataset.dataset)

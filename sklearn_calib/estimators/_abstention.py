@@ -8,6 +8,22 @@ import numpy as np
 from scipy.stats import beta
 
 
+def check_goals(estimator, coverage, max_risk):
+    """Refuse both or neither of the goals, and classifiers without confidence."""
+    if (coverage is None) == (max_risk is None):
+        raise ValueError(
+            "exactly one of coverage and max_risk must be given, got "
+            f"coverage={coverage} and max_risk={max_risk}. Say which "
+            "share to answer, or which error rate not to exceed."
+        )
+    if not hasattr(estimator, "predict_proba"):
+        raise ValueError(
+            "estimator must have predict_proba, got "
+            f"{type(estimator).__name__}. Choose another classifier, or wrap "
+            "it in scikit-learn's CalibratedClassifierCV."
+        )
+
+
 def threshold_for_coverage(confidence, weight, coverage):
     """Return the highest threshold that accepts at least this share of the weight.
 

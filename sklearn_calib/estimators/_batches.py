@@ -1,19 +1,23 @@
 """Batches of arrays in memory, cut by indexing instead of sample by sample."""
 
+from collections.abc import Iterable, Iterator
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Subset
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
 
+from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import Interval, validate_params
 
 
 class Batch(tuple):
     """The pair (X, y) of one batch; beside it the samples' weights and positions."""
 
-    sample_weight = None
-    indices = None
+    sample_weight: Tensor | None = None
+    indices: Tensor | None = None
 
 
 class ArrayBatches:
@@ -23,8 +27,19 @@ class ArrayBatches:
     train on one sample. The order is drawn from torch's global generator.
     """
 
-    def __init__(self, arrays, rows, batch_size, shuffle):
-        self.tensors = [None if a is None else _to_tensor(a) for a in arrays]
+    def __init__(
+        self,
+        X: Array,
+        y: Array,
+        sample_weight: Array | None,
+        rows: Array,
+        batch_size: int,
+        shuffle: bool,
+    ) -> None:
+        self.X, self.y = _to_tensor(X), _to_tensor(y)
+        self.sample_weight = (
+            None if sample_weight is None else _to_tensor(sample_weight)
+        )
         self.rows = torch.from_numpy(rows)
         self.shuffle = shuffle
         starts = np.arange(0, len(rows), batch_size)
@@ -32,18 +47,17 @@ class ArrayBatches:
             starts = starts[:-1]
         self.sizes = np.diff(starts, append=len(rows)).tolist()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.sizes)
 
-    def __iter__(self):
-        X, y, sample_weight = self.tensors
+    def __iter__(self) -> Iterator[Batch]:
         order = torch.randperm if self.shuffle else torch.arange
         for indices in order(len(self.rows)).split(self.sizes):
             part = self.rows[indices]
-            batch = Batch((X.index_select(0, part), y.index_select(0, part)))
+            batch = Batch((self.X.index_select(0, part), self.y.index_select(0, part)))
             batch.indices = indices
-            if sample_weight is not None:
-                batch.sample_weight = sample_weight.index_select(0, part)
+            if self.sample_weight is not None:
+                batch.sample_weight = self.sample_weight.index_select(0, part)
             yield batch
 
 
@@ -54,7 +68,9 @@ class ArrayBatches:
     },
     prefer_skip_nested_validation=True,
 )
-def iterate_batches(dataset, batch_size=1, shuffle=False, **kwargs):
+def iterate_batches(
+    dataset: Dataset[Any], batch_size: int = 1, shuffle: bool = False, **kwargs: Any
+) -> Iterable[Any]:
     """Return the batches of a dataset, cut from its arrays where it holds arrays.
 
     The default of `NeuralClassifier`'s `iterator_train` and `iterator_valid`. Arrays
@@ -94,10 +110,10 @@ def iterate_batches(dataset, batch_size=1, shuffle=False, **kwargs):
     source, rows = _resolve_subset(dataset)
     X, y = getattr(source, "X", None), getattr(source, "y", None)
     sample_weight = getattr(source, "sample_weight", None)
-    is_array = isinstance(X, np.ndarray) and isinstance(y, np.ndarray | None)
-    if is_array and not kwargs and not _is_one_of_many():
+    is_plain = not kwargs and not _is_one_of_many()
+    if is_plain and isinstance(X, np.ndarray) and isinstance(y, np.ndarray | None):
         y = np.zeros(len(X)) if y is None else y
-        return ArrayBatches((X, y, sample_weight), rows, batch_size, shuffle)
+        return ArrayBatches(X, y, sample_weight, rows, batch_size, shuffle)
     if sample_weight is not None:
         raise ValueError(
             "sample_weight needs batches that are cut from arrays by one process, got "
@@ -107,7 +123,7 @@ def iterate_batches(dataset, batch_size=1, shuffle=False, **kwargs):
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **kwargs)
 
 
-def _is_one_of_many():
+def _is_one_of_many() -> bool:
     """Tell whether this process trains together with others."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
@@ -115,7 +131,7 @@ def _is_one_of_many():
     return distributed.get_world_size() > 1
 
 
-def _resolve_subset(dataset):
+def _resolve_subset(dataset: Any) -> tuple[Any, Array]:
     """Return the dataset beneath nested subsets, and the rows of it that are meant."""
     rows = np.arange(len(dataset))
     while isinstance(dataset, Subset):
@@ -124,6 +140,6 @@ def _resolve_subset(dataset):
     return dataset, rows
 
 
-def _to_tensor(array):
+def _to_tensor(array: Array) -> Tensor:
     """Share an array with torch, or copy one that may not be written to."""
     return torch.from_numpy(np.require(array, requirements="W"))

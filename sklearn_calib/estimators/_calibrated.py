@@ -1,25 +1,31 @@
 """`CalibratedClassifier`: a classifier and its calibrator, as one estimator."""
 
 import pickle
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator
-from sklearn_calib.calibrators._classifier import _ClassifierCalibrator
-from sklearn_calib.estimators._folds import (
+from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+from sklearn_calib.estimators._out_of_fold import (
+    MatrixLike,
+    MemoryLike,
+    SplitterLike,
     check_training_data,
     copy_features,
     fit_and_predict,
     make_splits,
     remembered,
 )
-from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
 
@@ -127,14 +133,14 @@ class CalibratedClassifier(
 
     def __init__(
         self,
-        estimator,
-        calibrator=None,
+        estimator: BaseEstimator,
+        calibrator: Calibrator | ClassifierMixin | None = None,
         *,
-        cv=5,
-        ensemble="auto",
-        response_method="auto",
-        memory=None,
-    ):
+        cv: SplitterLike = 5,
+        ensemble: bool | str = "auto",
+        response_method: str = "auto",
+        memory: MemoryLike = None,
+    ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
@@ -143,7 +149,13 @@ class CalibratedClassifier(
         self.memory = memory
 
     @restores()
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Train the classifier and calibrate it.
 
         Parameters
@@ -190,7 +202,7 @@ class CalibratedClassifier(
         tests = [test for _, test in splits]
         if refit and splits:
             scores, tests = [np.concatenate(scores)], [np.concatenate(tests)]
-        calibrators = [None] * len(classifiers)
+        calibrators: list[Any] = [None] * len(classifiers)
         if self.calibrator is not None:
             calibrators = [
                 self._fit_calibrator(part, y, sample_weight, test, from_logits)
@@ -203,7 +215,7 @@ class CalibratedClassifier(
         copy_features(classifiers[0], self)
         return self
 
-    def _plan(self, X, y, split_params):
+    def _plan(self, X: Any, y: Any, split_params: Any) -> tuple[list[Any], bool]:
         """Return the splits, and whether to train on all data afterwards."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
         is_plain = self.calibrator is None
@@ -217,23 +229,25 @@ class CalibratedClassifier(
         needed = [] if is_frozen else self.classes_
         return make_splits(self.cv, X, y, needed, **split_params), not ensemble
 
-    def _fit_and_predict(self, *arguments):
+    def _fit_and_predict(self, *arguments: Any) -> Any:
         """Return the classifiers and what they say, remembered if there is a memory."""
         if self.memory is None:
             return fit_and_predict(*arguments)
         return pickle.loads(remembered(_fit_and_pickle, self.memory)(*arguments))
 
-    def _fit_calibrator(self, scores, y, sample_weight, rows, from_logits):
+    def _fit_calibrator(
+        self, scores: Any, y: Any, sample_weight: Any, rows: Any, from_logits: bool
+    ) -> Calibrator:
         """Fit a clone of the calibrator to the scores of some rows."""
         calibrator = clone(self.calibrator)
         if isinstance(calibrator, Calibrator):
             calibrator.set_params(from_logits=from_logits)
         else:
-            calibrator = _ClassifierCalibrator(calibrator, from_logits=from_logits)
+            calibrator = ClassifierCalibrator(calibrator, from_logits=from_logits)
         weight = None if sample_weight is None else sample_weight[rows]
         return calibrator.fit(scores, y[rows], weight, labels=self.classes_)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Return calibrated probabilities, averaged over the ensemble.
 
         Parameters
@@ -248,9 +262,10 @@ class CalibratedClassifier(
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
-        return sum(pair.predict_proba(X) for pair in pairs) / len(pairs)
+        total: Any = sum(pair.predict_proba(X) for pair in pairs)
+        return total / len(pairs)
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> Array:
         """Return the most probable class, the first one of a tie.
 
         Parameters
@@ -270,19 +285,19 @@ class CalibratedClassifier(
 class _CalibratedPair:
     """A fitted classifier and its calibrator."""
 
-    def __init__(self, estimator, calibrator, from_logits):
+    def __init__(self, estimator: Any, calibrator: Any, from_logits: bool) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.from_logits = from_logits
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> Floats:
         scores = predict_scores(self.estimator, X, self.from_logits)
         if self.calibrator is not None:
             return self.calibrator.predict_proba(scores)
         return softmax(scores) if self.from_logits else scores
 
 
-def _fit_and_pickle(*arguments):
+def _fit_and_pickle(*arguments: Any) -> bytes:
     """Return the results of `fit_and_predict` in one piece.
 
     joblib reads objects array by array: the trees of a forest twice, and those of a
@@ -291,7 +306,7 @@ def _fit_and_pickle(*arguments):
     return pickle.dumps(fit_and_predict(*arguments), protocol=5)
 
 
-def _check_calibrator(calibrator):
+def _check_calibrator(calibrator: Any) -> None:
     """Refuse what cannot calibrate."""
     has_methods = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
     if calibrator is None or (has_methods and not isinstance(calibrator, type)):

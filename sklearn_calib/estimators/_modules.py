@@ -1,5 +1,6 @@
 """The networks that `NeuralClassifier` builds when it is given none."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral, Real
 
@@ -48,7 +49,13 @@ class MLP(nn.Sequential):
         },
         prefer_skip_nested_validation=True,
     )
-    def __init__(self, n_features, n_classes, hidden_sizes=(128, 128), dropout=0.0):
+    def __init__(
+        self,
+        n_features: int,
+        n_classes: int | None,
+        hidden_sizes: Sequence[int] = (128, 128),
+        dropout: float = 0.0,
+    ) -> None:
         _check_sizes(hidden_sizes)
         layers = []
         for n_inputs, n_units in pairwise((n_features, *hidden_sizes)):
@@ -60,7 +67,7 @@ class MLP(nn.Sequential):
         super().__init__(*layers)
 
 
-def _check_sizes(hidden_sizes):
+def _check_sizes(hidden_sizes: Sequence[int]) -> None:
     """Raise ValueError unless all sizes are positive integers."""
     if not all(_SIZE[0].is_satisfied_by(size) for size in hidden_sizes):
         raise ValueError(
@@ -108,13 +115,20 @@ class ConvNet(nn.Module):
         },
         prefer_skip_nested_validation=True,
     )
-    def __init__(self, n_channels, n_classes, n_filters=32, n_stages=3):
+    def __init__(
+        self,
+        n_channels: int,
+        n_classes: int | None,
+        n_filters: int = 32,
+        n_stages: int = 3,
+    ) -> None:
         super().__init__()
         widths = [n_channels] + [n_filters * 2**stage for stage in range(n_stages)]
         stages = [_stage(*pair) for pair in pairwise(widths)]
         self.features = nn.Sequential(*stages)
-        has_classes = n_classes is not None
-        self.classifier = nn.Linear(widths[-1], n_classes) if has_classes else None
+        self.classifier = (
+            None if n_classes is None else nn.Linear(widths[-1], n_classes)
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits, of shape (n_samples, n_classes), or the embeddings."""
@@ -122,7 +136,7 @@ class ConvNet(nn.Module):
         return embeddings if self.classifier is None else self.classifier(embeddings)
 
 
-def _stage(n_inputs, n_filters):
+def _stage(n_inputs: int, n_filters: int) -> nn.Sequential:
     """Convolution, normalisation, rectifier and pooling that keeps small images."""
     return nn.Sequential(
         nn.Conv2d(n_inputs, n_filters, kernel_size=3, padding=1, bias=False),

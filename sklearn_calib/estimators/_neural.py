@@ -1,23 +1,33 @@
 """`NeuralClassifier`: skorch's classifier with a loss to choose and to search."""
 
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
 from skorch.utils import is_dataset
+from torch.utils.data import Dataset as TorchDataset
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib.callbacks._validation_scores import concatenate_logits
+from sklearn_calib._core.restore import restores
+from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
-from sklearn_calib.estimators._fit import FitMixin
-from sklearn_calib.estimators._parameters import (
+from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._constraints import (
     CONSTRAINTS,
     REFUSED,
     check_not_refused,
+    check_posterior,
 )
 from sklearn_calib.estimators._skorch import SkorchClassifier
+from sklearn_calib.estimators._trainer import Trainer
 
 
-class NeuralClassifier(FitMixin, SkorchClassifier):
+class NeuralClassifier(SkorchClassifier):
     """Neural classifier that is trained with a calibration loss.
 
     A :class:`skorch.NeuralNetClassifier` in which the loss is a parameter like any
@@ -54,10 +64,9 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         Passes over the training data, at least 1.
 
     validation_fraction : float, default=None
-        Share of the training data that is held out, stratified, in (0, 1). None holds
-        out 0.1 where something watches validation data (early stopping, a callback
-        that monitors `valid_...`, a loss that learns from them), and nothing
-        otherwise.
+        Fraction of the training data that is held out, stratified, in (0, 1). None is
+        0.1 where something watches validation data (early stopping, a callback that
+        monitors `valid_...`, a loss that learns from them), and nothing otherwise.
 
     early_stopping : bool, default=False
         Stop when `valid_log_loss` has not improved for `n_iter_no_change` epochs,
@@ -78,22 +87,19 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         starting each epoch in the state in which it started that epoch before.
 
     posterior : bool, default=False
-        Let `predict_proba` return what the loss tells of the classes' probabilities,
-        by its method `posterior`, in place of what the network says: losses such as
-        the focal loss are minimal elsewhere than at the truth, and known to be where.
+        Let `predict_proba` return the class posterior that the loss recovers from the
+        network's output, by its method `posterior`. Losses such as the focal loss are
+        not proper: their minimiser differs from the true probabilities by a known map.
         Nothing is fitted for it, and `predict` stays the same.
 
     random_state : int, RandomState instance or None, default=None
         Controls the initial weights, the order of the samples, dropout and the
-        validation share. With an int every epoch is seeded by the int and its number:
-        a resumed run equals one that was never interrupted, except that early stopping
-        counts anew. Torch's global state is left as it was found. Initialisation,
-        dropout and the order of the samples draw from torch's global generator, which
-        is seeded while `fit` runs. Seeded fits in several threads therefore wait for
-        each other, and so give the same results as one after the other. Other threads
-        that draw from the global generator meanwhile, such as a fit without a seed,
-        draw from the seeded one and change its results: give them a seed, or a
-        `torch.Generator` of their own.
+        validation set. With an int every epoch is seeded by the int and its number: a
+        resumed run equals one that was never interrupted, except that early stopping
+        counts anew. Torch's global generator is seeded while `fit` runs, and put back
+        afterwards. Seeded fits in several threads wait for each other. A thread that
+        draws from the generator meanwhile, such as a fit without a seed, changes their
+        results: give it a seed, or a `torch.Generator` of its own.
 
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data and of the network. A module for integers casts them
@@ -139,7 +145,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted. While the network trains, callbacks see labels encoded as
-        0 to n_classes - 1, here and in `predict` as well as in y.
+        0 to n_classes - 1, here, in `predict` and in y.
 
     n_features_in_ : int
         Number of columns of X, or of channels.
@@ -159,10 +165,10 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         learned, such as the `gamma` of each bin.
 
     interrupted_ : bool
-        Whether training ended by `KeyboardInterrupt`, such as Ctrl-C, which `fit`
-        raises again after the callbacks' `on_train_end`. The network keeps the weights
-        of that moment, or with early stopping the best until then, and can predict.
-        Before the first epoch an interrupt leaves everything as it was before `fit`.
+        Whether training ended by `KeyboardInterrupt`, which `fit` raises again after
+        the callbacks' `on_train_end`. The network keeps the weights of that moment, or
+        with early stopping the best until then. Before the first epoch an interrupt
+        leaves everything as it was before `fit`.
 
     validation_history_ : skorch.history.History
         The history of the run with a held-out share, where `refit` made another.
@@ -181,34 +187,34 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
 
     def __init__(
         self,
-        module=None,
+        module: Callable[..., Any] | None = None,
         *,
-        loss="cross_entropy",
-        optimizer=torch.optim.Adam,
-        lr=1e-3,
-        batch_size=128,
-        max_epochs=50,
-        validation_fraction=None,
-        early_stopping=False,
-        n_iter_no_change=10,
-        batch_transform=None,
-        refit=False,
-        posterior=False,
-        random_state=None,
-        dtype="float32",
-        device="cpu",
-        callbacks=None,
-        train_split=None,
-        iterator_train=iterate_batches,
-        iterator_valid=iterate_batches,
-        dataset=Dataset,
-        warm_start=False,
-        verbose=0,
-        compile=False,
-        use_caching="auto",
-        torch_load_kwargs=None,
-        **kwargs,
-    ):
+        loss: str | Callable[..., Any] = "cross_entropy",
+        optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
+        lr: float = 1e-3,
+        batch_size: int = 128,
+        max_epochs: int = 50,
+        validation_fraction: float | None = None,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 10,
+        batch_transform: Callable[..., Any] | None = None,
+        refit: bool = False,
+        posterior: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        dtype: str = "float32",
+        device: str | torch.device = "cpu",
+        callbacks: list[Any] | str | None = None,
+        train_split: Callable[..., Any] | None = None,
+        iterator_train: Callable[..., Any] = iterate_batches,
+        iterator_valid: Callable[..., Any] = iterate_batches,
+        dataset: Callable[..., Any] = Dataset,
+        warm_start: bool = False,
+        verbose: int = 0,
+        compile: bool = False,
+        use_caching: bool | str = "auto",
+        torch_load_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         check_not_refused(kwargs)
         super().__init__(
             module,
@@ -240,20 +246,21 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         self.dtype = dtype
         # Not parameters here, or state that the class holds until the first fit.
         for name in (*REFUSED, "history_", "initialized_", "virtual_params_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
 
     @property
-    def decision_function_is_logits(self):
+    def decision_function_is_logits(self) -> bool:
         """Whether the softmax of the decision function is `predict_proba`."""
         return not self.posterior
 
-    def set_params(self, **params):
-        check_not_refused(params)
-        return super().set_params(**params)
-
-    set_params.__doc__ = SkorchClassifier.set_params.__doc__
-
-    def fit(self, X, y=None, sample_weight=None, **fit_params):
+    @restores(unless="interrupted_")
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Train the network: anew, or further if `warm_start`.
 
         Parameters
@@ -284,9 +291,18 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         ValueError
             If X, y or a parameter is not as described; the message names it.
         """
-        return self._train(X, y, sample_weight, "fit", fit_params)
+        Trainer(self, "fit", fit_params).train(X, y, sample_weight)
+        return self
 
-    def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
+    @restores(unless="interrupted_")
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Train for one epoch on all of the data, from the weights as they are.
 
         Parameters
@@ -318,9 +334,11 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
             `early_stopping` is on.
         """
         fit_params = {**fit_params, "epochs": 1}
-        return self._train(X, y, sample_weight, "partial_fit", fit_params, classes)
+        trainer = Trainer(self, "partial_fit", fit_params)
+        trainer.train(X, y, sample_weight, classes)
+        return self
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike | TorchDataset) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
         With `posterior`, what the loss makes of it.
@@ -338,10 +356,10 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         proba = softmax(self._logits(X))
         if not self.posterior:
             return proba
-        self._check_posterior()
+        check_posterior(self)
         return self._loss.posterior(proba)
 
-    def decision_function(self, X):
+    def decision_function(self, X: ArrayLike | TorchDataset) -> Floats:
         """Return the logits, in float64.
 
         Parameters
@@ -357,7 +375,7 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike | TorchDataset) -> Array:
         """Predict the most probable label, the first one of a tie.
 
         Parameters
@@ -373,8 +391,8 @@ class NeuralClassifier(FitMixin, SkorchClassifier):
         codes = softmax(self._logits(X)).argmax(axis=1)
         return self.classes_[codes]
 
-    def _logits(self, X):
+    def _logits(self, X: ArrayLike | TorchDataset) -> Floats:
         check_is_fitted(self)
         if not is_dataset(X):
-            X = self._check_data(X, reset=False)
+            X = check_data(self, X, reset=False)
         return concatenate_logits(self.forward_iter(X))

@@ -3,12 +3,17 @@
 import os
 from contextlib import ExitStack
 from importlib.util import find_spec
+from typing import IO, Any
 
+from skorch.callbacks import Checkpoint
 from skorch.exceptions import NotInitializedError
 from skorch.history import History
 
 from sklearn_calib._core.files import whole_file
-from sklearn_calib.callbacks._net_state import first_line
+from sklearn_calib._torch.net_state import first_line
+from sklearn_calib.estimators._state import NetWithState
+
+File = str | os.PathLike[str] | IO[Any]
 
 # Beside these, torch raises an OSError for a file that was cut short.
 _NOT_OF_CONTENT = (
@@ -19,18 +24,18 @@ _NOT_OF_CONTENT = (
 )
 
 
-class ParamFilesMixin:
-    """`save_params` and `load_params` of a skorch net."""
+class NetWithFiles(NetWithState):
+    """skorch's classifier with files that are written whole."""
 
     def save_params(
         self,
-        f_params=None,
-        f_optimizer=None,
-        f_criterion=None,
-        f_history=None,
-        use_safetensors=False,
-        **kwargs,
-    ):
+        f_params: File | None = None,
+        f_optimizer: File | None = None,
+        f_criterion: File | None = None,
+        f_history: File | None = None,
+        use_safetensors: bool = False,
+        **kwargs: File | None,
+    ) -> None:
         """Save the weights, the optimizer's state, the loss's state or the history.
 
         Each file is written under another name and renamed, so that it is whole even
@@ -62,14 +67,14 @@ class ParamFilesMixin:
 
     def load_params(
         self,
-        f_params=None,
-        f_optimizer=None,
-        f_criterion=None,
-        f_history=None,
-        checkpoint=None,
-        use_safetensors=False,
-        **kwargs,
-    ):
+        f_params: File | None = None,
+        f_optimizer: File | None = None,
+        f_criterion: File | None = None,
+        f_history: File | None = None,
+        checkpoint: Checkpoint | None = None,
+        use_safetensors: bool = False,
+        **kwargs: File | None,
+    ) -> None:
         """Load the weights, the optimizer's state, the loss's state or the history.
 
         Parameters

@@ -1,40 +1,43 @@
 """`RefCalClassifier`: refine an encoder by contrast, then train a calibrated head."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any, Self
 
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
 from sklearn.base import (
-    BaseEstimator,
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
 from sklearn.utils.validation import check_is_fitted
+from skorch.history import History
 
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.estimators._data import CheckDataMixin
-from sklearn_calib.estimators._loss_params import LossParamsMixin
-from sklearn_calib.estimators._parameters import CONSTRAINTS
-from sklearn_calib.estimators._stage_params import StageParamsMixin
-from sklearn_calib.estimators._stages import StagesMixin
+from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._constraints import CONSTRAINTS
+from sklearn_calib.estimators._nested_params import (
+    STAGES,
+    NestedParams,
+    check_names_of_stages,
+)
+from sklearn_calib.estimators._out_of_fold import MemoryLike
+from sklearn_calib.estimators._refcal_stages import build_head, refine_encoder
+from sklearn_calib.estimators._trainer import check_partial_fit
 
 
 class RefCalClassifier(
-    LossParamsMixin,
-    StageParamsMixin,
-    StagesMixin,
-    CheckDataMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    ClassifierMixin,
-    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, NestedParams
 ):
     """Neural classifier trained in two stages: refinement, then calibration.
 
-    Stage 1 trains an encoder and a projection head by supervised contrast, which draws
-    the samples of a class together and the classes apart [1]_ [2]_. Stage 2 freezes
-    the encoder and trains a linear head on its embeddings, which are computed once, by
-    any loss with a name.
+    Stage 1 trains an encoder and a projection head by supervised contrastive learning
+    [1]_ [2]_. Stage 2 freezes the encoder and trains a linear head on its embeddings,
+    which are computed once, with any loss.
 
     Parameters
     ----------
@@ -51,11 +54,11 @@ class RefCalClassifier(
         `loss__...`.
 
     augment : callable, "auto" or None, default="auto"
-        Makes the views of a batch that stage 1 learns from: a function of a Tensor
-        (N, ...) that returns a Tensor (N, n_views, ...). "auto" is
+        Makes the views that stage 1 learns from: a function of a Tensor (N, ...) that
+        returns a Tensor (N, n_views, ...). "auto" is
         :class:`~sklearn_calib.datasets.FeatureCorruption` for tables and
         :class:`~sklearn_calib.datasets.ImageAugmentation` for images. None leaves the
-        samples as they are, one view of each.
+        samples as they are.
 
     temperature : float, default=0.1
         Of the contrast, greater than 0; see
@@ -66,10 +69,9 @@ class RefCalClassifier(
 
     memory : str, path or joblib.Memory, default=None
         Where to keep trained encoders and embeddings, so that a search over the loss
-        and the head trains stage 1 once for each fold. What is kept is found again by
-        the data, `random_state` and all that concerns stage 1; with
-        `random_state=None` the same encoder comes back, where it would else be another
-        one each time.
+        and the head trains stage 1 once for each fold. They are found again by the
+        data, `random_state` and the parameters of stage 1; with `random_state=None`
+        the same encoder comes back each time.
 
     random_state : int, RandomState instance or None, default=None
         Controls both stages, as in :class:`NeuralClassifier`.
@@ -110,9 +112,8 @@ class RefCalClassifier(
         What stage 2 recorded in each epoch, as in :class:`NeuralClassifier`.
 
     interrupted_ : bool
-        Whether stage 2 ended by `KeyboardInterrupt`, which `fit` raises again: the
-        head has the weights of that moment. An interrupt in stage 1 leaves everything
-        as it was before `fit`.
+        Whether stage 2 ended by `KeyboardInterrupt`, which `fit` raises again. An
+        interrupt in stage 1 leaves everything as it was before `fit`.
 
     refine_history_ : skorch.history.History
         What stage 1 recorded in each epoch: `train_loss`, the supervised contrast.
@@ -130,13 +131,11 @@ class RefCalClassifier(
 
     Notes
     -----
-    `sample_weight` weighs the samples in stage 2. Stage 1 learns from each of them
-    alike, except that those of weight 0 are left out: for classes of unequal size a
-    representation of all samples as they are, and weights in the head alone, was found
-    to be best [3]_.
+    Stage 2 uses `sample_weight`; stage 1 only leaves out samples of weight 0. For
+    imbalanced classes, weights in the head alone were found to be best [3]_.
 
-    What stage 2 holds out, for early stopping or for a loss that learns such as
-    AdaFocal, the encoder has been trained on: it is told apart better than new data.
+    The encoder has been trained on the validation set of stage 2, which is therefore
+    told apart better than new data.
 
     References
     ----------
@@ -167,23 +166,26 @@ class RefCalClassifier(
         "n_projection": [Interval(Integral, 1, None, closed="left")],
         **{name: CONSTRAINTS[name] for name in ("random_state", "dtype", "verbose")},
     }
+    _prefixes = STAGES
     interrupted_ = False
+    _data_dtype = None
+    _data_ndim = None
 
     def __init__(
         self,
-        encoder=None,
+        encoder: Callable[..., Any] | None = None,
         *,
-        loss="cross_entropy",
-        augment="auto",
-        temperature=0.1,
-        n_projection=128,
-        memory=None,
-        random_state=None,
-        dtype="float32",
-        device="cpu",
-        verbose=0,
-        **kwargs,
-    ):
+        loss: str | Callable[..., Any] = "cross_entropy",
+        augment: Callable[..., Any] | str | None = "auto",
+        temperature: float = 0.1,
+        n_projection: int = 128,
+        memory: MemoryLike = None,
+        random_state: int | np.random.RandomState | None = None,
+        dtype: str = "float32",
+        device: str | torch.device = "cpu",
+        verbose: int = 0,
+        **kwargs: Any,
+    ) -> None:
         self.encoder = encoder
         self.loss = loss
         self.augment = augment
@@ -194,10 +196,12 @@ class RefCalClassifier(
         self.dtype = dtype
         self.device = device
         self.verbose = verbose
-        vars(self).update(kwargs)
+        self.__dict__.update(kwargs)
 
     @restores(unless="interrupted_")
-    def fit(self, X, y, sample_weight=None):
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train both stages anew.
 
         Parameters
@@ -226,12 +230,18 @@ class RefCalClassifier(
             If X, y or a parameter is not as described; the message names it.
         """
         self.interrupted_ = False
-        refiner, head, *data = self._refine(X, y, sample_weight)
+        refiner, head, *data = refine_encoder(self, X, y, sample_weight)
         self._train_head(refiner, head, head.fit, *data)
         return self
 
     @restores(unless="interrupted_")
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Train the head for one epoch; in the first call the encoder before it.
 
         The first call trains stage 1 on its data, for all its epochs, unless `fit` has
@@ -264,19 +274,19 @@ class RefCalClassifier(
         """
         self.interrupted_ = False
         if hasattr(self, "head_"):
-            X, y = self._check_data(X, y, reset=False)
+            X, y = check_data(self, X, y, reset=False)
             refiner, head = self.refiner_, self.head_
             data = refiner.embed(X), y, sample_weight
         else:
-            self._build_head(None)._check_partial_fit(classes)
-            refiner, head, *data = self._refine(X, y, sample_weight)
+            check_partial_fit(build_head(self, None), classes)
+            refiner, head, *data = refine_encoder(self, X, y, sample_weight)
         embeddings, y, sample_weight = data
         self._train_head(
             refiner, head, head.partial_fit, embeddings, y, classes, sample_weight
         )
         return self
 
-    def _train_head(self, refiner, head, train, *data):
+    def _train_head(self, refiner: Any, head: Any, train: Any, *data: Any) -> None:
         """Train the head, and keep one whose training is interrupted."""
         try:
             train(*data)
@@ -284,7 +294,7 @@ class RefCalClassifier(
             self.head_, self.refiner_ = head, refiner
             self.interrupted_ = head.interrupted_
 
-    def transform(self, X):
+    def transform(self, X: ArrayLike) -> Floats:
         """Return the embeddings of the frozen encoder.
 
         Parameters
@@ -299,7 +309,7 @@ class RefCalClassifier(
         """
         return self._embed(X)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
         Parameters
@@ -315,7 +325,7 @@ class RefCalClassifier(
         embeddings = self._embed(X)
         return self.head_.predict_proba(embeddings)
 
-    def decision_function(self, X):
+    def decision_function(self, X: ArrayLike) -> Floats:
         """Return the logits, in float64.
 
         Parameters
@@ -331,7 +341,7 @@ class RefCalClassifier(
         embeddings = self._embed(X)
         return self.head_.decision_function(embeddings)
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> Array:
         """Predict the most probable label, the first one of a tie.
 
         Parameters
@@ -347,40 +357,44 @@ class RefCalClassifier(
         embeddings = self._embed(X)
         return self.head_.predict(embeddings)
 
-    def _embed(self, X):
+    def _embed(self, X: ArrayLike) -> Floats:
         """Return the embeddings of data that are yet to be checked."""
         check_is_fitted(self)
-        return self.refiner_.embed(self._check_data(X, reset=False))
+        return self.refiner_.embed(check_data(self, X, reset=False))
 
-    def __sklearn_tags__(self):
+    def _check_names(self, names: Any) -> None:
+        staged = [name for name in names if "__" in name]
+        check_names_of_stages(staged, type(self))
+
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = [self.dtype]
         return tags
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "head_")
 
     @property
-    def classes_(self):
+    def classes_(self) -> Array:
         return self.head_.classes_
 
     @property
-    def encoder_(self):
+    def encoder_(self) -> torch.nn.Module:
         return self.refiner_.module_.encoder
 
     @property
-    def history_(self):
+    def history_(self) -> History:
         return self.head_.history_
 
     @property
-    def refine_history_(self):
+    def refine_history_(self) -> History:
         return self.refiner_.history_
 
     @property
-    def decision_function_is_logits(self):
+    def decision_function_is_logits(self) -> bool:
         """Whether the softmax of the decision function is `predict_proba`."""
         return not self.get_params_for("head").get("posterior", False)
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return self.head_.n_features_in_

@@ -1,9 +1,12 @@
 """`SelectiveClassifier`: a classifier that abstains where it is not sure."""
 
 import warnings
+from collections.abc import Callable
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.frozen import FrozenEstimator
@@ -12,20 +15,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.confidence import check_confidence, get_confidence
+from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.typing import Array, Bools, Floats
 from sklearn_calib._core.validation import Interval, check_sample_weight, encode_labels
 from sklearn_calib.estimators._abstention import (
+    check_goals,
     resolve_abstain_label,
     threshold_for_coverage,
     threshold_for_risk,
 )
-from sklearn_calib.estimators._folds import (
+from sklearn_calib.estimators._out_of_fold import (
+    MatrixLike,
+    SplitterLike,
     check_training_data,
     copy_features,
     fit_and_predict,
     make_splits,
 )
-from sklearn_calib.estimators._responses import predict_scores
 from sklearn_calib.estimators._routing import RoutingMixin
 
 
@@ -52,8 +59,7 @@ class SelectiveClassifier(
 
     max_risk : float in (0, 1), default=None
         Error rate among the answers that must not be exceeded. The threshold is the
-        lowest for which a binary search over the held-out confidences can guarantee
-        it.
+        lowest that a binary search over the held-out confidences can guarantee.
 
     delta : float in (0, 1), default=0.05
         Probability, over the draw of the held-out samples, that the guarantee of
@@ -114,16 +120,15 @@ class SelectiveClassifier(
     -----
     The guarantee is that of [1]_, algorithm 1: the binomial tail is inverted at the
     level delta / ceil(log2(n + 1)) for each of the thresholds that the binary search
-    looks at, n being the number of distinct confidences. It supposes new samples of the
-    same distribution, and a classifier that the held-out samples did not train, which
-    is a `FrozenEstimator`. With cross-validation the held-out predictions are those of
-    the classifiers of the folds, and what is guaranteed for them is expected, not
-    guaranteed, of the one trained on all data, which has seen more. Which thresholds
-    are looked at depends on the same samples: that is proven to be harmless if the risk
-    does not rise with the threshold, and was in simulations where it does.
+    looks at, n being the number of distinct confidences. It holds for new samples of
+    the same distribution, and for a `FrozenEstimator`, which the held-out samples did
+    not train. With cross-validation it holds for the classifiers of the folds, and is
+    expected of the one trained on all data, which has seen more. The search looks at
+    thresholds that depend on the same samples: that is proven to be harmless if the
+    risk does not rise with the threshold, and was in simulations where it does.
 
-    `sample_weight` counts as repetition for `coverage`. The guarantee counts samples,
-    not weights, and leaves out those of weight zero.
+    `sample_weight` counts as repetition for `coverage`. The guarantee ignores weights,
+    except that it leaves out samples of weight zero.
 
     References
     ----------
@@ -156,15 +161,15 @@ class SelectiveClassifier(
 
     def __init__(
         self,
-        estimator,
+        estimator: BaseEstimator,
         *,
-        coverage=None,
-        max_risk=None,
-        delta=0.05,
-        confidence="msp",
-        abstain_label=None,
-        cv=5,
-    ):
+        coverage: float | None = None,
+        max_risk: float | None = None,
+        delta: float = 0.05,
+        confidence: str | Callable[..., Any] = "msp",
+        abstain_label: str | float | None = None,
+        cv: SplitterLike = 5,
+    ) -> None:
         self.estimator = estimator
         self.coverage = coverage
         self.max_risk = max_risk
@@ -174,7 +179,13 @@ class SelectiveClassifier(
         self.cv = cv
 
     @restores()
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Train the classifier and set the threshold.
 
         Parameters
@@ -206,15 +217,16 @@ class SelectiveClassifier(
             confidence is NaN, or the training part of a fold lacks a class.
         """
         self._validate_params()
-        self._check_parameters()
+        check_goals(self.estimator, self.coverage, self.max_risk)
+        get_confidence(self.confidence)
         X, y, self.classes_ = check_training_data(X, y, self.estimator)
-        sample_weight = check_sample_weight(sample_weight, X)
+        weight = check_sample_weight(sample_weight, X)
         self.abstain_label_ = resolve_abstain_label(self.abstain_label, self.classes_)
-        fit_params, split_params = self._route(sample_weight, fit_params)
+        fit_params, split_params = self._route(weight, fit_params)
         scores, rows = self._held_out(X, y, fit_params, split_params)
         classes = self.classes_
         codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
-        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        weight = np.ones(len(codes)) if weight is None else weight
         self._set_threshold(
             self._confidence_of(scores),
             scores.argmax(axis=1) != codes[rows],
@@ -223,23 +235,7 @@ class SelectiveClassifier(
         copy_features(self.estimator_, self)
         return self
 
-    def _check_parameters(self):
-        """Refuse both or neither of the goals, and classifiers without confidence."""
-        if (self.coverage is None) == (self.max_risk is None):
-            raise ValueError(
-                "exactly one of coverage and max_risk must be given, got "
-                f"coverage={self.coverage} and max_risk={self.max_risk}. Say which "
-                "share to answer, or which error rate not to exceed."
-            )
-        if not hasattr(self.estimator, "predict_proba"):
-            raise ValueError(
-                "estimator must have predict_proba, got "
-                f"{type(self.estimator).__name__}. Choose another classifier, or wrap "
-                "it in scikit-learn's CalibratedClassifierCV."
-            )
-        get_confidence(self.confidence)
-
-    def _held_out(self, X, y, fit_params, split_params):
+    def _held_out(self, X: Any, y: Any, fit_params: Any, split_params: Any) -> Any:
         """Fit the classifier; return held-out scores and the rows they belong to."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
         response = "auto" if self.confidence == "max_logit" else "predict_proba"
@@ -265,7 +261,7 @@ class SelectiveClassifier(
             )
         return np.concatenate(scores), rows
 
-    def _confidence_of(self, scores):
+    def _confidence_of(self, scores: Array) -> Array:
         """Return the confidence of each row, refusing what cannot be compared."""
         if self._from_logits and scores.shape[1] == 2:
             # A decision function of two classes tells only their difference.
@@ -273,7 +269,7 @@ class SelectiveClassifier(
         confidence = get_confidence(self.confidence)(scores)
         return check_confidence(confidence, len(scores))
 
-    def _set_threshold(self, confidence, wrong, weight):
+    def _set_threshold(self, confidence: Any, wrong: Any, weight: Any) -> None:
         """Set the threshold and what is known about it."""
         self.guaranteed_risk_ = None
         if self.coverage is not None:
@@ -289,13 +285,13 @@ class SelectiveClassifier(
         weight = None if weight is None else weight[accepted]
         self.risk_ = float(np.average(wrong[accepted], weights=weight))
 
-    def _decide(self, X):
+    def _decide(self, X: MatrixLike) -> tuple[Array, Bools]:
         """Return the column of the predicted class, and whether it is said."""
         check_is_fitted(self)
         scores = predict_scores(self.estimator_, X, self._from_logits)
         return scores.argmax(axis=1), self._confidence_of(scores) >= self.threshold_
 
-    def accepts(self, X):
+    def accepts(self, X: MatrixLike) -> Bools:
         """Return which samples are answered.
 
         Parameters
@@ -310,7 +306,7 @@ class SelectiveClassifier(
         """
         return self._decide(X)[1]
 
-    def predict(self, X):
+    def predict(self, X: MatrixLike) -> Array:
         """Return the most probable class, or `abstain_label_`.
 
         Parameters
@@ -327,7 +323,7 @@ class SelectiveClassifier(
         labels = np.concatenate([self.classes_, [self.abstain_label_]])
         return labels[np.where(accepted, codes, len(self.classes_))]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Return the classifier's probabilities, also where it abstains.
 
         Parameters
@@ -343,11 +339,12 @@ class SelectiveClassifier(
         check_is_fitted(self)
         return predict_scores(self.estimator_, X, from_logits=False)
 
-    def score(self, X, y, sample_weight=None):
+    def score(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the accuracy among the samples that are answered.
 
-        It says nothing of how many these are, see `coverage_score`. Compared over
-        coverages, it favours abstaining.
+        It favours abstaining, since it ignores how many these are: `coverage_score`.
 
         Parameters
         ----------
@@ -372,14 +369,16 @@ class SelectiveClassifier(
         weight = accepted * (1.0 if weight is None else weight)
         if not weight.any():
             warnings.warn(
-                f"The accuracy is undefined: none of {len(y)} samples reaches the "
+                f"The accuracy is undefined: none of {len(codes)} samples reaches the "
                 f"threshold {self.threshold_:.4g}. Ask for more coverage or risk.",
                 UndefinedMetricWarning,
             )
             return float("nan")
         return float(np.average(self.classes_[codes] == y, weights=weight))
 
-    def coverage_score(self, X, sample_weight=None):
+    def coverage_score(
+        self, X: MatrixLike, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Return the share of the samples that are answered.
 
         Parameters

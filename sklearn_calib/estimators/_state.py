@@ -4,9 +4,10 @@ from contextvars import ContextVar
 
 import torch
 from sklearn.base import clone
+from skorch import NeuralNetClassifier
 from skorch.utils import get_map_location
 
-from sklearn_calib.callbacks._net_state import (
+from sklearn_calib._torch.net_state import (
     from_bytes,
     get_states,
     part_names,
@@ -15,7 +16,7 @@ from sklearn_calib.callbacks._net_state import (
 )
 
 _IS_PICKLING = ContextVar("is_pickling", default=False)
-_PASSING = ("_training", "_batch")  # of one call of fit
+_PASSING = ("_trainer",)  # of one call of fit
 _FROM_PICKLE = "_from_pickle"
 _WEIGHTS = "_weights"
 
@@ -27,8 +28,8 @@ def _blank(cls):
     return net
 
 
-class StateMixin:
-    """`__getstate__` and `__setstate__` of a skorch net.
+class NetWithState(NeuralNetClassifier):
+    """skorch's classifier with a state that needs no pickle.
 
     A pickle holds the network itself, as skorch writes it: whoever reads a pickle runs
     its code anyway. Formats that read nothing but known types, such as skops, call

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn_calib._core.confidence import check_confidence, get_confidence
+from sklearn_calib._core.predicted_scores import predict_scores, uses_logits
 from sklearn_calib._core.typing import Floats
-from sklearn_calib.estimators._responses import predict_scores, uses_logits
 from sklearn_calib.metrics import (
     fpr_at_tpr,
     ood_aupr_score,

@@ -1,14 +1,23 @@
 """The base class of all losses: what a loss declares, and what it can do."""
 
+import inspect
+from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from sklearn_calib._core.nested_params import add_prefix, remove_prefix, replace_params
+from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._confidence import compute_confidence
 from sklearn_calib.losses._reduced_loss import ReducedLoss
+from sklearn_calib.losses._registry import LOSSES, get_loss_names
 from sklearn_calib.losses._typing import Confidence
+
+# What stands before the names of a base's parameters.
+BASE = "base__"
 
 
 class CalibrationLoss(ReducedLoss):
@@ -74,6 +83,106 @@ class CalibrationLoss(ReducedLoss):
         """
         module = getattr(module, "_orig_mod", module)  # where torch.compile keeps it
         return module if isinstance(module, CalibrationLoss) else CalibrationLoss()
+
+    @staticmethod
+    def build(
+        loss: Any, params: dict[str, Any], *, prefix: str = "", hint: str = ""
+    ) -> nn.Module:
+        """Return a new instance of any loss, with `params` in place of its own values.
+
+        Parameters
+        ----------
+        loss : str, class or instance
+            The name of a loss, or a `torch.nn.Module`.
+        params : dict
+            Values by name, those of a base as ``base__gamma``.
+        prefix : str, default=""
+            What messages put before the names of parameters.
+        hint : str, default=""
+            How messages about a wrong name end.
+
+        Returns
+        -------
+        loss : torch.nn.Module
+            An instance of torch is copied.
+
+        Raises
+        ------
+        TypeError
+            If `loss` is not a loss.
+        ValueError
+            If the loss has no parameter of one of the names.
+        """
+        if not _is_known(found := find_loss(loss)):
+            raise TypeError(
+                "loss must be a name, a class or an instance of torch.nn.Module, got "
+                f"{loss!r}. The names: {get_loss_names()}."
+            )
+        CalibrationLoss.check_params(loss, params, prefix=prefix, hint=hint)
+        if isinstance(found, CalibrationLoss):
+            return type(found)(**replace_params(found.get_params(deep=False), params))
+        return found(**params) if isinstance(found, type) else deepcopy(found)
+
+    @staticmethod
+    def list_params(loss: Any, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of any loss and of its base, with `given` in place.
+
+        Parameters
+        ----------
+        loss : str, class or instance
+            The name of a loss, or a `torch.nn.Module`.
+        given : dict
+            Values by name.
+
+        Returns
+        -------
+        params : dict
+            Values by name; of what is no loss those that are given.
+        """
+        if not _is_known(loss):
+            return dict(given)
+        params = replace_params(_own_params(loss), given)
+        if not _has_base(loss):
+            return params
+        of_base = remove_prefix(BASE, params)
+        of_base = CalibrationLoss.list_params(params["base"], of_base)
+        of_base.pop("reduction", None)
+        return {**params, **add_prefix(BASE, of_base)}
+
+    @staticmethod
+    def check_params(
+        loss: Any, given: dict[str, Any], *, prefix: str = "", hint: str = ""
+    ) -> None:
+        """Raise ValueError for the first of `given` that is no parameter of the loss.
+
+        A base has no reduction.
+
+        Parameters
+        ----------
+        loss : str, class or instance
+            The name of a loss, or a `torch.nn.Module`.
+        given : dict
+            Values by name.
+        prefix : str, default=""
+            What stood before the names.
+        hint : str, default=""
+            How the message ends.
+        """
+        names = _own_names(loss)
+        if names is None:
+            return
+        of_base = remove_prefix(BASE, given) if _has_base(loss) else {}
+        names -= {"reduction"} if prefix.endswith(BASE) else set()
+        for name in given:
+            if not (name in names or name.removeprefix(BASE) in of_base):
+                raise ValueError(
+                    f"Loss {_loss_name(loss)} has no parameter {name!r}, got "
+                    f"{prefix}{name}.{did_you_mean(name, names)} Its parameters: "
+                    f"{sorted(names)}.{hint}"
+                )
+        if of_base:
+            base = {**_own_params(loss), **given}["base"]
+            CalibrationLoss.check_params(base, of_base, prefix=prefix + BASE, hint=hint)
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
@@ -174,3 +283,52 @@ class CalibrationLoss(ReducedLoss):
         raise NotImplementedError(
             f"{type(self).__name__} is not known to determine the posterior."
         )
+
+
+def find_loss(loss: Any) -> Any:
+    """Return the class of a name, and a class or an instance as it is."""
+    return LOSSES.get(loss) if isinstance(loss, str) else loss
+
+
+def _is_known(loss: Any) -> bool:
+    """Tell whether something is the name, the class or an instance of a loss."""
+    if isinstance(loss, str):
+        return loss in LOSSES
+    return isinstance(loss, nn.Module) or (
+        isinstance(loss, type) and issubclass(loss, nn.Module)
+    )
+
+
+def _own_names(loss: Any) -> set[str] | None:
+    """Return the names of a loss's own parameters, None if any name may be one."""
+    signature = _signature(loss)
+    is_open = any(each.kind is each.VAR_KEYWORD for each in signature.values())
+    if not _is_known(loss) or (is_open and not _has_base(loss)):
+        return None
+    return set(signature) - {"base_params"}
+
+
+def _own_params(loss: Any) -> dict[str, Any]:
+    """Return the parameters of a loss with the values it has, or else its defaults."""
+    if isinstance(loss, CalibrationLoss):
+        return loss.get_params(deep=False)
+    parameters = _signature(loss).values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def _has_base(loss: Any) -> bool:
+    return "base_params" in _signature(loss)
+
+
+def _signature(loss: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the constructor's parameters of a loss; of an instance of torch none."""
+    loss = find_loss(loss) if _is_known(loss) else None
+    loss = type(loss) if isinstance(loss, CalibrationLoss) else loss
+    return inspect.signature(loss).parameters if isinstance(loss, type) else {}
+
+
+def _loss_name(loss: Any) -> str:
+    """Return what a message calls a loss."""
+    if isinstance(loss, str):
+        return repr(loss)
+    return loss.__name__ if isinstance(loss, type) else type(loss).__name__

@@ -7,15 +7,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.validation import did_you_mean
-from sklearn_calib.losses._calibration_loss import CalibrationLoss
-from sklearn_calib.losses._parameters import (
-    PREFIX,
-    all_params,
-    build_loss,
-    find_loss,
-    remove_prefix,
-)
+from sklearn_calib.losses._calibration_loss import BASE, CalibrationLoss, find_loss
 from sklearn_calib.losses._typing import Reduction
 
 Base = str | CalibrationLoss
@@ -75,7 +69,7 @@ class _ComposedLoss(CalibrationLoss):
             Values by name.
         """
         params = {**super().get_params(), **self._base_params}
-        return all_params(type(self), params) if deep else params
+        return self.list_params(type(self), params) if deep else params
 
 
 def build_base(base: Base, params: dict[str, Any], owner: Callable) -> CalibrationLoss:
@@ -89,8 +83,8 @@ def build_base(base: Base, params: dict[str, Any], owner: Callable) -> Calibrati
         return loss
     _check_prefix(params, owner)
     if params or not is_instance:
-        params = remove_prefix(PREFIX, params)
-        loss = build_loss(base, params, prefix=PREFIX)
+        params = remove_prefix(BASE, params)
+        loss = CalibrationLoss.build(base, params, prefix=BASE)
     # A shallow copy shares the state: an instance goes on with what it has learned.
     loss = copy(loss)
     loss.reduction = "none"
@@ -112,9 +106,9 @@ def _find_base(base: Base) -> Any:
 def _check_prefix(params: Iterable[str], owner: Callable) -> None:
     """Refuse keywords that neither `owner` nor a base of it could know."""
     for name in params:
-        if not name.startswith(PREFIX):
+        if not name.startswith(BASE):
             raise TypeError(
                 f"{owner.__name__} got an unexpected keyword argument {name!r}."
                 f"{did_you_mean(name, inspect.signature(owner).parameters)} A "
-                f"parameter of the base begins with {PREFIX}."
+                f"parameter of the base begins with {BASE}."
             )

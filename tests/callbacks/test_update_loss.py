@@ -11,7 +11,8 @@ from skorch.callbacks import Callback
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.callbacks import UpdateLoss
-from sklearn_calib.estimators._training import draw_seed, validation_split
+from sklearn_calib.estimators._seeds import draw_seed
+from sklearn_calib.estimators._trainer import validation_split
 from sklearn_calib.losses import CrossEntropyLoss
 
 # 200 samples to train on and 100 to validate on: 4 batches an epoch.

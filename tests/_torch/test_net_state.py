@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sklearn_calib.callbacks._net_state import from_bytes, to_bytes
+from sklearn_calib._torch.net_state import from_bytes, to_bytes
 
 DTYPES = [
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16),

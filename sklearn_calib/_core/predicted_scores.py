@@ -1,6 +1,9 @@
-"""What a fitted classifier says: logits where it has them, else probabilities."""
+"""Scores that a fitted classifier predicts: logits if it has them, or probabilities."""
+
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
@@ -12,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 
 from sklearn_calib._core.arrays import check_unmasked
+from sklearn_calib._core.typing import Floats
 
 # Classifiers of scikit-learn whose predict_proba is the softmax of decision_function,
 # and their subclasses, such as LogisticRegressionCV.
@@ -23,7 +27,7 @@ _SOFTMAX_CLASSIFIERS = (
 )
 
 
-def holds_logits(classifier):
+def holds_logits(classifier: Any) -> bool:
     """Return whether the decision function of a fitted classifier is known as logits.
 
     It is where an attribute `decision_function_is_logits` says so, and for the
@@ -42,7 +46,7 @@ def holds_logits(classifier):
     return isinstance(classifier, _SOFTMAX_CLASSIFIERS) and not one_against_rest
 
 
-def _final_step(classifier):
+def _final_step(classifier: Any) -> Any:
     """Return the classifier inside of pipelines, frozen ones and searches."""
     if isinstance(classifier, Pipeline):
         return _final_step(classifier.steps[-1][1])
@@ -53,7 +57,7 @@ def _final_step(classifier):
     return classifier
 
 
-def uses_logits(classifier, response_method):
+def uses_logits(classifier: Any, response_method: str) -> bool:
     """Return whether to ask decision_function, rather than predict_proba."""
     if response_method == "auto":
         if holds_logits(classifier):
@@ -70,7 +74,7 @@ def uses_logits(classifier, response_method):
     )
 
 
-def predict_scores(classifier, X, from_logits):
+def predict_scores(classifier: Any, X: ArrayLike, from_logits: bool) -> Floats:
     """Return logits or probabilities of shape (n_samples, n_classes)."""
     check_unmasked(X, "X")
     if not from_logits:

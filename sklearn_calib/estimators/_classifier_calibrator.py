@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Floats, Ints, Weights
-from sklearn_calib.calibrators._base import Calibrator, shown
+from sklearn_calib.calibrators import Calibrator
 
 
-class _ClassifierCalibrator(Calibrator):
+class ClassifierCalibrator(Calibrator):
     """Calibrator that fits a classifier to the logits as features."""
 
     def __init__(self, classifier: Any, *, from_logits: bool = False) -> None:

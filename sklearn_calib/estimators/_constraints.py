@@ -1,14 +1,24 @@
-"""Names and ranges of the parameters of `NeuralClassifier`."""
+"""What the parameters of `NeuralClassifier` must be: names, ranges, and together."""
 
 import inspect
+import warnings
 from numbers import Integral, Real
 
+import numpy as np
 import torch
-from skorch.callbacks import Callback
+from sklearn.base import BaseEstimator
+from skorch.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    LoadInitState,
+    LRScheduler,
+)
 from torch.utils.data import DataLoader
 
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
 from sklearn_calib.estimators._batches import iterate_batches
+from sklearn_calib.losses import CalibrationLoss
 
 CONSTRAINTS = {
     "module": [callable, None],
@@ -103,11 +113,65 @@ def _name(target):
     return getattr(target, "__name__", type(target).__name__)
 
 
-def check_parts(net):
-    """Raise ValueError for a parameter that the part it is for does not take."""
+def check_params(net):
+    """Raise an error for a parameter of a net with a wrong name or value."""
+    check_known(net, net._get_param_names())
+    BaseEstimator._validate_params(net)
+    check_device(net.device)
     for part in ("optimizer", "iterator_train", "iterator_valid", "dataset"):
         check_takes(getattr(net, part), net.get_params_for(part), f"{part}__")
     check_takes(torch.compile, net.get_params_for("compile"), "compile__")
+    if net.callbacks != "disable":
+        check_callbacks(net)
+    if net.refit and net.warm_start:
+        raise ValueError(
+            "refit must be False with warm_start, which goes on from weights that "
+            "have seen the data, got True. Pass one of the two."
+        )
+    _warn_of_plain_update(net.loss)
+
+
+def _warn_of_plain_update(loss):
+    """Warn of a loss that looks as if it learned, and does not say so."""
+    kind = loss if isinstance(loss, type) else type(loss)
+    if issubclass(kind, CalibrationLoss):
+        is_silent = kind.update is not CalibrationLoss.update
+        # A class with a base declares it by a property, which asks the base.
+        is_silent &= not (kind.learns_from_validation or loss.learns_from_validation)
+    else:
+        is_silent = hasattr(kind, "update") and not issubclass(kind, str)
+    if is_silent:
+        warnings.warn(
+            f"The method update of the loss {kind.__name__} is not called. To learn "
+            "from a validation set, inherit from sklearn_calib.losses.CalibrationLoss "
+            "and set learns_from_validation = True.",
+            UserWarning,
+        )
+
+
+def check_takes_weights(criterion):
+    """Raise TypeError unless a loss has a form with sample weights."""
+    if "sample_weight" not in inspect.signature(criterion.forward).parameters:
+        raise TypeError(
+            f"sample_weight must be None for the loss {type(criterion).__name__}, "
+            "which has no weighted form. Choose a loss whose forward takes "
+            "sample_weight, or repeat the samples."
+        )
+
+
+def check_posterior(net):
+    """Raise ValueError if a net is to return a posterior, and its loss knows none."""
+    if not net.posterior:
+        return
+    n_classes = len(net.classes_inferred_)
+    try:
+        net._loss.posterior(np.full((1, n_classes), 1 / n_classes))
+    except NotImplementedError:
+        raise ValueError(
+            f"posterior must be False for the loss {type(net.criterion_).__name__}"
+            ", which is not known to determine it, got True. Choose another loss, "
+            "such as 'focal', or calibrate afterwards."
+        ) from None
 
 
 def check_device(device):
@@ -162,3 +226,23 @@ def _check_callback(item):
             f"of a name and one, got {item!r}. Write "
             "callbacks=[('stop', skorch.callbacks.EarlyStopping())]."
         )
+
+
+def check_can_refit(callbacks):
+    """Raise ValueError if a callback cannot go through a second run on all data."""
+    for name, callback in callbacks:
+        if name != "early_stopping" and _belongs_to_one_run(callback):
+            raise ValueError(
+                "refit must be False beside a callback that loads a state or "
+                "watches validation data, which the run on all data has not, got "
+                f"True and {name!r}. Leave it out, or use early_stopping=True."
+            )
+
+
+def _belongs_to_one_run(callback):
+    """Tell whether a callback of skorch would fail, or begin elsewhere, in a second."""
+    if isinstance(callback, LoadInitState):
+        return True
+    monitor = getattr(callback, "monitor", None)
+    watches = isinstance(monitor, str) and monitor.startswith("valid")
+    return watches and isinstance(callback, Checkpoint | EarlyStopping | LRScheduler)

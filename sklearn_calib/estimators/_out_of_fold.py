@@ -1,18 +1,28 @@
 """Labels and folds: what a classifier says about data it has not seen."""
 
 import os
+from collections.abc import Iterable
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
+from joblib import Memory
+from numpy.typing import ArrayLike
+from scipy.sparse import sparray, spmatrix
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import assert_all_finite, column_or_1d, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_memory
 
 from sklearn_calib._core.arrays import as_labels, check_unmasked
-from sklearn_calib.estimators._responses import predict_scores, uses_logits
+from sklearn_calib._core.predicted_scores import predict_scores, uses_logits
+
+# What a wrapped classifier may take as X, and what its wrappers take as cv and memory.
+MatrixLike = ArrayLike | sparray | spmatrix
+SplitterLike = int | BaseCrossValidator | Iterable[Any] | None
+MemoryLike = str | os.PathLike[str] | Memory | None
 
 
 def check_training_data(X, y, estimator):

@@ -1,0 +1,41 @@
+"""Parameters of parts by prefixed names, such as ``loss__base__gamma``."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def prefix_of(name: str) -> str:
+    """Return the part of a name before the first double underscore."""
+    return name.partition("__")[0]
+
+
+def add_prefix(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters under the names that they have one level above."""
+    return {f"{prefix}{name}": value for name, value in params.items()}
+
+
+def remove_prefix(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters whose names have a prefix, by their names without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in params.items()
+        if name.startswith(prefix)
+    }
+
+
+def replace_params(params: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `params` with `new` in place, without what was set under an old value.
+
+    A new ``base`` ends what ``base__...`` said of another one, unless it is in `new`.
+    """
+    changed = tuple(
+        f"{name}__"
+        for name, value in new.items()
+        if name in params and not _is_same(value, params[name])
+    )
+    kept = {n: value for n, value in params.items() if not n.startswith(changed)}
+    return {**kept, **new}
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return value is other or (isinstance(value, str) and value == other)

@@ -1,0 +1,1 @@
+"""What callbacks and estimators share that needs torch. Not public."""

@@ -1,0 +1,10 @@
+"""Outputs of networks."""
+
+import numpy as np
+from skorch.utils import to_numpy
+
+
+def concatenate_logits(batches):
+    """Return the outputs of a network for each batch as one float64 array."""
+    outputs = [out[0] if isinstance(out, tuple) else out for out in batches]
+    return np.concatenate([to_numpy(out.double()) for out in outputs])

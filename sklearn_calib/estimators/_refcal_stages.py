@@ -1,0 +1,108 @@
+"""The nets of the two stages of `RefCalClassifier`, and the first stage."""
+
+from sklearn.base import clone
+from skorch.utils import noop
+
+from sklearn_calib._core.nested_params import add_prefix
+from sklearn_calib._core.validation import check_sample_weight
+from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
+from sklearn_calib.estimators._check_data import (
+    check_data,
+    check_table_or_images,
+    drop_zeros,
+)
+from sklearn_calib.estimators._constraints import (
+    check_device,
+    check_params,
+    check_takes_weights,
+)
+from sklearn_calib.estimators._contrastive import ContrastiveNet, refine
+from sklearn_calib.estimators._modules import MLP
+from sklearn_calib.estimators._nested_params import check_names_of_stages
+from sklearn_calib.estimators._neural import NeuralClassifier
+from sklearn_calib.estimators._out_of_fold import remembered
+from sklearn_calib.estimators._resume import fingerprint
+from sklearn_calib.estimators._seeds import draw_seed
+
+# Embeddings are short, as only their directions were trained: at the usual 0.001 the
+# head would still be far from the minimum after as many epochs.
+HEAD_DEFAULTS = {"lr": 0.01}
+
+
+def refine_encoder(model, X, y, sample_weight):
+    """Train stage 1; return it, the untrained head and what that is to learn."""
+    check_names_of_stages(model._get_param_names(), type(model))
+    model._validate_params()
+    check_device(model.device)
+    X, y = check_data(model, X, y, reset=True)
+    if sample_weight is not None:
+        sample_weight = check_sample_weight(sample_weight, X)
+        X, y, sample_weight = drop_zeros(X, y, sample_weight)
+    seed = draw_seed(model.random_state)
+    head, refiner = build_head(model, seed), _build_refiner(model, X, seed)
+    # Whatever is wrong with stage 2 is said before stage 1 takes its time.
+    head.initialize_criterion()
+    if sample_weight is not None:
+        check_takes_weights(head.criterion_)
+    _check_params(refiner, "refine")
+    _check_params(head, "head")
+    tell = print if model.verbose else noop
+    tell("Stage 1: the encoder learns by supervised contrast.")
+    refine_once = remembered(refine, model.memory, ignore=["net"])
+    refiner, embeddings = refine_once(refiner, fingerprint(refiner), X, y)
+    tell("Stage 2: the linear head learns on frozen embeddings.")
+    return refiner, head, embeddings, y, sample_weight
+
+
+def _build_refiner(model, X, seed):
+    """Return the net of stage 1."""
+    if model.encoder is None:
+        hint = "Pass a torch.nn.Module that returns embeddings."
+        check_table_or_images(X.ndim, "encoder", hint)
+    net = ContrastiveNet(
+        model.encoder,
+        **add_prefix("module__", model.get_params_for("encoder")),
+        batch_transform=_find_augment(model, X),
+        temperature=model.temperature,
+        n_projection=model.n_projection,
+        **_shared_params(model, seed),
+        **model.get_params_for("refine"),
+    )
+    return clone(net)  # which copies the callbacks and the encoder
+
+
+def build_head(model, seed):
+    """Return the classifier of stage 2."""
+    net = NeuralClassifier(
+        MLP,
+        module__hidden_sizes=(),
+        loss=model.loss,
+        **add_prefix("loss__", model.get_params_for("loss")),
+        **_shared_params(model, seed),
+        **{**HEAD_DEFAULTS, **model.get_params_for("head")},
+    )
+    return clone(net)
+
+
+def _shared_params(model, seed):
+    """Return the parameters that both stages have."""
+    shared = {name: getattr(model, name) for name in ("dtype", "device", "verbose")}
+    return {"random_state": seed, **shared}
+
+
+def _find_augment(model, X):
+    """Return what makes the views, by the shape of the data where it is left."""
+    if model.augment != "auto":
+        return model.augment
+    hint = "Pass a function that returns views, or None for the samples as they are."
+    check_table_or_images(X.ndim, "augment", hint)
+    return FeatureCorruption() if X.ndim == 2 else ImageAugmentation()
+
+
+def _check_params(net, stage):
+    """Raise an error that names the stage for a parameter of one of its nets."""
+    try:
+        check_params(net)
+    except (TypeError, ValueError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{stage}__...: {error}") from error

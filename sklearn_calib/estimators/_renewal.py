@@ -1,0 +1,108 @@
+"""How new parameters act on a net that is built already.
+
+They act in the next fit. One that goes on from a trained network renews what the
+parameters concern, no sooner: until then the net predicts as it did. Values of an
+optimizer act at once, as in skorch.
+"""
+
+from sklearn_calib._core.nested_params import prefix_of, remove_prefix
+from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.estimators._constraints import check_takes
+
+
+def find_live(net, params):
+    """Return where each value goes that can act on an optimizer as it is."""
+    live = {}
+    for part in net._optimizers if net.initialized_ else ():
+        if part in {*params, *net._stale}:
+            continue
+        given = remove_prefix(f"{part}__", params)
+        check_takes(getattr(net, part), given, f"{part}__")
+        has_own_lr = f"{part}__lr" in {*params, *vars(net)}
+        if part == "optimizer" and "lr" in params and not has_own_lr:
+            given["lr"] = params["lr"]
+        for name in given.keys() - {"param_groups"}:
+            groups, option = _find_groups(getattr(net, f"{part}_"), name)
+            if not _needs_new_state(groups, option, given[name]):
+                live[name if name in params else f"{part}__{name}"] = groups, option
+    return live
+
+
+def take_effect(net, params, live):
+    """Let the optimizer take what it can, and note what is to be renewed."""
+    for name, (groups, option) in live.items():
+        for group in groups:
+            group[option] = params[name]
+            if option == "lr":
+                group["initial_lr"] = params[name]  # from which schedules go on
+    kinds = {
+        "compile": {"compile"},
+        "loss": {"loss", *net._criteria},
+        "module": {*net._modules},
+        "optimizer": {*net._optimizers},
+    }
+    changed = {prefix_of(name) for name in params if name not in live}
+    stale = {kind for kind, names in kinds.items() if names & changed}
+    if stale:
+        net._stale |= stale
+    if not net.history_:
+        renew(net)
+
+
+def renew(net):
+    """Build anew what was built by other parameters, and what depends on it."""
+    stale = net._stale
+    vars(net).pop("_stale", None)
+    if "module" in stale:
+        net._initialize_module()
+    if stale & {"loss", "module"}:
+        net._initialize_criterion()
+    if "compile" in stale:
+        _compile_again(net)
+    learns = next(net.criterion_.parameters(), None) is not None
+    if stale & {"module", "optimizer"} or (learns and "loss" in stale):
+        net._initialize_optimizer()
+    for group in net.optimizer_.param_groups:
+        if "lr" in group:  # a schedule that begins now asks for it
+            group.setdefault("initial_lr", group["lr"])
+
+
+def _compile_again(net):
+    """Compile the parts as they are, or stop doing so."""
+    for name in (*net._modules, *net._criteria):
+        part = getattr(net, f"{name}_")
+        part = net.torch_compile(getattr(part, "_orig_mod", part), name)
+        setattr(net, f"{name}_", part)
+
+
+def set_group_options(net):
+    """Set in a new optimizer what was set for one of its groups."""
+    for name, value in net.get_params_for("optimizer").items():
+        if name.startswith("param_groups__"):
+            groups, option = _find_groups(net.optimizer_, name)
+            groups[0][option] = value
+
+
+def _find_groups(optimizer, name):
+    """Return the groups of an optimizer that a parameter is for, and the option."""
+    groups = optimizer.param_groups
+    if not name.startswith("param_groups__"):
+        return groups, name
+    _, index, option = [*name.split("__", 2), ""][:3]
+    if not (index.isdecimal() and int(index) < len(groups)):
+        raise ValueError(
+            f"optimizer__{name} must name one of the {len(groups)} parameter groups, "
+            f"counted from 0, got {index!r}. Write optimizer__param_groups__0__lr."
+        )
+    if option not in groups[int(index)]:
+        raise ValueError(
+            f"optimizer__{name} must name an option of the optimizer, got {option!r}."
+            f"{did_you_mean(option, groups[0])}"
+        )
+    return [groups[int(index)]], option
+
+
+def _needs_new_state(groups, option, value):
+    """Tell whether an option is switched on that an optimizer keeps state for."""
+    is_off = not all(group.get(option) for group in groups)
+    return is_off and (value is True or (option == "momentum" and value))

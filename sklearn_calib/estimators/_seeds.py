@@ -1,0 +1,47 @@
+"""Seeds of a fit and of its epochs."""
+
+import os
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+# Dropout draws from torch's global generator, so two seeded fits in two threads would
+# draw from each other's seeds.
+_SEED_LOCK = threading.RLock()
+
+
+def _unlock_in_child():
+    """Forget a lock that a thread of the parent holds, which the child has not."""
+    global _SEED_LOCK
+    _SEED_LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_in_child)
+
+
+def draw_seed(random_state):
+    """Return the seed of a fit: the same for the same int, None for None."""
+    if random_state is None:
+        return None
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+@contextmanager
+def seeded_torch(seed):
+    """Seed torch for a while and put its generators back; None leaves them alone."""
+    if seed is None:
+        yield
+        return
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with _SEED_LOCK, torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def epoch_seed(seed, epoch):
+    """Return the seed of one epoch, which does not depend on the epochs before it."""
+    return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])
