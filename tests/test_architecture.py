@@ -84,6 +84,22 @@ def test_rooms_import_only_what_they_may():
     assert not forbidden
 
 
+def test_no_package_imports_a_module_of_another():
+    """What several share is public in its package, or lies in _core or _torch."""
+    found = {
+        name: [
+            full
+            for full in imported_names(tree)
+            if (parts := full.split("."))[0] == "sklearn_calib"
+            and len(parts) > 2
+            and parts[1] not in {name.split("/")[0], "_core", "_torch"}
+            and any(part.startswith("_") for part in parts[2:])
+        ]
+        for name, tree in TREES.items()
+    }
+    assert not {name: names for name, names in found.items() if names}
+
+
 def test_matplotlib_is_imported_inside_methods():
     loaded = {name: set(imported_when_loaded(tree)) for name, tree in TREES.items()}
     assert not {

@@ -46,7 +46,7 @@ class NestedParams(BaseEstimator):
     def _get_param_names(self):
         return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
 
-    def get_params_for(self, prefix):
+    def get_params_for(self, prefix: str) -> dict[str, Any]:
         """Return the parameters with a prefix, by their names without it."""
         return remove_prefix(f"{prefix}__", vars(self))
 

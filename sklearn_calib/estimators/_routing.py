@@ -1,6 +1,7 @@
 """What a classifier around another one passes on: weights, other metadata and tags."""
 
 import warnings
+from typing import Any
 
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
@@ -16,6 +17,8 @@ from sklearn.utils.validation import has_fit_parameter
 class RoutingMixin:
     """For a classifier with the parameters `estimator` and `cv`."""
 
+    estimator: Any
+    cv: Any
     _weighted_part = "held-out part"  # what uses the weights beside the classifier
 
     def _route(self, sample_weight, fit_params):
@@ -38,7 +41,7 @@ class RoutingMixin:
         )
         return fit_params, {}
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """Return how metadata are passed on to the classifier and the splitter.
 
         Returns

@@ -1,18 +1,22 @@
 """The part of a neural classifier that skorch calls while it trains."""
 
 import inspect
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
+from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
-from skorch.callbacks import EarlyStopping, EpochScoring, PrintLog
+from skorch.callbacks import Callback, EarlyStopping, EpochScoring, PrintLog
 from skorch.dataset import unpack_data
 from skorch.history import History
 from skorch.utils import noop, to_tensor
+from torch import Tensor
 from torch.nn.functional import one_hot
 
+from sklearn_calib._core.typing import Array
 from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
 from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._check_data import check_table_or_images
@@ -37,7 +41,7 @@ from sklearn_calib.losses import CalibrationLoss
 class _PrintNumbers(PrintLog):
     """skorch's log without the lists of what a loss has learned of each bin."""
 
-    def table(self, row):
+    def table(self, row: dict[str, Any]) -> Any:
         """Lay out one epoch."""
         return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
@@ -57,7 +61,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     _modules = ["module"]
     _criteria = ["criterion"]
     _optimizers = ["optimizer"]
-    history_ = None
+    history_: History | None = None
     initialized_ = False
     interrupted_ = False
     virtual_params_: dict = {}
@@ -66,15 +70,16 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     _module_prefix = "module__"
     # The parts that were built by other parameters than those that are set.
     _stale: frozenset[str] = frozenset()
-    _trainer = None
-    _input_shape = None
+    _params_to_validate: set[str]
+    _trainer: Any = None
+    _input_shape: tuple[int, ...] | None = None
     _data_dtype = None
     _data_ndim = None
 
     __repr__ = BaseEstimator.__repr__
 
     @property
-    def classes_(self):
+    def classes_(self) -> Array:
         """The labels; while the net trains, their codes.
 
         skorch's `EpochScoring` compares predictions with the targets in the batches,
@@ -90,31 +95,31 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         return np.arange(len(self._known_classes))
 
     @property
-    def _known_classes(self):
+    def _known_classes(self) -> Array | None:
         return vars(self).get("classes_inferred_")
 
     @property
-    def _loss(self):
+    def _loss(self) -> CalibrationLoss:
         """The loss as far as it declares what it needs."""
         return CalibrationLoss.of(self.criterion_)
 
-    def check_data(self, X, y=None):
+    def check_data(self, X: Any, y: Any = None) -> None:
         """Do nothing: the data were checked before they were encoded."""
 
     # Parameters ---------------------------------------------------------------------
 
     @property
-    def _prefixes(self):
+    def _prefixes(self) -> list[str]:
         return self.prefixes_
 
-    def _get_callback_params(self):
+    def _get_callback_params(self) -> dict[str, Any]:
         return callback_params(self)
 
-    def _check_names(self, names):
+    def _check_names(self, names: Iterable[str]) -> None:
         check_not_refused(names)
         check_names_of_net(names, self)
 
-    def _replace(self, dropped, params):
+    def _replace(self, dropped: Iterable[str], params: dict[str, Any]) -> None:
         live = find_live(self, params)
         super()._replace(dropped, params)
         self._params_to_validate = self._params_to_validate | {*self._of_parts(params)}
@@ -123,12 +128,12 @@ class SkorchClassifier(NestedParams, NetWithFiles):
 
     # Parts --------------------------------------------------------------------------
 
-    def initialize(self):
+    def initialize(self) -> Self:
         """Build all parts by the parameters that are set."""
-        vars(self).pop("_stale", None)
+        self.__dict__.pop("_stale", None)
         return super().initialize()
 
-    def initialize_module(self):
+    def initialize_module(self) -> Self:
         """Build the network in the shape of the data, or copy the given one."""
         module = self._default_module() if self.module is None else self.module
         is_instance = isinstance(module, torch.nn.Module)
@@ -142,7 +147,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         self.module_ = module.to(getattr(torch, self.dtype))
         return self
 
-    def _default_module(self):
+    def _default_module(self) -> type[torch.nn.Module]:
         if self._input_shape is None:
             raise ValueError(
                 "module must be given to initialize without data, got None. Call fit, "
@@ -152,7 +157,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         check_table_or_images(1 + len(self._input_shape), "module", hint)
         return MLP if len(self._input_shape) == 1 else ConvNet
 
-    def _data_params(self, module):
+    def _data_params(self, module: Any) -> dict[str, int]:
         """Return the data's sizes that the constructor of a module asks for."""
         if isinstance(module, torch.nn.Module) or self._input_shape is None:
             return {}
@@ -163,7 +168,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         wanted = inspect.signature(module).parameters
         return {name: size for name, size in sizes.items() if name in wanted}
 
-    def initialize_criterion(self):
+    def initialize_criterion(self) -> Self:
         """Build the loss, anew for each fit."""
         params = self.get_params_for("loss")
         self.criterion_ = CalibrationLoss.build(
@@ -171,13 +176,15 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         )
         return self
 
-    def initialize_optimizer(self):
+    def initialize_optimizer(self) -> Self:
         """Build the optimizer, and set what was set for one of its groups."""
         super().initialize_optimizer()
         set_group_options(self)
         return self
 
-    def get_params_for_optimizer(self, prefix, named_parameters):
+    def get_params_for_optimizer(
+        self, prefix: str, named_parameters: Iterable[tuple[str, Tensor]]
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Return the optimizer's arguments, with torch's fused kernel where it can."""
         args, kwargs = super().get_params_for_optimizer(prefix, named_parameters)
         # Those of one group are set once there are groups.
@@ -190,12 +197,12 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             kwargs.setdefault("fused", True)
         return args, kwargs
 
-    def initialize_callbacks(self):
+    def initialize_callbacks(self) -> Self:
         """Build the callbacks, and refuse parameters of one that is not there."""
         check_callbacks(self)
         return super().initialize_callbacks()
 
-    def get_default_callbacks(self):
+    def get_default_callbacks(self) -> list[tuple[str, Callback]]:
         """Return the default callbacks; the log only where it is printed."""
         callbacks = dict(super().get_default_callbacks())
         del callbacks["print_log"]
@@ -207,7 +214,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             callbacks["print_log"] = _PrintNumbers()
         return list(callbacks.items())
 
-    def _yield_callbacks(self):
+    def _yield_callbacks(self) -> Iterator[tuple[str, Callback, bool]]:
         yield from super()._yield_callbacks()
         holds_out = self._trainer is None or self._trainer.hold_out
         # Last, because it ends the epoch for the callbacks after it.
@@ -220,18 +227,20 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             )
             yield "early_stopping", stopping, True
 
-    def initialize_history(self):
+    def initialize_history(self) -> Self:
         """Begin a history, and leave the one before to a fit that fails."""
         self.history_ = History()
         return self
 
     # Training -----------------------------------------------------------------------
 
-    def get_split_datasets(self, X, y=None, **split_params):
+    def get_split_datasets(
+        self, X: Any, y: Any = None, **split_params: Any
+    ) -> tuple[Any, Any]:
         """Return the training data and the validation set, None without one."""
         return self._trainer.split(X, y, split_params)
 
-    def get_iterator(self, dataset, training=False):
+    def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
         """Return the batches of a dataset, shuffled while the network trains."""
         iterator_train = self.get_params_for("iterator_train")
         if not (training and self._trainer) or "shuffle" in iterator_train:
@@ -241,28 +250,30 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             params["batch_size"] = len(dataset)
         return self.iterator_train(dataset, shuffle=True, **params)
 
-    def _set_training(self, training=True):
+    def _set_training(self, training: bool = True) -> None:
         # Walking through the modules for every batch costs 3 % of a small network.
         parts = [self.module_, self.criterion_]
         # Without a loss after trim_for_prediction.
         if any(part is not None and part.training != training for part in parts):
             super()._set_training(training)
 
-    def on_epoch_begin(self, net, **kwargs):
+    def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         """Let the trainer set the seed and the loss for the epoch."""
         super().on_epoch_begin(net, **kwargs)
         self._trainer.start_epoch()
 
-    def on_batch_begin(self, net, batch=None, training=False, **kwargs):
+    def on_batch_begin(
+        self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
+    ) -> None:
         """Keep the batch, whose weights and indices its loss may need."""
         super().on_batch_begin(net, batch=batch, training=training, **kwargs)
         self._keep(batch)
 
-    def _keep(self, batch):
+    def _keep(self, batch: Any) -> None:
         if self._trainer is not None:
             self._trainer.batch = batch
 
-    def train_step(self, batch, **fit_params):
+    def train_step(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
         """Train on one batch, as `batch_transform` makes it."""
         # Not in train_step_single, which skorch's mixin for accelerate replaces.
         if self.batch_transform is not None:
@@ -270,7 +281,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             self._keep(batch)
         return super().train_step(batch, **fit_params)
 
-    def _transform(self, batch):
+    def _transform(self, batch: Any) -> Batch:
         """Return the transformed batch, whose targets are probabilities."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
         target = one_hot(y, len(self.classes_inferred_)).to(X.dtype)
@@ -280,7 +291,14 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         batch.sample_weight = weight
         return batch
 
-    def get_loss(self, y_pred, y_true, *args, training=False, **kwargs):
+    def get_loss(
+        self,
+        y_pred: Any,
+        y_true: Any,
+        *args: Any,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Tensor:
         """Return the loss of one batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
         if logits.ndim != 2 or logits.shape[1] != len(self.classes_inferred_):
@@ -298,7 +316,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         y_true = to_tensor(y_true, device=self.device)
         return self.criterion_(logits, y_true, **beside)
 
-    def _indices(self, batch):
+    def _indices(self, batch: Any) -> Tensor:
         """Return where the samples of the batch are in the training data."""
         indices = self._on_device(batch, "indices")
         if indices is None:
@@ -309,15 +327,22 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             )
         return indices
 
-    def on_batch_end(self, net, batch=None, training=False, y_pred=None, **kwargs):
+    def on_batch_end(
+        self,
+        net: Any,
+        batch: Any = None,
+        training: bool = False,
+        y_pred: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Let a loss that has a history record what the network said."""
         super().on_batch_end(net, batch=batch, training=training, **kwargs)
         if training and self._loss.needs_indices:
             logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
             y = to_tensor(unpack_data(batch)[1], device=self.device)
-            self._loss.record(logits, y, indices=self._on_device(batch, "indices"))
+            self._loss.record(logits, y, indices=self._indices(batch))
 
-    def _on_device(self, batch, name):
+    def _on_device(self, batch: Any, name: str) -> Tensor | None:
         """Return what stands beside a batch, None without."""
         values = getattr(batch, name, None)
         return None if values is None else to_tensor(values, device=self.device)
