@@ -31,43 +31,42 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_generate_tests(metafunc):
-    """Reserve the arguments of the mark ``each``, which `pytest_pyfunc_call` fills."""
     for mark in metafunc.definition.iter_markers("each"):
-        metafunc.parametrize(
-            mark.args[0], [_row(mark.args[0])], ids=[pytest.HIDDEN_PARAM]
-        )
-
-
-def _row(names):
-    """Return a value for each of the names, as ``parametrize`` takes them."""
-    return None if isinstance(names, str) else (None,) * len(names)
+        names = [mark.args[0]] if isinstance(mark.args[0], str) else mark.args[0]
+        metafunc.parametrize(names, [[mark] * len(names)], ids=[pytest.HIDDEN_PARAM])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Run a test with the mark ``each`` once per case, and let a failure name it.
+    """Run a test with the mark ``each`` for each case, and name those that fail.
 
     ``each`` is written like ``parametrize``, but its cases are one test: pytest takes
-    longer to prepare and report a small test than to run it.
+    longer to prepare and report a small test than to run it. A parameter whose value is
+    such a mark has the cases of the mark.
     """
-    marks = list(pyfuncitem.iter_markers("each"))
-    if not marks:
-        return None
     names = inspect.signature(pyfuncitem.obj).parameters
     given = {name: pyfuncitem.funcargs[name] for name in names}
-    cases = list(product(*(mark.args[1] for mark in marks)))
+    marks = {id(v): v for v in given.values() if isinstance(v, pytest.Mark)}
+    if not marks:
+        return None
+    cases = list(product(*(mark.args[1] for mark in marks.values())))
     assert cases, "no case is left"
+    failed = []
     for values in cases:
         case = {}
-        for mark, value in zip(marks, values, strict=True):
+        for mark, value in zip(marks.values(), values, strict=True):
             is_one = isinstance(mark.args[0], str)
             pair = ([mark.args[0]], [value]) if is_one else (mark.args[0], value)
             case |= dict(zip(*pair, strict=True))
         try:
             pyfuncitem.obj(**{**given, **case})
-        except BaseException as error:
-            error.add_note(f"In the case {case}")
-            raise
+        except Exception as error:
+            failed.append((error, case))
+    if failed:
+        error = failed[0][0]
+        shown = "".join(f"\n  {case}" for _, case in failed[:20])
+        error.add_note(f"In {len(failed)} of {len(cases)} cases, such as{shown}")
+        raise error
     return True
 
 

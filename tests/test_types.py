@@ -114,6 +114,7 @@ def said(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", ROWS)
 def test_a_type_checker_sees_the_type(said, expression):
     shown = re.sub(r"[\w.]+\.(\w)", r"\1", said[expression])

@@ -47,7 +47,9 @@ def failures_in_a_fresh_process(order):
     return json.loads(process.stdout)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "order", ["ours first", pytest.param("theirs first", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)
 def test_entry_point(entry_point, order):
     """In a fresh process, in both orders of import."""

@@ -1,6 +1,6 @@
 """What the laws of the calibrators share: all calibrators, and who is excused.
 
-A test of a module with a dict ``EXCUSED`` that has an argument ``calibrator`` runs once
+A test of a module with a dict ``EXCUSED`` that has an argument ``calibrator`` runs
 for each calibrator of `CALIBRATORS`, but for those that ``EXCUSED`` names, by class or
 by setting, with the reason, under the name of the test.
 """
@@ -47,7 +47,8 @@ def pytest_generate_tests(metafunc):
         picked = [
             c for c in CALIBRATORS if not {repr(c), type(c).__name__} & {*reasons}
         ]
-        metafunc.parametrize("calibrator", picked, ids=repr)
+        each = pytest.mark.each("calibrator", picked).mark
+        metafunc.parametrize("calibrator", [each], ids=[pytest.HIDDEN_PARAM])
 
 
 @pytest.fixture(scope="session")

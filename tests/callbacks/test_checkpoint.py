@@ -118,6 +118,7 @@ def end(process):
     return process.exitcode
 
 
+@pytest.mark.slow
 def test_killed_processes(start, tmp_path):
     """In the middle of an epoch, then in the middle of writing."""
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"

@@ -33,12 +33,28 @@ def test_sklearn_checks_neural(estimator, check):
 _TWO_STAGES = {"check_sample_weight_equivalence_on_dense_data": "weights are stage 2's"}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [RefCalClassifier(dtype="float64"), RefCalClassifier(dtype="float32")],
     expected_failed_checks=lambda model: _expected_failures(model) | _TWO_STAGES,
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_refcal(estimator, check):
+    check(estimator)
+
+
+_FEW_EPOCHS = {"refine__max_epochs": 5, "head__max_epochs": 20}
+_OF_STAGES = {"check_no_attributes_set_in_init": "parameters of stages are attributes"}
+
+
+@parametrize_with_checks(
+    [RefCalClassifier(dtype=dtype, **_FEW_EPOCHS) for dtype in ("float64", "float32")],
+    expected_failed_checks=lambda model: (
+        _expected_failures(model) | _TWO_STAGES | _OF_STAGES
+    ),
+)
+@pytest.mark.filterwarnings("default")
+def test_sklearn_checks_refcal_in_a_few_epochs(estimator, check):
     check(estimator)
 
 

@@ -38,6 +38,7 @@ def check_equals_whole(folder):
 
 
 # Files of the cache are the code of the function, then a result and its metadata.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moments", [[2, 3], pytest.param([1, 4], marks=pytest.mark.slow)]
 )

@@ -164,7 +164,7 @@ def test_names_of_columns_and_scorers_of_ones_own():
 RNG = np.random.default_rng(0)
 CALIBRATED = RNG.dirichlet(np.ones(3), 500)
 DRAWN = (RNG.uniform(size=(500, 1)) > CALIBRATED.cumsum(axis=1)).sum(axis=1)
-FAST = {"n_resamples": 100, "random_state": 0}
+FAST = {"n_resamples": 40, "random_state": 0}
 
 
 class Calibrated(ClassifierMixin, BaseEstimator):

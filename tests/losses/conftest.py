@@ -1,7 +1,7 @@
 """What the tests of the losses share: all losses, and recorded numbers.
 
-A test with the mark ``losses`` runs once for each loss of `LOSSES`, or for those that
-the function ``where`` picks. A module that names a file of tests/reference in
+A test with the mark ``losses`` runs for each loss of `LOSSES`, or for those that the
+function ``where`` picks. A module that names a file of tests/reference in
 ``REFERENCE`` has its test of the fixture ``recorded`` run once per recorded case, all
 but those that ``NOT_FOLLOWED`` gives a reason for.
 """
@@ -106,7 +106,8 @@ LOSSES = [loss.eval() for loss in LOSSES]
 def pytest_generate_tests(metafunc):
     if mark := metafunc.definition.get_closest_marker("losses"):
         picked = list(filter(mark.kwargs.get("where"), LOSSES))
-        metafunc.parametrize("loss", picked, ids=repr)
+        each = pytest.mark.each("loss", picked).mark
+        metafunc.parametrize("loss", [each], ids=[pytest.HIDDEN_PARAM])
     if "recorded" not in metafunc.fixturenames:
         return
     path = REFERENCE_DIR / f"{metafunc.module.REFERENCE}.json"

@@ -2,7 +2,7 @@
 
 A public function whose first parameters are ``y_true`` and ``y_proba`` is held to the
 laws, without being named here. A test of a module with a dict ``EXCUSED`` that has an
-argument ``metric`` runs once for each of its settings, one that has an argument
+argument ``metric`` runs for each of its settings, one that has an argument
 ``default`` for the first only, but for those that ``EXCUSED`` names, by metric or by
 setting, with the reason, under the name of the test.
 """
@@ -158,13 +158,18 @@ def pytest_generate_tests(metafunc):
     excused = getattr(metafunc.module, "EXCUSED", None)
     if excused is None:
         return
+
+    def hold(name, picked):
+        each = pytest.mark.each(name, picked).mark
+        metafunc.parametrize(name, [each], ids=[pytest.HIDDEN_PARAM])
+
     reasons = excused.get(metafunc.function.__name__, {})
     picked = [m for m in METRICS if not {m.name, str(m)} & {*reasons}]
     if "metric" in metafunc.fixturenames:
-        metafunc.parametrize("metric", picked, ids=str)
+        hold("metric", picked)
     elif "default" in metafunc.fixturenames:
         firsts = {metric.name: metric for metric in reversed(picked)}
-        metafunc.parametrize("default", firsts.values(), ids=firsts)
+        hold("default", list(firsts.values()))
 
 
 @pytest.fixture(scope="session")

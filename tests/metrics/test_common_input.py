@@ -14,12 +14,8 @@ CODES = np.arange(200) % 4
 PROBA = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
 
 
-@pytest.fixture
-def expected(metric):
-    return metric(CODES, PROBA)
-
-
-def test_labels_of_any_kind(metric, expected):
+def test_labels_of_any_kind(metric):
+    expected = metric(CODES, PROBA)
     assert_array_equal(metric(LABELS[CODES], PROBA), expected)
     objects = LABELS[CODES].astype(object)
     assert_array_equal(metric(objects, PROBA, labels=LABELS), expected)
@@ -28,7 +24,8 @@ def test_labels_of_any_kind(metric, expected):
     assert_array_equal(metric(floats, PROBA, labels=[0, 1, 2, 3]), expected)
 
 
-def test_containers(metric, expected):
+def test_containers(metric):
+    expected = metric(CODES, PROBA)
     assert_array_equal(metric(CODES.tolist(), PROBA.tolist()), expected)
     frame = pd.DataFrame(PROBA, columns=LABELS, index=np.arange(200) + 100)
     assert_allclose(metric(pd.Series(CODES), frame), expected, rtol=1e-12)
