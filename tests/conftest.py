@@ -36,6 +36,21 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(names, [[mark] * len(names)], ids=[pytest.HIDDEN_PARAM])
 
 
+def pytest_configure(config):
+    config.hold = hold
+
+
+def hold(metafunc, name, members, settings=()):
+    """Run a test for all members of a topic, and a slow one for further settings."""
+    rows = [pytest.mark.each(name, list(members)).mark]
+    ids = [pytest.HIDDEN_PARAM]
+    if settings:
+        mark = pytest.mark.each(name, list(settings)).mark
+        rows.append(pytest.param(mark, marks=pytest.mark.slow))
+        ids.append("settings")
+    metafunc.parametrize(name, rows, ids=ids)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Run a test with the mark ``each`` for each case, and name those that fail.

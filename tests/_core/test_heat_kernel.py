@@ -31,6 +31,7 @@ def mirrored_norm(place, mass, bandwidth, n_points=100_001):
     return trapezoid(np.abs(density), t)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bandwidth", "rel"), [(0.001, 2e-5), (0.01, 1e-6), (0.1, 1e-6), (1.0, 1e-6)]
 )

@@ -22,9 +22,10 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 
+DEFAULTS = [get_calibrator(name)() for name in get_calibrator_names()]
 # The defaults of every registered calibrator, and settings known to be delicate.
 CALIBRATORS = [
-    *(get_calibrator(name)() for name in get_calibrator_names()),
+    *DEFAULTS,
     BetaCalibration(parameters="ab"),
     DirichletCalibrator(penalty="l2", lambd=1e-3),
     FocalTemperatureScaling(gamma=0.5),
@@ -47,8 +48,9 @@ def pytest_generate_tests(metafunc):
         picked = [
             c for c in CALIBRATORS if not {repr(c), type(c).__name__} & {*reasons}
         ]
-        each = pytest.mark.each("calibrator", picked).mark
-        metafunc.parametrize("calibrator", [each], ids=[pytest.HIDDEN_PARAM])
+        defaults = [c for c in picked if c in DEFAULTS]
+        settings = [c for c in picked if c not in DEFAULTS]
+        metafunc.config.hold(metafunc, "calibrator", defaults, settings)
 
 
 @pytest.fixture(scope="session")

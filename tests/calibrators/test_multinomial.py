@@ -121,6 +121,7 @@ def test_recorded_likelihood_of_other_features(kind, case, reference):
 
 
 # The log loss on the test part that Kull et al. (2019) published, in their notebooks.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calibrator", "published"),
     [

@@ -157,6 +157,7 @@ def test_fits_end_with_probabilities(calibrator, from_logits, dtype, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @inputs
 @pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
 def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(

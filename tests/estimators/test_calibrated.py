@@ -90,6 +90,7 @@ OF_EACH = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "check"), OF_EACH)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")

@@ -20,12 +20,18 @@ def _expected_failures(estimator):
     return _FLOAT32 if estimator.dtype == "float32" else {}
 
 
-@parametrize_with_checks(
-    [NeuralClassifier(dtype="float64"), NeuralClassifier(dtype="float32")],
-    expected_failed_checks=_expected_failures,
-)
+@parametrize_with_checks([NeuralClassifier(dtype="float64")])
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_neural(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [NeuralClassifier(dtype="float32")], expected_failed_checks=_expected_failures
+)
+@pytest.mark.filterwarnings("default")
+def test_sklearn_checks_neural_in_single_precision(estimator, check):
     check(estimator)
 
 
@@ -48,10 +54,8 @@ _OF_STAGES = {"check_no_attributes_set_in_init": "parameters of stages are attri
 
 
 @parametrize_with_checks(
-    [RefCalClassifier(dtype=dtype, **_FEW_EPOCHS) for dtype in ("float64", "float32")],
-    expected_failed_checks=lambda model: (
-        _expected_failures(model) | _TWO_STAGES | _OF_STAGES
-    ),
+    [RefCalClassifier(dtype="float64", **_FEW_EPOCHS)],
+    expected_failed_checks=lambda _: _TWO_STAGES | _OF_STAGES,
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_refcal_in_a_few_epochs(estimator, check):

@@ -34,6 +34,7 @@ NET = NeuralClassifier(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [

@@ -53,6 +53,7 @@ def test_refinement():
     assert losses[1] < losses[0] < 0
 
 
+@pytest.mark.slow
 def test_more_refined_than_one_stage():
     """Noisy digits, the same encoder and epochs: more is right, and it knows."""
     digits, labels = load_digits(return_X_y=True)

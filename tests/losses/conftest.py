@@ -54,9 +54,10 @@ WITH_GAMMA = [
     for gamma in (0, 0.5, 1, 3, 10)
 ]
 
+DEFAULTS = [get_loss(name)() for name in get_loss_names()]
 # The defaults of every registered loss, and settings known to be delicate.
 LOSSES = [
-    *(get_loss(name)() for name in get_loss_names()),
+    *DEFAULTS,
     *WITH_GAMMA,
     ACLSLoss(margin=0.1, lambd=1, base="focal", base__gamma=0.5),
     AdaDualFocalLoss(gamma_initial=-2.0),
@@ -106,8 +107,9 @@ LOSSES = [loss.eval() for loss in LOSSES]
 def pytest_generate_tests(metafunc):
     if mark := metafunc.definition.get_closest_marker("losses"):
         picked = list(filter(mark.kwargs.get("where"), LOSSES))
-        each = pytest.mark.each("loss", picked).mark
-        metafunc.parametrize("loss", [each], ids=[pytest.HIDDEN_PARAM])
+        defaults = [loss for loss in picked if loss in DEFAULTS]
+        settings = [loss for loss in picked if loss not in DEFAULTS]
+        metafunc.config.hold(metafunc, "loss", defaults, settings)
     if "recorded" not in metafunc.fixturenames:
         return
     path = REFERENCE_DIR / f"{metafunc.module.REFERENCE}.json"

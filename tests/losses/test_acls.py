@@ -73,6 +73,7 @@ def test_parts_are_told_apart():
     torch.testing.assert_close(penalty(lambd_top=0), torch.tensor([10.0, 10.0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["cross_entropy", "focal"])
 def test_order_of_the_classes_is_kept(base):
     """Where the expected gradient vanishes; it is not that of any function."""

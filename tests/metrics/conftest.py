@@ -158,18 +158,14 @@ def pytest_generate_tests(metafunc):
     excused = getattr(metafunc.module, "EXCUSED", None)
     if excused is None:
         return
-
-    def hold(name, picked):
-        each = pytest.mark.each(name, picked).mark
-        metafunc.parametrize(name, [each], ids=[pytest.HIDDEN_PARAM])
-
     reasons = excused.get(metafunc.function.__name__, {})
     picked = [m for m in METRICS if not {m.name, str(m)} & {*reasons}]
+    firsts = {metric.name: metric for metric in reversed(picked)}.values()
     if "metric" in metafunc.fixturenames:
-        hold("metric", picked)
+        settings = [metric for metric in picked if metric not in firsts]
+        metafunc.config.hold(metafunc, "metric", firsts, settings)
     elif "default" in metafunc.fixturenames:
-        firsts = {metric.name: metric for metric in reversed(picked)}
-        hold("default", list(firsts.values()))
+        metafunc.config.hold(metafunc, "default", firsts)
 
 
 @pytest.fixture(scope="session")

@@ -78,6 +78,7 @@ def test_errors_of_calibrated_predictions_hold_zero(metric):
     assert low <= value <= high
 
 
+@pytest.mark.slow
 @all_errors
 def test_errors_that_are_clear_are_above_zero(metric):
     y_true, y_proba = draw(np.random.default_rng(0), shift=0.5)

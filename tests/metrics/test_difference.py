@@ -67,6 +67,7 @@ def test_of_a_model_and_itself(metric):
     assert test.low <= 0 <= test.high
 
 
+@pytest.mark.slow
 @all_metrics
 def test_models_that_trade_places(metric):
     """The difference changes its sign."""
@@ -82,6 +83,7 @@ def test_models_that_trade_places(metric):
     assert one.low == pytest.approx(-other.high, abs=0.2 * width)
 
 
+@pytest.mark.slow
 def test_interval_holds_the_difference():
     """In nine of ten samples, give or take three standard errors."""
     metric, rng = aurc_loss, np.random.default_rng(0)
@@ -98,6 +100,7 @@ def test_interval_holds_the_difference():
     assert np.mean(held) == pytest.approx(0.9, abs=0.13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "temperatures", [(1.0, 1.0), (1.0, 1.5), (1.5, 2.0)], ids=["0-0", "0-1", "1-2"]
 )
