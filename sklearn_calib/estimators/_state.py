@@ -31,10 +31,10 @@ def _blank(cls):
 class NetWithState(NeuralNetClassifier):
     """skorch's classifier with a state that needs no pickle.
 
-    A pickle holds the network itself, as skorch writes it: whoever reads a pickle runs
-    its code anyway. Formats that read nothing but known types, such as skops, call
-    `__getstate__` and `__setstate__` alone. They get the parameters and, as bytes, the
-    weights, which fit into a network that is built anew from the parameters.
+    A pickle holds the network itself, as skorch writes it, since unpickling may run any
+    code. Formats that read only known types, such as skops, call `__getstate__` and
+    `__setstate__` alone. They store the parameters and the weights as bytes. The
+    network is built anew from the parameters, and the weights are loaded into it.
     """
 
     def __reduce_ex__(self, protocol):
