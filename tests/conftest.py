@@ -163,6 +163,10 @@ def start():
     context = multiprocessing.get_context("forkserver" if is_posix else "spawn")
     modules = ["sklearn_calib.estimators._neural", "torch._dynamo", "pandas"]
     context.set_forkserver_preload(modules)
+    # The first process waits for these modules.
+    warm_up = context.Process(target=abs, args=(0,))
+    warm_up.start()
+    warm_up.join()
 
     def run(script, *arguments):
         given = {"ARGUMENTS": [str(each) for each in arguments]}
