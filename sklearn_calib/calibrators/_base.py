@@ -86,7 +86,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     References
     ----------
-    .. [1] J. A. Martin-Fernandez, C. Barcelo-Vidal and V. Pawlowsky-Glahn, "Dealing
+    .. [1] J. A. Martín-Fernández, C. Barceló-Vidal and V. Pawlowsky-Glahn, "Dealing
        With Zeros and Missing Values in Compositional Data Sets Using Nonparametric
        Imputation", Mathematical Geology 35, 2003.
 

@@ -45,8 +45,8 @@ class FeatureCorruption:
 
     References
     ----------
-    .. [1] D. Bahri, H. Jiang, Y. Tay, D. Metzler (2022). SCARF: self-supervised
-       contrastive learning using random feature corruption. ICLR. Algorithm 1.
+    .. [1] D. Bahri, H. Jiang, Y. Tay and D. Metzler, "SCARF: Self-Supervised
+       Contrastive Learning using Random Feature Corruption", ICLR 2022, algorithm 1.
 
     Examples
     --------
@@ -123,8 +123,8 @@ class ImageAugmentation:
     References
     ----------
     .. [1] P. Khosla, P. Teterwak, C. Wang, A. Sarna, Y. Tian, P. Isola, A. Maschinot,
-       C. Liu, D. Krishnan (2020). Supervised contrastive learning. NeurIPS.
-       Section 4.
+       C. Liu and D. Krishnan, "Supervised Contrastive Learning", NeurIPS 2020, section
+       4.
 
     Examples
     --------
