@@ -23,6 +23,16 @@ def check_goals(estimator, coverage, max_risk):
         )
 
 
+def refuse_max_logit(estimator):
+    """Raise, as the logits of this classifier are not known."""
+    raise ValueError(
+        'confidence must be one of probabilities, such as "msp", for a classifier '
+        "whose decision function is not known to hold logits, got 'max_logit' and "
+        f"{type(estimator).__name__}. Set the attribute decision_function_is_logits "
+        "= True of the classifier if it does."
+    )
+
+
 def threshold_for_coverage(confidence, weight, coverage):
     """Return the highest threshold that accepts at least this share of the weight.
 

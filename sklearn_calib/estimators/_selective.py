@@ -21,6 +21,7 @@ from sklearn_calib._core.typing import Array, Bools, Floats
 from sklearn_calib._core.validation import Interval, check_sample_weight, encode_labels
 from sklearn_calib.estimators._abstention import (
     check_goals,
+    refuse_max_logit,
     resolve_abstain_label,
     threshold_for_coverage,
     threshold_for_risk,
@@ -39,7 +40,7 @@ from sklearn_calib.estimators._routing import RoutingMixin
 class SelectiveClassifier(
     RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
-    r"""Answer only where the confidence is high enough, and abstain elsewhere.
+    """Answer only where the confidence is high enough, and abstain elsewhere.
 
     The threshold on the confidence comes from predictions for samples that the
     classifier was not trained on. Choose either which share of the samples is to be
@@ -118,21 +119,17 @@ class SelectiveClassifier(
 
     Notes
     -----
-    The guarantee of :math:`P(\text{risk} > \text{max\_risk}) \le \delta` is that of
-    Learn then Test [1]_: for each threshold, an exact binomial test of the hypothesis
-    that the risk exceeds `max_risk`, and fixed-sequence testing of these hypotheses
-    from the highest threshold to the lowest. There are several starts, which share
-    `delta`: at the threshold that accepts all held-out samples with the level
-    `delta` / 2, half of them with `delta` / 4, a quarter with `delta` / 8, and so on. A
-    test that rejects hands its level on to the next threshold, where it is added to
-    that of a start [2]_. Samples with the same confidence are one threshold.
+    `max_risk` is guaranteed by the fixed-sequence testing of Learn then Test [1]_: from
+    the highest threshold to the lowest, an exact binomial test asks whether the risk
+    exceeds `max_risk`. The level is `delta` / 2 at the threshold that accepts all
+    held-out samples, `delta` / 4 at that of the most confident half, and so on; a test
+    that rejects adds its level to that of the next [2]_.
 
-    The guarantee holds for new samples of the same distribution, and for a
-    `FrozenEstimator`, which the held-out samples did not train. With cross-validation
-    it holds for the classifiers of the folds, and is expected of the one trained on all
-    data, which has seen more. The thresholds are confidences of the same samples: that
-    is harmless if the error rate does not rise with the confidence, and was in
-    simulations where it does.
+    It holds for new samples of the same distribution, and for a `FrozenEstimator`,
+    which the held-out samples did not train. With cross-validation it holds for the
+    classifiers of the folds, and is expected of the one trained on all data. Thresholds
+    are confidences of the same samples: that is harmless if the error rate does not
+    rise with the confidence, and was in simulations where it does.
 
     `sample_weight` counts as repetition for `coverage`. The guarantee ignores weights,
     except that it leaves out samples of weight zero.
@@ -142,9 +139,8 @@ class SelectiveClassifier(
     .. [1] A. N. Angelopoulos, S. Bates, E. J. Candès, M. I. Jordan and L. Lei, "Learn
        then Test: Calibrating Predictive Algorithms to Achieve Risk Control",
        arXiv:2110.01052, 2021.
-    .. [2] B. L. Wiens and A. Dmitrienko, "The fallback procedure for evaluating a
-       single family of hypotheses", Journal of Biopharmaceutical Statistics 15(6),
-       2005, pages 929-942.
+    .. [2] B. L. Wiens and A. Dmitrienko, "The Fallback Procedure for Evaluating a
+       Single Family of Hypotheses", Journal of Biopharmaceutical Statistics 15, 2005.
 
     Examples
     --------
@@ -264,12 +260,7 @@ class SelectiveClassifier(
             self.estimator, X, y, splits, not is_frozen, fit_params, response
         )
         if self.confidence == "max_logit" and not self._from_logits:
-            raise ValueError(
-                'confidence must be one of probabilities, such as "msp", for a '
-                "classifier whose decision function is not known to hold logits, got "
-                f"'max_logit' and {type(self.estimator).__name__}. Set the attribute "
-                "decision_function_is_logits = True of the classifier if it does."
-            )
+            refuse_max_logit(self.estimator)
         return np.concatenate(scores), rows
 
     def _confidence_of(self, scores: Array) -> Array:
@@ -282,20 +273,18 @@ class SelectiveClassifier(
 
     def _set_threshold(self, confidence: Any, wrong: Any, weight: Any) -> None:
         """Set the threshold and what is known about it."""
-        self.guaranteed_risk_ = None
+        self.guaranteed_risk_ = self.max_risk
         if self.coverage is not None:
             self.threshold_ = threshold_for_coverage(confidence, weight, self.coverage)
         else:
-            counts = weight > 0
-            confidence, wrong, weight = confidence[counts], wrong[counts], None
+            weight = np.sign(weight)
+            seen = weight > 0
             self.threshold_ = threshold_for_risk(
-                confidence, wrong, self.max_risk, self.delta
+                confidence[seen], wrong[seen], self.max_risk, self.delta
             )
-            self.guaranteed_risk_ = self.max_risk
         accepted = confidence >= self.threshold_
         self.coverage_ = float(np.average(accepted, weights=weight))
-        weight = None if weight is None else weight[accepted]
-        self.risk_ = float(np.average(wrong[accepted], weights=weight))
+        self.risk_ = float(np.average(wrong[accepted], weights=weight[accepted]))
 
     def _decide(self, X: MatrixLike) -> tuple[Array, Bools]:
         """Return the column of the predicted class, and whether it is said."""
