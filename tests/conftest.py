@@ -98,6 +98,10 @@ BAD_INPUT = {
         *([0, 1], [[0.5, 0.5], [0.5, 0.25]], {}),
         "rows that sum to one.*got a row that sums to 0.75",
     ),
+    "more than rounding": (
+        *([0, 1], [[0.5, 0.5], [1.0004, -0.0004]], {}),
+        r"must lie in \[0, 1\], got values in \[-0.0004, 1.0004\]",
+    ),
     "1-d NaN": ([0, 1], [0.5, np.nan], {}, "y_proba must"),
     "1-d logits": ([0, 1], [0.5, 1.5], {}, "y_proba must"),
     "length": (
