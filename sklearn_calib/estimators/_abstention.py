@@ -60,14 +60,17 @@ def threshold_for_risk(confidence, wrong, max_risk, delta):
     n_wrong = np.bincount(place, weights=wrong).cumsum()
     own_level = _levels(n_accepted, delta)
     pvalue = binom.cdf(n_wrong, n_accepted, max_risk)
-    found, passed_on = None, 0.0
-    for i, (own, p) in enumerate(zip(own_level.tolist(), pvalue.tolist(), strict=True)):
-        level = own + passed_on
-        passed_on = level if p <= level else 0.0
-        found = i if passed_on else found
+    found, level, starts = None, 0.0, np.flatnonzero(own_level)
+    for start, end in zip(starts, [*starts[1:], len(pvalue)], strict=True):
+        level += own_level[start]
+        n_rejected = np.append(pvalue[start:end] > level, True).argmax()
+        if n_rejected > 0:
+            found = start + n_rejected - 1
+        if n_rejected < end - start:
+            level = 0.0
     if found is None:
-        starts = np.transpose([n_wrong, n_accepted, own_level])[own_level > 0]
-        lowest = min(risk_upper_bound(*start) for start in starts)
+        counts = np.transpose([n_wrong, n_accepted, own_level])[starts]
+        lowest = min(risk_upper_bound(*each) for each in counts)
         _refuse_max_risk(max_risk, delta, lowest, len(confidence))
     return -thresholds[found]
 
