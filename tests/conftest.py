@@ -184,6 +184,17 @@ def start():
 
 
 @pytest.fixture(scope="session")
+def end():
+    """Return a function for the exit code of a process, once it has ended."""
+
+    def wait(process):
+        process.join()
+        return process.exitcode
+
+    return wait
+
+
+@pytest.fixture(scope="session")
 def not_refused():
     """Return a function for the bad input that a metric or a display does not refuse.
 

@@ -112,8 +112,8 @@ def check_dispatch(
 def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) -> Floats:
     """Return probabilities as a float array, all values checked.
 
-    There is no copy unless rounding has left values outside of [0, 1]: those are taken
-    for 0 or 1.
+    The array is copied only if rounding has left values outside of [0, 1], which are
+    replaced by 0 or 1.
 
     Parameters
     ----------

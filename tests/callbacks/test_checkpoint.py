@@ -112,14 +112,8 @@ def test_early_stopping(epochs, tmp_path):
     assert_same(net.fit(X, y), whole)
 
 
-def end(process):
-    """Return the exit code of a process, once it has ended."""
-    process.join()
-    return process.exitcode
-
-
 @pytest.mark.slow
-def test_killed_processes(start, tmp_path):
+def test_killed_processes(start, end, tmp_path):
     """In the middle of an epoch, then in the middle of writing."""
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"
     for moment in ("training", "writing"):
@@ -139,7 +133,7 @@ def assert_same_files(first, second):
 
 @pytest.mark.slow
 @all_losses
-def test_twenty_kills_at_random_moments(loss, start, tmp_path):
+def test_twenty_kills_at_random_moments(loss, start, end, tmp_path):
     """Of the training, which shows in the file; what comes before takes longer."""
     draw, n_killed = random.Random(0), 0
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"
