@@ -39,7 +39,7 @@ nitpick_ignore_regex = [
     ("py:mod", "pickle"),
 ]
 
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 # The members' pages: each room's page lists its __all__, a class shows its own methods.
