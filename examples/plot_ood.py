@@ -1,15 +1,15 @@
 """
-=============================================================
-Calibrated confidence is not better at telling what is unseen
-=============================================================
+================================================================
+Calibration does not improve out-of-distribution (OOD) detection
+================================================================
 
-A network that knows clothes is shown digits. Its confidence ought to fall, and that it
-is calibrated on clothes does not say that it does. We train one network with five
-losses, ask how well several confidences tell digits from clothes, and how calibration
-lasts while noise is added to the clothes themselves. Temperature scaling repairs the
-calibration of all, and costs some of them much of the other.
+A network that was trained on images of clothes should have a low confidence for images
+of digits. Calibration on clothes does not guarantee this. We train a network with five
+losses and measure how well several confidence scores separate digits from clothes, and
+how the calibration error changes when noise is added to the clothes. Temperature
+scaling calibrates all networks, and makes some of them worse at OOD detection.
 
-Takes about a minute on two cores. Prints four tables, and writes a figure into the
+Takes about a minute on two cores. Prints four tables and writes a figure to the
 folder `ood_output`.
 """
 
@@ -19,10 +19,10 @@ folder `ood_output`.
 # %%
 # Images
 # ------
-# Fashion-MNIST to train and to test, and MNIST as what was not trained for, at half
-# their height and width, out of the folder that `SKLEARN_CALIB_DATA` names. Where they
-# are not found, the handwritten digits of scikit-learn: 0 to 7 are known, 8 and 9 are
-# not.
+# Fashion-MNIST is the in-distribution (ID) data and MNIST the out-of-distribution (OOD)
+# data, at half their height and width, from the folder in the environment variable
+# `SKLEARN_CALIB_DATA`. Without them, the handwritten digits of scikit-learn are used: 0
+# to 7 are ID, 8 and 9 OOD.
 
 import os
 from pathlib import Path
@@ -56,7 +56,7 @@ else:
         X[known], y[known], test_size=0.5, stratify=y[known], random_state=0
     )
 
-images_test = X_test  # for the noise
+images_test = X_test  # to add noise to
 X_train, X_test, X_out = [X.reshape(len(X), -1) for X in (X_train, X_test, X_out)]
 X_train, X_held_out, y_train, y_held_out = train_test_split(
     X_train, y_train, test_size=2 / 7, stratify=y_train, random_state=0
@@ -65,10 +65,10 @@ X_train, X_held_out, y_train, y_held_out = train_test_split(
 # %%
 # Five losses
 # -----------
-# Five networks with each. Label smoothing, focal loss and margin-based label smoothing
-# keep the network from being too sure of what it sees; LogitNorm takes the length of
-# the logits out of the loss, with the confidence elsewhere in mind. Each network is
-# looked at as it was trained, and with a temperature from held-out images.
+# Five networks with each loss. Label smoothing, focal loss and margin-based label
+# smoothing reduce overconfidence. LogitNorm removes the norm of the logits from the
+# loss, and was proposed for OOD detection. Each network is evaluated as trained and
+# with a temperature fitted to held-out images.
 
 import torch
 from joblib import Parallel, delayed
@@ -87,7 +87,7 @@ SEEDS = range(5)
 
 
 def train(params, seed):
-    """Return a network, trained by one core, and the same with a temperature."""
+    """Return a network trained on one core, and the same with a temperature."""
     torch.set_num_threads(1)
     network = NeuralClassifier(max_epochs=25, random_state=seed, **params)
     network.fit(X_train, y_train)
@@ -105,9 +105,9 @@ networks = {
 }
 
 # %%
-# What it was trained for
-# -----------------------
-# One network of each, with intervals for the draw of the test images.
+# In-distribution
+# ---------------
+# One network per loss, with intervals over the draw of the test images.
 
 import pandas as pd
 
@@ -135,10 +135,10 @@ print("On test images, with 95 % intervals")
 print(pd.DataFrame(cells, index=table.index).to_string(), end="\n\n")
 
 # %%
-# What it was not trained for
-# ---------------------------
-# The measures of the tables of papers, by the largest probability: the mean of five
-# networks, and how far the AUROCs of the five are apart.
+# Out-of-distribution
+# -------------------
+# The usual measures of OOD detection by the largest probability: means over five
+# networks, and the range of their AUROCs.
 
 from sklearn_calib.evaluation import evaluate_ood
 
@@ -152,7 +152,7 @@ def mean_over_seeds(measure, names=networks):
 
 
 mean, spread = mean_over_seeds(lambda network: evaluate_ood(network, X_test, X_out))
-print("Unseen against test images, by the largest probability")
+print("OOD detection by the largest probability")
 print(mean.assign(range_of_auroc=spread["auroc"]).round(3).to_string(), end="\n\n")
 
 CONFIDENCES = ["msp", "margin", "negative_entropy", "max_logit"]
@@ -167,14 +167,14 @@ def auroc_by_confidence(network):
 
 
 mean, _ = mean_over_seeds(auroc_by_confidence, LOSSES)
-print("AUROC of unseen against test images, by confidence, as trained")
+print("AUROC of OOD detection by each confidence score, as trained")
 print(mean.round(3).to_string(), end="\n\n")
 
 # %%
 # Noise
 # -----
-# The test images with the Gaussian noise of CIFAR-10-C. Calibration errors at every
-# severity, and their mean, as the tables of papers have it.
+# The test images with the Gaussian noise of CIFAR-10-C: the calibration error at each
+# severity, and the mean over severities that papers report.
 
 from sklearn_calib.datasets import corrupt_images
 from sklearn_calib.metrics import expected_calibration_error
@@ -206,28 +206,30 @@ print("With Gaussian noise")
 print(pd.DataFrame(summary).round(3).to_string(), end="\n\n")
 
 # %%
-# Look
-# ----
-# What came out of Fashion-MNIST, on the machine where this was written. By the largest
-# probability of the networks as trained, LogitNorm is ahead, with the AUROC 0.916
-# against 0.850 of cross-entropy and 0.883 of focal loss. But its probabilities are all
-# near 0.1, with an ECE of 0.71; a temperature repairs that, to 0.02, and takes the lead
-# away: 0.857 against 0.856 and 0.825. What flat probabilities rank by is near the
-# largest logit, which for focal loss has the AUROC 0.966 and for cross-entropy 0.950,
-# more than any function of the probabilities. A temperature does not touch it.
+# Results
+# -------
+# On Fashion-MNIST, LogitNorm has the highest AUROC by the largest probability as
+# trained: 0.916, against 0.850 for cross-entropy and 0.883 for focal loss. But its
+# probabilities are all near 0.1, with an ECE of 0.71. A temperature reduces the ECE to
+# 0.02 and the AUROC to 0.857, against 0.856 and 0.825.
 #
-# On the digits that stand in for these images every AUROC falls with the temperature
-# too, and LogitNorm stays ahead, with 0.924 against 0.859 of cross-entropy.
+# Nearly uniform probabilities rank samples almost as the largest logit does. That score
+# has an AUROC of 0.966 for focal loss and 0.950 for cross-entropy, more than any
+# function of the probabilities, and temperature scaling does not change it.
 #
-# Five networks with the same loss are up to 0.04 apart. Noise of this kind costs 3 to 4
-# points of accuracy and hardly any calibration: confidence falls with the accuracy.
+# On the digits every AUROC also decreases with the temperature. LogitNorm keeps the
+# highest, 0.924 against 0.859 for cross-entropy.
+#
+# The AUROCs of five networks with the same loss differ by up to 0.04. The noise reduces
+# the accuracy by 3 to 4 points and hardly changes the calibration error: the confidence
+# decreases with the accuracy.
 
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
 scaled = [name for name in networks if name.endswith("scaled")]
 for ax, name in zip(axes[:2], [scaled[0], scaled[-1]], strict=True):
-    for X, label in [(X_test, "seen kinds"), (X_out, "unseen kinds")]:
+    for X, label in [(X_test, "in-distribution"), (X_out, "out-of-distribution")]:
         confidence = networks[name][0].predict_proba(X).max(axis=1)
         ax.hist(confidence, np.linspace(0, 1, 31), density=True, alpha=0.6, label=label)
     ax.set(title=name, xlabel="Confidence", ylabel="Density")

@@ -1,26 +1,26 @@
 """
-=======================================================
-Probabilities you can trust from a network, in a minute
-=======================================================
+================================================
+Calibrated probabilities from a network: a start
+================================================
 
-A network that is trained long on few and noisy images ends up far more confident than
-it is right. We search over losses that resist this, scale the temperature of what comes
-out and of the usual cross-entropy, and compare the four on held-out data.
+A network that is trained for long on few and noisy images becomes overconfident. We
+search over losses that reduce this, apply temperature scaling to the result and to a
+network trained with cross-entropy, and compare the four models on test data.
 
-Takes about half a minute on two cores. Prints one table, and writes the reliability
-diagrams and the results of the search into the folder `quickstart_output`.
+Takes about half a minute on two cores. Prints one table and writes the
+reliability diagrams and the search results to the folder `quickstart_output`.
 """
 
 # Authors: The sklearn_calib developers
 # SPDX-License-Identifier: BSD-3-Clause
 
 # %%
-# A task that is hard on purpose
-# ------------------------------
-# The handwritten digits that come with scikit-learn are too easy: cross-entropy is
-# calibrated on them. So noise with a standard deviation of half the grey scale is added
-# to every pixel, in the training and in the test images, and half of the 1797 images
-# are kept for the test.
+# Noisy digits
+# ------------
+# The handwritten digits of scikit-learn are too easy: a network trained with
+# cross-entropy is calibrated on them. So we add noise with a standard deviation of half
+# the grey scale to every pixel of the training and test images. Half of the 1797 images
+# are the test set.
 
 from pathlib import Path
 
@@ -40,24 +40,24 @@ X_train, X_test, y_train, y_test = train_test_split(
 # %%
 # Train with cross-entropy
 # ------------------------
-# The baseline learns for 50 epochs without weight decay: long enough to know the
-# training images by heart.
+# The baseline is trained for 50 epochs without weight decay, long enough to memorise
+# the training images.
 
 import torch
 
 from sklearn_calib import NeuralClassifier
 
-torch.set_num_threads(1)  # the network is small: the search has the cores instead
+torch.set_num_threads(1)  # the search uses the cores
 network = NeuralClassifier(lr=0.003, max_epochs=50, random_state=0)
 baseline = network.fit(X_train, y_train)
 
 # %%
 # Search over losses and their parameters
 # ---------------------------------------
-# The same network and schedule; only the loss changes. Each family of losses has its
-# own parameters, so the search is over a list of grids. Choosing by calibration error
-# alone may choose a model that knows nothing, so the error decides only among the
-# candidates whose log loss is within one standard error of the best.
+# The network and the schedule are the same; only the loss changes. Losses have
+# different parameters, so the search takes a list of grids. The calibration error alone
+# may select an uninformative model. So it only decides among the candidates whose log
+# loss is within one standard error of the best.
 
 import pandas as pd
 from sklearn.base import clone
@@ -88,10 +88,10 @@ pd.DataFrame(search.cv_results_).to_csv(OUTPUT / "search.csv", index=False)
 print(f"\nChosen: {search.best_params_}\n")
 
 # %%
-# Scale the temperature of both
-# -----------------------------
-# The temperature is fitted on predictions for samples that the network had not seen:
-# five networks, each trained on four fifths, predict the last fifth.
+# Temperature scaling
+# -------------------
+# The temperature is fitted to cross-validated predictions: five networks, each trained
+# on four fifths of the data, predict the remaining fifth.
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
 
@@ -103,8 +103,9 @@ for name, model in list(models.items()):
 # %%
 # Measure
 # -------
-# Each calibration error comes with its debiased 95 % interval, and with the value that
-# a perfectly calibrated model of the same confidences stays under in 95 % of samples.
+# Each calibration error comes with its debiased 95 % confidence interval, and with the
+# value below which the error of a calibrated model with the same confidences lies in
+# 95 % of test sets.
 
 from sklearn.metrics import accuracy_score, log_loss
 
@@ -136,21 +137,21 @@ table = pd.DataFrame({name: measure(model) for name, model in models.items()}).T
 print(table.to_string(float_format="{:.3f}".format))
 
 # %%
-# What came out, on the machine where this was written: cross-entropy is far more
-# confident than it is right, ECE 0.225 where a calibrated model would stay under 0.037.
-# The searched loss, dual focal with gamma 8, has 0.070, a lower log loss and the same
-# accuracy. Scaling helps both. It does not repair cross-entropy, whose temperature is
-# fitted to networks that saw four fifths of the data, are still more overconfident, and
-# leave the whole network underconfident. Together the two give 0.046, which is no more
-# than chance: the interval reaches 0.
+# The network trained with cross-entropy is strongly overconfident: its ECE is 0.225,
+# where a calibrated model would stay below 0.037. The loss found by the search, dual
+# focal with gamma 8, has an ECE of 0.070, a lower log loss and the same accuracy.
+# Temperature scaling improves both. It does not fully calibrate the first network: its
+# temperature is fitted to networks trained on four fifths of the data, which are even
+# more overconfident, so that the scaled network is underconfident. Loss and temperature
+# together give 0.046, which is within sampling noise: the interval contains 0.
 
 # %%
-# Look
-# ----
-# Hatched on top of a bar, the network is more confident than it is right; hatched
-# within a bar, less. Where the dark line of a bar, the interval of its accuracy, misses
-# the diagonal, that is hardly chance. The lines in the histogram mark accuracy and mean
-# confidence.
+# Reliability diagrams
+# --------------------
+# Hatching above a bar means overconfidence, hatching inside a bar underconfidence. The
+# dark line is the confidence interval of the accuracy of the bin; a gap is significant
+# where the line does not cross the diagonal. The lines in the histogram mark the
+# accuracy and the mean confidence.
 
 import matplotlib.pyplot as plt
 

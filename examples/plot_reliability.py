@@ -1,12 +1,12 @@
 """
-=========================================================
-Reliability diagrams: what bins, curves and bands can say
-=========================================================
+============================================
+Reliability diagrams: bins, curves and bands
+============================================
 
-Two classifiers of the handwritten digits are wrong about as often, but one is too sure
-and the other not sure enough. Five figures show it, and how much of it may be chance.
+Two classifiers of handwritten digits have similar accuracies, but one is overconfident
+and the other underconfident. Five figures show this and the sampling noise.
 
-Takes about five seconds on one core. Writes its figures into the folder
+Takes about five seconds on one core. Writes its figures to the folder
 `reliability_output`.
 """
 
@@ -16,9 +16,9 @@ Takes about five seconds on one core. Writes its figures into the folder
 # %%
 # Two classifiers
 # ---------------
-# Noise makes the digits hard. Naive Bayes counts the same evidence again in every
-# pixel, and becomes too sure; a strongly regularized logistic regression is not sure
-# enough.
+# Noise makes the digits harder to classify. Naive Bayes treats correlated pixels as
+# independent evidence and is overconfident. A strongly regularized logistic regression
+# is underconfident.
 
 from pathlib import Path
 
@@ -42,9 +42,9 @@ logistic = LogisticRegression(C=1e-3, max_iter=500).fit(X_train, y_train)
 # %%
 # Bins
 # ----
-# The dark lines are exact intervals of the accuracy of each bin (Clopper and Pearson):
-# where one misses the diagonal, the gap is hardly chance. The histogram shows which
-# bins hold samples at all.
+# The dark lines are exact confidence intervals of the accuracy of each bin (Clopper and
+# Pearson). A gap is significant where the line does not cross the diagonal. The
+# histogram shows how many samples each bin contains.
 
 import matplotlib.pyplot as plt
 
@@ -61,10 +61,10 @@ for ax, model in zip(axes, [bayes, logistic], strict=True):
 figure.savefig(OUTPUT / "bins.png", dpi=100)
 
 # %%
-# What chance would do
-# --------------------
-# The consistency band of Bröcker and Smith turns the question round: where would the
-# accuracies of a calibrated classifier be? It stands around the diagonal.
+# Consistency bands
+# -----------------
+# The consistency band of Bröcker and Smith shows where the accuracies of a calibrated
+# classifier would lie. It is drawn around the diagonal.
 
 display = ReliabilityDisplay.from_estimator(
     logistic, X_test, y_test, interval="consistency", random_state=0
@@ -74,10 +74,10 @@ display.figure_.savefig(OUTPUT / "consistency.png", dpi=100)
 # %%
 # Without bins
 # ------------
-# The smooth diagram has a bandwidth that follows from the data, and is thick where the
-# samples are. CORP fits the best increasing curve, and parts the Brier score of the
-# confidence: naive Bayes loses more to miscalibration (MCB 0.020 against 0.008), and
-# tells right from wrong answers less well (DSC 0.040 against 0.052).
+# The smooth diagram chooses its bandwidth from the data; its line is thicker where
+# there are more samples. CORP fits the best increasing curve and decomposes the Brier
+# score of the confidence. Naive Bayes has the larger miscalibration (MCB 0.020 against
+# 0.008) and the smaller discrimination (DSC 0.040 against 0.052).
 
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 5.4), layout="constrained")
 for ax, kind in zip(
@@ -88,18 +88,19 @@ for ax, kind in zip(
 figure.savefig(OUTPUT / "curves.png", dpi=100)
 
 # %%
-# Class by class
-# --------------
-# The predicted class is not all that a classifier says. Each panel is about the
-# probability of one digit, for all samples.
+# Class-wise diagrams
+# -------------------
+# The diagrams above consider the predicted class only. Here each panel shows the
+# predicted probability of one digit, for all samples.
 
 display = ClasswiseReliabilityDisplay.from_estimator(bayes, X_test, y_test, n_bins=10)
 display.figure_.savefig(OUTPUT / "classes.png", dpi=100)
 
 # %%
-# One class of two
-# ----------------
-# For two classes the probability of the positive one is shown, which `pos_label` names.
+# Two classes
+# -----------
+# For two classes the diagram shows the probability of the positive class, which
+# `pos_label` selects.
 
 is_eight = np.where(y == 8, "eight", "other")
 X_train, X_test, y_train, y_test = train_test_split(
