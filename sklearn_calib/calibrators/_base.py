@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
@@ -58,6 +60,10 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`: those whose label is not the class predicted,
+        the first one of a tie. An error of weight 2 counts as two.
+
     preserves_argmax : bool
         Whether the most probable class is always the same after as before, up to
         rounding. Belongs to the class.
@@ -83,6 +89,12 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     None in `fit` is below 2 z, but for those near 2.2e-16. Pass logits where the
     classifier has them. No probability of zero is ever returned: the smallest is the
     smallest normal number of the dtype.
+
+    What a calibrator can learn depends on the number of errors rather than on the
+    number of samples: predictions that are certain and correct tell it little. Each
+    calibrator has a number of errors, which for most of them grows with the number of
+    classes, below which it raised the log loss of calibrated classifiers by more than
+    5 % in a simulation. With fewer errors, `fit` gives a `UserWarning`.
 
     References
     ----------
@@ -140,6 +152,18 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             If X holds no probabilities though `from_logits` is False, or y has not one
             label for each column. A fitted calibrator then stays as it was.
         """
+        self._fit_checked(X, y, sample_weight, labels)
+        self._warn_of_few_errors([self])
+        return self
+
+    def _fit_checked(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        labels: ArrayLike | None,
+    ) -> Self:
+        """Do what `fit` does, without the warning of few errors."""
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = as_labels(y, "y")
@@ -151,7 +175,11 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             _check_range(X)
         else:
             self.zero_replacement_ = _find_zero_replacement(X, sample_weight)
-        self._fit(self._as_logits(X), codes, sample_weight)
+        logits = self._as_logits(X)
+        is_error = top_label(logits)[1] != codes
+        weight = 1.0 if sample_weight is None else sample_weight
+        self.n_errors_ = float(np.sum(is_error * weight))
+        self._fit(logits, codes, sample_weight)
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -219,6 +247,33 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             return X
         positive = lift_zeros(X, self.zero_replacement_)
         return np.log(positive, out=positive)
+
+    @staticmethod
+    def _warn_of_few_errors(calibrators: Sequence[Calibrator]) -> None:
+        """Warn once of calibrators of one kind if one of them saw too few errors."""
+        worst = min(calibrators, key=lambda calibrator: calibrator.n_errors_)
+        number, power = worst._errors_needed
+        needed = number * (len(worst.classes_) - 1) ** power
+        if worst.n_errors_ >= needed:
+            return
+        where = "" if len(calibrators) == 1 else f" in one of {len(calibrators)} fits"
+        warnings.warn(
+            f"{type(worst).__name__} needs about {needed} errors of the classifier "
+            f"among the samples that it is fitted to, got {worst.n_errors_:g}{where}: "
+            "it may make the probabilities worse. Use more held-out samples, in "
+            "CalibratedClassifier those of all folds together by ensemble=False, or a "
+            "calibrator with fewer parameters, or none.",
+            UserWarning,
+        )
+
+    @property
+    def _errors_needed(self) -> tuple[int, int]:
+        """Errors needed for two classes, and the power of n_classes - 1 they grow by.
+
+        From so many on, a calibrated classifier loses at most 5 % of log loss in
+        benchmarks/bench_calibration_size.py. None where this was not measured.
+        """
+        return 0, 0
 
     @abstractmethod
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:

@@ -46,6 +46,9 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -89,6 +92,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 100, 1
     _maps_probabilities = True
     _says_zero = True
     _parameter_constraints = {
@@ -131,6 +135,9 @@ class JointIsotonicCalibration(Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -168,6 +175,7 @@ class JointIsotonicCalibration(Calibrator):
     True
     """
 
+    _errors_needed = 50, 0
     preserves_argmax = True
 
     def __init__(self, *, from_logits: bool = False) -> None:

@@ -108,6 +108,9 @@ class StructuredVectorScaling(_StructuredCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -148,6 +151,7 @@ class StructuredVectorScaling(_StructuredCalibrator):
     (0.96, 0.74)
     """
 
+    _errors_needed = 20, 0
     _kind = DiagonalMap
 
     def __init__(
@@ -214,6 +218,9 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -256,6 +263,7 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     (0.96, 0.74)
     """
 
+    _errors_needed = 20, 1
     _kind = FullMap
     _parameter_constraints = {
         **_StructuredCalibrator._parameter_constraints,

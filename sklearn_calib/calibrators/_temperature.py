@@ -51,6 +51,9 @@ class TemperatureScaling(Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -97,6 +100,7 @@ class TemperatureScaling(Calibrator):
            [0.34, 0.09, 0.57]])
     """
 
+    _errors_needed = 10, 0
     preserves_argmax = True
 
     _parameter_constraints = {

@@ -51,6 +51,9 @@ class VectorScaling(_PenalisedCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -100,4 +103,5 @@ class VectorScaling(_PenalisedCalibrator):
     array([ 1. ,  0.1, -1. ])
     """
 
+    _errors_needed = 10, 1
     _kind = DiagonalMap

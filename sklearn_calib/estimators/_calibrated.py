@@ -208,6 +208,7 @@ class CalibratedClassifier(
                 self._fit_calibrator(part, y, sample_weight, test, from_logits)
                 for part, test in zip(scores, tests, strict=True)
             ]
+            Calibrator._warn_of_few_errors(calibrators)
         self.calibrated_classifiers_ = [
             _CalibratedPair(classifier, calibrator, from_logits)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)
@@ -245,7 +246,7 @@ class CalibratedClassifier(
         else:
             calibrator = ClassifierCalibrator(calibrator, from_logits=from_logits)
         weight = None if sample_weight is None else sample_weight[rows]
-        return calibrator.fit(scores, y[rows], weight, labels=self.classes_)
+        return calibrator._fit_checked(scores, y[rows], weight, self.classes_)
 
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Return calibrated probabilities, averaged over the ensemble.
