@@ -90,10 +90,10 @@ class Measured:
 
 
 def sources():
-    yield from (Simulated(*setting) for setting in SIMULATED)
     for name, _, X, y, X_test, y_test in read_data():
         if name in DATA:
             yield Measured(name, np.concatenate([X, X_test]), np.append(y, y_test))
+    yield from (Simulated(*setting) for setting in SIMULATED)
 
 
 def log_losses(source, n_samples, methods, seed):

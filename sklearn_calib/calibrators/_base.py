@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -153,7 +153,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             label for each column. A fitted calibrator then stays as it was.
         """
         self._fit_checked(X, y, sample_weight, labels)
-        self._warn_of_few_errors([self])
+        self._warn_of_few_errors(self.n_errors_)
         return self
 
     def _fit_checked(
@@ -248,21 +248,17 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         positive = lift_zeros(X, self.zero_replacement_)
         return np.log(positive, out=positive)
 
-    @staticmethod
-    def _warn_of_few_errors(calibrators: Sequence[Calibrator]) -> None:
-        """Warn once of calibrators of one kind if one of them saw too few errors."""
-        worst = min(calibrators, key=lambda calibrator: calibrator.n_errors_)
-        number, power = worst._errors_needed
-        needed = number * (len(worst.classes_) - 1) ** power
-        if worst.n_errors_ >= needed:
+    def _warn_of_few_errors(self, n_errors: float) -> None:
+        """Warn if this calibrator, or others of its kind together, saw few errors."""
+        number, power = self._errors_needed
+        needed = number * (len(self.classes_) - 1) ** power
+        if n_errors >= needed:
             return
-        where = "" if len(calibrators) == 1 else f" in one of {len(calibrators)} fits"
         warnings.warn(
-            f"{type(worst).__name__} needs about {needed} errors of the classifier "
-            f"among the samples that it is fitted to, got {worst.n_errors_:g}{where}: "
-            "it may make the probabilities worse. Use more held-out samples, in "
-            "CalibratedClassifier those of all folds together by ensemble=False, or a "
-            "calibrator with fewer parameters, or none.",
+            f"{type(self).__name__} needs about {needed} errors of the classifier "
+            f"among the samples that it is fitted to, got {n_errors:g}: it may make "
+            "the probabilities worse. Use more held-out samples, cross-validation by "
+            "CalibratedClassifier, a calibrator with fewer parameters, or none.",
             UserWarning,
         )
 

@@ -113,7 +113,8 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             clone(self.calibrator)._fit_checked(x, has_it, sample_weight, [0, 1])
             for x, has_it in zip(X.T, y.T, strict=True)
         ]
-        Calibrator._warn_of_few_errors(self.calibrators_)
+        worst = min(self.calibrators_, key=lambda calibrator: calibrator.n_errors_)
+        worst._warn_of_few_errors(worst.n_errors_)
         self.classes_ = [each.classes_ for each in self.calibrators_]
         return self
 

@@ -208,7 +208,9 @@ class CalibratedClassifier(
                 self._fit_calibrator(part, y, sample_weight, test, from_logits)
                 for part, test in zip(scores, tests, strict=True)
             ]
-            Calibrator._warn_of_few_errors(calibrators)
+            # Their average is about as good as one calibrator for all of the errors.
+            n_errors = sum(calibrator.n_errors_ for calibrator in calibrators)
+            calibrators[0]._warn_of_few_errors(n_errors)
         self.calibrated_classifiers_ = [
             _CalibratedPair(classifier, calibrator, from_logits)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)
