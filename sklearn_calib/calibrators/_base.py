@@ -251,7 +251,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     def _warn_of_few_errors(self, n_errors: float) -> None:
         """Warn if this calibrator, or others of its kind together, saw few errors."""
         number, power = self._errors_needed
-        needed = number * (len(self.classes_) - 1) ** power
+        needed = round(number * (len(self.classes_) - 1) ** power)
         if n_errors >= needed:
             return
         warnings.warn(
@@ -263,10 +263,10 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         )
 
     @property
-    def _errors_needed(self) -> tuple[int, int]:
+    def _errors_needed(self) -> tuple[int, float]:
         """Errors needed for two classes, and the power of n_classes - 1 they grow by.
 
-        From so many on, a calibrated classifier loses at most 5 % of log loss in
+        From about so many on, a calibrated classifier loses at most 5 % of log loss in
         benchmarks/bench_calibration_size.py. None where this was not measured.
         """
         return 0, 0

@@ -92,7 +92,7 @@ class FocalPosterior(Calibrator):
         self.from_logits = from_logits
 
     @property
-    def _errors_needed(self) -> tuple[int, int]:
+    def _errors_needed(self) -> tuple[int, float]:
         return (10, 0) if self.gamma == "auto" else (0, 0)
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:

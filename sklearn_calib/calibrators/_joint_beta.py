@@ -82,7 +82,7 @@ class JointBetaCalibration(_PenalisedCalibrator):
     (1.5, 0.7)
     """
 
-    _errors_needed = 10, 1
+    _errors_needed = 20, 1
     _kind = PairMap
     penalty, lambd, mu = "none", "cv", None
 

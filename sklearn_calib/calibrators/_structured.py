@@ -263,7 +263,7 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     (0.96, 0.74)
     """
 
-    _errors_needed = 20, 1
+    _errors_needed = 20, 0.5
     _kind = FullMap
     _parameter_constraints = {
         **_StructuredCalibrator._parameter_constraints,
