@@ -5,19 +5,18 @@
 The tables are those of the folder `tabular` of the shared data (`SKLEARN_CALIB_DATA`),
 but for mushrooms, on which no tree errs, and two of scikit-learn. For each table,
 classifier and seed, a half of at most 10,000 rows trains the classifier, a quarter
-fits the calibrators and a quarter is the test set; and, with `--folds`, three quarters
-train and calibrate in five folds, whose classifiers and calibrators are averaged as
-`CalibratedClassifier(cv=5)` does. The classifiers have their default parameters; their
-logits are used where they have them.
+fits the calibrators and a quarter is the test set. The classifiers have their default
+parameters; their logits are used where they have them.
 
 Writes a row for each to `results/trees.csv`; rows that are there already are not run
-again. Then prints for forests and boosting, held out and in folds, the mean ranks of
-the calibrators, and the mean log loss by table. One thread.
+again. Then prints for forests and boosting the log loss by table, and the mean ranks of
+the calibrators for all tables and for those of two classes. One thread.
 """
 
 import argparse
 import csv
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ import pandas as pd
 from bench_public_logits import DATA, measure
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import OrdinalEncoder
 from threadpoolctl import threadpool_limits
 
@@ -66,7 +65,7 @@ METHODS = [
     "structured_matrix",
 ]
 MEASURES = ["nll", "brier", "ece"]
-FIELDS = ["table", "classifier", "protocol", "seed", "method", *MEASURES, "errors"]
+FIELDS = ["table", "classes", "classifier", "seed", "method", *MEASURES, "errors"]
 
 
 def read_tables():
@@ -95,34 +94,29 @@ def calibrated(method, scores, y, scores_test, from_logits):
     return calibrator.predict_proba(scores_test)
 
 
-def run(classifier, X, y, splits, X_test, y_test):
-    """Return the errors to fit to in a split, and the measures of each method."""
-    total, errors = dict.fromkeys(METHODS, 0), []
-    for train, rest in splits:
-        classifier.fit(X[train], y[train])
-        from_logits = holds_logits(classifier)
-        scores, scores_test = (
-            predict_scores(classifier, part, from_logits) for part in (X[rest], X_test)
+def run(classifier, X, y, seed):
+    """Return the errors to fit to, and the measures of each method."""
+    X, X_test, y, y_test = train_test_split(
+        X, y, test_size=0.25, stratify=y, random_state=seed
+    )
+    X, X_rest, y, y_rest = train_test_split(
+        X, y, test_size=1 / 3, stratify=y, random_state=seed
+    )
+    classifier.fit(X, y)
+    from_logits = holds_logits(classifier)
+    scores, scores_test = (
+        predict_scores(classifier, part, from_logits) for part in (X_rest, X_test)
+    )
+    errors = np.sum(scores.argmax(axis=1) != y_rest)
+    return errors, {
+        method: measure(
+            calibrated(method, scores, y_rest, scores_test, from_logits), y_test
         )
-        errors.append(np.sum(scores.argmax(axis=1) != y[rest]))
-        for method in METHODS:
-            total[method] = total[method] + calibrated(
-                method, scores, y[rest], scores_test, from_logits
-            )
-    return np.mean(errors), {
-        method: measure(proba / len(splits), y_test) for method, proba in total.items()
+        for method in METHODS
     }
 
 
-def make_splits(protocol, X, y, seed):
-    """Return the pairs of rows to train on and to calibrate on."""
-    if protocol == "held out":
-        rows = np.arange(len(y))
-        return [train_test_split(rows, test_size=1 / 3, stratify=y, random_state=seed)]
-    return list(StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y))
-
-
-def run_all(path, protocols, seeds):
+def run_all(path, n_seeds):
     """Add the rows that are missing."""
     is_new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,53 +126,41 @@ def run_all(path, protocols, seeds):
         if is_new:
             writer.writerow(FIELDS)
         tables = list(read_tables())
-        cases = [(p, seed) for p in protocols for seed in range(seeds[p])]
-        for protocol, seed in cases:
-            for table, X, y in tables:
-                for name, kind in CLASSIFIERS.items():
-                    key = table, name, protocol, str(seed)
-                    if key in done:
-                        continue
-                    X_fit, X_test, y_fit, y_test = train_test_split(
-                        X, y, test_size=0.25, stratify=y, random_state=seed
-                    )
-                    errors, rows = run(
-                        kind(random_state=seed),
-                        *(X_fit, y_fit, make_splits(protocol, X_fit, y_fit, seed)),
-                        *(X_test, y_test),
-                    )
-                    for method, row in rows.items():
-                        values = [row[one] for one in MEASURES]
-                        writer.writerow([*key, method, *values, errors])
-                    file.flush()
+        for seed, table, name in product(range(n_seeds), tables, CLASSIFIERS):
+            key = table[0], str(table[2].max() + 1), name, str(seed)
+            if key in done:
+                continue
+            errors, rows = run(CLASSIFIERS[name](random_state=seed), *table[1:], seed)
+            for method, row in rows.items():
+                writer.writerow([*key, method, *(row[one] for one in MEASURES), errors])
+            file.flush()
 
 
 def print_tables(path):
     rows = pd.read_csv(path)
-    pd.set_option("display.width", 200, "display.precision", 3)
-    for (protocol, name), part in rows.groupby(["protocol", "classifier"], sort=False):
-        by_table = part.pivot_table(index="method", columns="table", values="nll")
-        by_table["mean"] = by_table.mean(axis=1)
-        for measure_name in MEASURES:
-            wide = part.pivot_table(
-                index="method", columns=["table", "seed"], values=measure_name
-            )
-            by_table[f"rank {measure_name}"] = wide.rank().mean(axis=1)
-        print(f"\n{name}, {protocol}\n{by_table.sort_values('rank nll')}")
+    pd.set_option(
+        "display.width", 200, "display.precision", 3, "display.max_columns", 30
+    )
+    for name, part in rows.groupby("classifier", sort=False):
+        shown = part.pivot_table("nll", "method", "table")
+        shown["mean"] = shown.mean(axis=1)
+        for few, some in [("", part), (", two classes", part[part["classes"] == 2])]:
+            for one in MEASURES:
+                wide = some.pivot_table(one, "method", ["table", "seed"])
+                shown[f"rank {one}{few}"] = wide.rank().mean(axis=1)
+        print(f"\n{name}\n{shown.sort_values('rank nll')}")
         print(part.groupby("table")["errors"].mean().to_frame("errors").T)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, default=5, help="of the held-out protocol")
-    parser.add_argument("--folds", type=int, default=0, help="seeds of that in folds")
+    parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     path = args.folder / "trees.csv"
-    seeds = {"held out": args.seeds, "folds": args.folds}
     with threadpool_limits(1):
-        run_all(path, seeds, seeds)
+        run_all(path, args.seeds)
     print_tables(path)
 
 

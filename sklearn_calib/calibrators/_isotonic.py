@@ -17,8 +17,9 @@ TIE_BREAKER = 1e-9
 class IsotonicCalibration(_OneVsRestCalibrator):
     r"""The best monotone map of the probability of each class, by isotonic regression.
 
-    It can undo any monotone error, and needs more samples for that than maps with a few
-    parameters: some thousands [1]_. Known as IROvA for more than two classes [2]_.
+    It can undo any monotone error, and needs more data for that than maps with a few
+    parameters: about a hundred errors for each class among the samples of `fit`. It
+    was proposed for several classes by [1]_, and is known as IROvA [2]_.
 
     Parameters
     ----------

@@ -175,7 +175,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     temperature scaling, and a penalty that vanishes as the data grow holds V and the
     intercepts b near zero, most of all V off its diagonal [1]_. What the data cannot
     show stays temperature scaling. **Recommended for many classes**: it needs no choice
-    of strength, and gains over :class:`TemperatureScaling` without overfitting.
+    of strength, and gains over :class:`TemperatureScaling` where there are enough
+    errors among the samples of `fit`. With few, `lambd="cv"` is the safer choice.
 
     Parameters
     ----------

@@ -10,7 +10,8 @@ class VectorScaling(_PenalisedCalibrator):
     The calibrated probabilities are softmax(w * x + b), where x are the logits, of mean
     zero in each row, and w and b hold a slope and an intercept for each class [1]_. It
     repairs what :class:`TemperatureScaling` cannot: classes that are predicted too
-    often, or with too much confidence. Two parameters a class hardly overfit.
+    often, or with too much confidence. Two parameters for each class need about ten
+    errors for each class among the samples of `fit`.
 
     Parameters
     ----------
