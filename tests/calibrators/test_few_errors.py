@@ -1,6 +1,8 @@
 """Calibrators count the errors that they are fitted to, and warn of too few."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from sklearn_calib.calibrators import (
     PerLabelCalibrator,
     StructuredMatrixScaling,
     VectorScaling,
+    get_calibrator,
 )
 
 EXCUSED = {}
@@ -142,6 +145,19 @@ def test_one_warning_for_all_labels(with_errors):
 def test_every_calibrator_says_how_many_errors_it_needs(calibrator):
     assert "_errors_needed" in vars(type(calibrator))
     assert not Calibrator._errors_needed.fget(calibrator)[0]
+
+
+def test_the_page_says_how_many_errors_each_needs():
+    page = Path(__file__).parents[2] / "doc" / "results.md"
+    section = page.read_text("utf-8").split("## How many errors")[1]
+    table = section.split("| needs |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| (\w+) \| ([\d, ]+) \|", table, re.MULTILINE)
+    assert len(rows) == 20
+    for name, printed in rows:
+        number, power = get_calibrator(name)()._errors_needed
+        needed = [round(number * (k - 1) ** power) for k in (2, 10, 100)]
+        numbers = [int(n.replace(",", "")) for n in printed.split(", ")]
+        assert numbers == (needed if power else needed[:1]), name
 
 
 def test_the_warning_is_an_error_where_warnings_are(with_errors):
