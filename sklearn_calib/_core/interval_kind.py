@@ -21,6 +21,9 @@ class IntervalKind:
     power: int = 2
     # The options with which the metric returns the square of the error.
     squared: dict = field(default_factory=dict)
+    # Whether the error is the largest mean of residuals times a function of the
+    # predictions, and without bins.
+    is_supremum: bool = False
     # Whether the arguments are two samples of scores, not labels and probabilities.
     takes_two_samples: bool = False
     # Whether the first argument is the metric that is measured.
