@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
@@ -171,9 +172,10 @@ def difference_test(
     average for a calibrated model, and without bias where the signs are clear. It is
     averaged over 20 splits. Its distribution is taken from the bootstrap, with one
     split of each draw, which varies more than the average does and makes the test
-    cautious, above all for calibrated models. The p-value and the interval are those of
-    this estimate: the interval of level 0.95 does not hold 0 where the two-sided
-    p-value is below 0.05. Only the `statistic` is the difference of the plain
+    cautious, above all for calibrated models. Of these draws and the normal law with
+    their standard deviation, the more cautious is used. The p-value and the interval
+    are those of this estimate: the interval of level 0.95 does not hold 0 where the
+    two-sided p-value is below 0.05. Only the `statistic` is the difference of the plain
     estimates.
 
     Errors of bins of equal width or equal numbers have this test, and those that are
@@ -230,14 +232,19 @@ def difference_test(
         center = float(measure_draws(errors, errors.split, splits, **progress).mean())
         null = measure_draws(errors, errors.draw, seeds[0], **progress)
         null -= null.mean()
-        low, high = center - np.quantile(null, [1 - tail, tail])
+        normal = norm(scale=null.std() or np.finfo(float).tiny)
+        quantiles = np.quantile(null, [tail, 1 - tail]), normal.ppf([tail, 1 - tail])
+        low = center - max(high for _, high in quantiles)
+        high = center - min(low for low, _ in quantiles)
+        pvalue = max(
+            tail_share(center, null, alternative), _tail(normal, center, alternative)
+        )
     else:
-        center = statistic
         draw = partial(_draw_swapped, len(a.weight))
         null = measure_draws(pair, draw, seeds[0], **progress)
         draws = measure_draws(pair, partial(draw_all, a), seeds[1], **progress)
         low, high = np.quantile(draws, [tail, 1 - tail])
-    pvalue = tail_share(center, null, alternative)
+        pvalue = tail_share(statistic, null, alternative)
     return DifferenceResult(statistic, pvalue, float(low), float(high))
 
 
@@ -247,6 +254,12 @@ def _check_values(sample: Sample, name: str) -> None:
         check_proba(sample.y_proba, name=name, allow_1d=True)
     else:
         check_range(sample.y_proba.min(), sample.y_proba.max(), name)
+
+
+def _tail(law: Any, value: float, alternative: str) -> float:
+    """Return the p-value of a value, given its law under the null."""
+    tails = {"greater": law.sf(value), "less": law.cdf(value)}
+    return float(tails.get(alternative, 2 * law.sf(abs(value))))
 
 
 def _draw_swapped(n_samples: int, seed: int) -> dict[str, Array]:
