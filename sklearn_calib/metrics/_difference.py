@@ -183,8 +183,8 @@ def difference_test(
     :func:`ks_calibration_error`. In place of signs such errors have the function that
     is largest in one half. Gaps close to zero have unclear signs, which makes errors
     too small. Where most gaps of one model are unclear and those of the other are not,
-    more samples or fewer bins help: of 200 samples in 15 bins of equal numbers one in ten
-    pairs of equal errors were rejected.
+    more samples or fewer bins help: of 200 samples in 15 bins of equal numbers one in
+    ten pairs of equal errors was rejected.
 
     References
     ----------
