@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
@@ -24,7 +23,10 @@ from sklearn_calib.metrics._resampling import (
     measure_draws,
     take_sample,
 )
-from sklearn_calib.metrics._split_error import N_SPLITS, check_has_test, split_errors
+from sklearn_calib.metrics._split_error import ErrorExcess, gap_error, has_bounds
+
+# The bounds of calibration errors are means over so many ways to deal the folds.
+N_SPLITS = 20
 
 
 class DifferenceResult(NamedTuple):
@@ -84,8 +86,8 @@ def difference_test(
 ) -> DifferenceResult:
     r"""Test whether two models differ in a metric on the same data, and by how much.
 
-    A small p-value says that the metric of one model is larger in the population. Not
-    every calibration error has such a test; others are refused.
+    A small p-value says that the metric of one model is larger in the population.
+    Calibration errors without a valid test are refused.
 
     Parameters
     ----------
@@ -164,27 +166,23 @@ def difference_test(
     means differ. The interval is that of the percentiles of the bootstrap, in which
     both models are measured on the same draws.
 
-    For calibration errors the null hypothesis is that the errors are equal. Plain
-    estimates of errors are too large, and the more so the closer a model is to being
-    calibrated, so the samples are split into random halves. The errors of both models
-    are estimated with the signs of the gaps from one half and the means of the signed
-    gaps from the other, and the halves change their roles. Such an estimate is 0 on
-    average for a calibrated model, and without bias where the signs are clear. It is
-    averaged over 20 splits. Its distribution is taken from the bootstrap, with one
-    split of each draw, which varies more than the average does and makes the test
-    cautious, above all for calibrated models. Of these draws and the normal law with
-    their standard deviation, the more cautious is used. The p-value and the interval
-    are those of this estimate: the interval of level 0.95 does not hold 0 where the
-    two-sided p-value is below 0.05. Only the `statistic` is the difference of the plain
-    estimates.
+    For calibration errors the null hypothesis is that the errors :math:`E_A, E_B` of
+    the population are equal. Plain estimates :math:`T` of errors are too large on
+    average, and the more so the closer a model is to being calibrated, so their
+    difference tells little. Samples are dealt to five folds: the mean of the gaps, with
+    the signs that they have in the other four folds, is an estimate :math:`S` that is
+    too small on average, as signs may be wrong. "greater" is tested by :math:`S_A -
+    T_B`, whose mean is at most :math:`E_A - E_B`, "less" by :math:`S_B - T_A`, and
+    "two-sided" by both, with twice the smaller p-value. The means are over 20 ways to
+    deal the folds, and the spread is that of 1 of them in the bootstrap. The ends of
+    the interval are the same bounds, less the quantiles of the bootstrap around its
+    mean: it does not hold 0 where the p-value is small.
 
-    Errors of bins of equal width or equal numbers have this test, and those that are
-    the largest mean of the residuals times a function of the predictions, such as
-    :func:`ks_calibration_error`. In place of signs such errors have the function that
-    is largest in one half. Gaps close to zero have unclear signs, which makes errors
-    too small. Where most gaps of one model are unclear and those of the other are not,
-    more samples or fewer bins help: of 200 samples in 15 bins of equal numbers one in
-    ten pairs of equal errors was rejected.
+    The test is thus valid if gaps are too small to be seen, but then it sees little:
+    fewer bins or more samples help. Bins of equal width and of equal numbers have it,
+    with any norm, where derivatives of the norm take the place of signs, and so has
+    :func:`ks_calibration_error`, a norm of cumulated gaps. Calibration errors of other
+    packages are not known as such, and tested like means, which is not valid.
 
     References
     ----------
@@ -206,7 +204,7 @@ def difference_test(
     (True, True, True)
     """
     refuse_two_samples(metric)
-    check_has_test(metric)
+    _check_has_test(metric)
     a, b = (
         take_sample(
             metric, y_true, proba, labels, sample_weight, stratify=False, name=name
@@ -228,18 +226,20 @@ def difference_test(
     progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
     tail = (1 - confidence_level) / 2
     if interval_kind(metric)[0].is_error:
-        errors = split_errors(a, b)
         splits = rng.randint(np.iinfo(np.int32).max, size=N_SPLITS)
-        center = float(measure_draws(errors, errors.split, splits, **progress).mean())
-        null = measure_draws(errors, errors.draw, seeds[0], **progress)
-        null -= null.mean()
-        normal = norm(scale=null.std() or np.finfo(float).tiny)
-        quantiles = np.quantile(null, [tail, 1 - tail]), normal.ppf([tail, 1 - tail])
-        low = center - max(high for _, high in quantiles)
-        high = center - min(low for low, _ in quantiles)
-        pvalue = max(
-            tail_share(center, null, alternative), _tail(normal, center, alternative)
-        )
+        errors = gap_error(a), gap_error(b)
+        weight = a.weight / a.weight.mean()
+        sides = []
+        for larger, smaller in (errors, errors[::-1]):
+            excess = ErrorExcess(larger, smaller, weight)
+            bound = measure_draws(excess, excess.split, splits, **progress).mean()
+            null = measure_draws(excess, excess.draw, seeds[0], **progress)
+            null -= null.mean()
+            sides.append((tail_share(bound, null), bound - np.quantile(null, 1 - tail)))
+        (greater, low), (less, minus_high) = sides
+        both = min(1.0, 2 * min(greater, less))
+        pvalue = {"greater": greater, "less": less}.get(alternative, both)
+        high = -minus_high
     else:
         draw = partial(_draw_swapped, len(a.weight))
         null = measure_draws(pair, draw, seeds[0], **progress)
@@ -249,18 +249,25 @@ def difference_test(
     return DifferenceResult(statistic, pvalue, float(low), float(high))
 
 
+def _check_has_test(metric: Metric) -> None:
+    """Refuse calibration errors without a valid test of their difference."""
+    if not interval_kind(metric)[0].is_error or has_bounds(metric):
+        return
+    name = getattr(metric, "func", metric).__name__
+    raise ValueError(
+        "metric must be a loss, a score, a calibration error of bins that labels do "
+        f"not move, or ks_calibration_error, got {name!r} with these options. Pass one "
+        "of these, or compare the intervals that bootstrap_interval returns for both "
+        "models."
+    )
+
+
 def _check_values(sample: Sample, name: str) -> None:
     """Refuse what is not probabilities by its name, which the metric does not know."""
     if sample.y_true.ndim == 1:
         check_proba(sample.y_proba, name=name, allow_1d=True)
     else:
         check_range(sample.y_proba.min(), sample.y_proba.max(), name)
-
-
-def _tail(law: Any, value: float, alternative: str) -> float:
-    """Return the p-value of a value, given its law under the null."""
-    tails = {"greater": law.sf(value), "less": law.cdf(value)}
-    return float(tails.get(alternative, 2 * law.sf(abs(value))))
 
 
 def _draw_swapped(n_samples: int, seed: int) -> dict[str, Array]:

@@ -37,7 +37,7 @@ TILE = 1024
 MEDIAN_ROWS = 1000
 
 
-@declare_interval(is_error=True, is_supremum=True, squared={"squared": True})
+@declare_interval(is_error=True, squared={"squared": True})
 @validate_params(
     {
         **TARGETS,

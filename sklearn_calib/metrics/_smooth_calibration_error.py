@@ -17,7 +17,7 @@ from sklearn_calib._core.lipschitz import minimize_lipschitz
 from sklearn_calib._core.validation import StrOptions, validate_params
 
 
-@declare_interval(is_error=True, is_supremum=True)
+@declare_interval(is_error=True)
 @validate_params(
     {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
     prefer_skip_nested_validation=True,

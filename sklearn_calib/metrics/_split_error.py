@@ -1,137 +1,118 @@
-"""The difference of two calibration errors, estimated from halves of the samples."""
+"""Bounds of calibration errors, by gaps of some samples and their signs of others."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sklearn_calib._core.binning import class_gap_norm, sweep_n_bins
+from sklearn_calib._core.binning import class_gap_norm
 from sklearn_calib._core.inputs import check_targets, resolve_mode
 from sklearn_calib._core.interval_kind import interval_kind
-from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Metric
+from sklearn_calib._core.typing import Array, Floats, Ints, Metric
 from sklearn_calib.metrics._bin_noise import bin_cells, cell_sums, judged
-from sklearn_calib.metrics._resampling import Sample, name_the_classes
+from sklearn_calib.metrics._resampling import Sample
 
-# The share of a half in the two mixtures that tell the slope of an error. Weights of
-# metrics are not negative; those of bins may be, so that gaps of zero have no slope.
-STEP = 1e-3
-# The estimate is the mean over so many splits.
-N_SPLITS = 20
-SHARES, SHARES_OF_BINS = (STEP, 2 * STEP), (-STEP, STEP)
+N_FOLDS = 5
+# The step of a numerical derivative.
+STEP = 1e-6
+BINS = {"n_bins": 15, "strategy": "uniform", "norm": "l1", "average": "mean"}
 
 
-class BinnedError(NamedTuple):
-    """A calibration error of bins that stay where they are."""
+class GapError(NamedTuple):
+    """A calibration error, which is a norm of the gaps of bins that labels do not move.
+
+    The Kolmogorov-Smirnov error is the largest of the cumulated gaps of the values.
+    """
 
     deviation: Floats  # (n_samples, n_columns)
     cells: Ints
-    mass: Floats  # (n_columns, n_bins)
+    shape: tuple[int, int]
     norm: str
     average: str
+    is_cumulated: bool
 
-    def measure(self, *, weight: Floats) -> Any:
-        """Return the error for weights with the sum 1, which may be negative."""
-        gap = cell_sums(self.cells, weight[:, None] * self.deviation, self.mass.shape)
-        return class_gap_norm(self.mass, gap, self.norm, self.average)
+    def upper(self, weight: Floats) -> Any:
+        """Return the error, which is too large on average, as a norm is convex."""
+        return self._norm(weight, self._gap(weight, 0).sum(axis=0))
+
+    def lower(self, weight: Floats, fold: Ints) -> Any:
+        """Return an estimate of the error that is too small on average.
+
+        It is the mean of the gaps with their signs in the other folds, or for other
+        norms with the derivative of the norm. Such a weight with dual norm 1 brings at
+        most the error, and does if the others show where the gaps are.
+        """
+        gap = self._gap(weight, fold)
+        others = gap.sum(axis=0) - gap
+        # Both ways, so that gaps of zero have no sign.
+        ends = np.stack([others - STEP * gap, others + STEP * gap])
+        return np.diff(self._norm(weight, ends), axis=0).sum() / (2 * STEP)
+
+    def _gap(self, weight: Floats, fold: Any) -> Floats:
+        """Return the sums of the deviations in each fold, column and bin."""
+        cells = self.cells + np.prod(self.shape) * np.reshape(fold, (-1, 1))
+        shape = N_FOLDS, *self.shape
+        gap = cell_sums(cells, weight[:, None] * self.deviation, shape)
+        return gap.cumsum(axis=-1) if self.is_cumulated else gap
+
+    def _norm(self, weight: Floats, gap: Floats) -> Any:
+        mass = cell_sums(self.cells, weight[:, None], self.shape)
+        if self.is_cumulated:
+            mass[:] = mass.sum()
+        return class_gap_norm(mass, gap, self.norm, self.average)
 
 
-# What returns an error of weights with the sum 1.
-Error: TypeAlias = BinnedError | Sample
+class ErrorExcess(NamedTuple):
+    """By how much one model's error at least exceeds that of another, on average."""
 
-
-class SplitErrors(NamedTuple):
-    """Errors of two models, with the signs of gaps from one half of the samples."""
-
-    a: Error
-    b: Error
+    larger: GapError
+    smaller: GapError
     weight: Floats
-    shares: tuple[float, float]
 
-    def measure(self, *, weight: Floats, is_first: Bools) -> Any:
-        """Return the difference, averaged over which half it is."""
-        halves = [np.where(half, weight, 0) for half in (is_first, ~is_first)]
-        if not all(half.any() for half in halves):
+    def measure(self, *, weight: Floats, fold: Ints) -> Any:
+        """Return the lower bound of one error minus the upper bound of the other."""
+        if not weight.any():
             return np.nan
-        one, other = (half / half.sum() for half in halves)
-        pairs = (one, other), (other, one)
-        return np.mean(
-            [self._value(self.a, *p) - self._value(self.b, *p) for p in pairs]
-        )
+        return self.larger.lower(weight, fold) - self.smaller.upper(weight)
 
     def split(self, seed: int) -> dict[str, Array]:
-        """Split the samples at random."""
-        return {"weight": self.weight, "is_first": self._halve(seed)}
+        """Deal the samples to folds."""
+        rng = np.random.default_rng(seed)
+        fold = rng.integers(N_FOLDS, size=len(self.weight))
+        return {"weight": self.weight, "fold": fold}
 
     def draw(self, seed: int) -> dict[str, Array]:
-        """Draw samples with replacement, and split them."""
+        """Draw samples with replacement, and deal them to folds."""
         rng = np.random.default_rng(seed)
         n_samples = len(self.weight)
         times = np.bincount(rng.integers(n_samples, size=n_samples), None, n_samples)
-        return {"weight": self.weight * times, "is_first": self._halve(rng)}
-
-    def _halve(self, seed: Any) -> Bools:
-        order = np.random.default_rng(seed).permutation(len(self.weight))
-        return order < len(order) / 2
-
-    def _value(self, error: Error, known: Floats, new: Floats) -> Any:
-        """Return the error of the new half with the signs of the known half.
-
-        It is linear where these do not change, so the line is found by two mixtures of
-        little from the new half.
-        """
-        first, second = (
-            error.measure(weight=(1 - share) * known + share * new)
-            for share in self.shares
-        )
-        slope = (second - first) / (self.shares[1] - self.shares[0])
-        return first + (1 - self.shares[0]) * slope
+        fold = rng.integers(N_FOLDS, size=n_samples)
+        return {"weight": self.weight * times, "fold": fold}
 
 
-def split_errors(a: Sample, b: Sample) -> SplitErrors:
-    """Return the errors of two models on the same samples."""
-    if len(a.weight) < 2:
-        raise ValueError(
-            "y_true must hold at least two samples to test a calibration error, got "
-            f"{len(a.weight)}. Pass more samples."
-        )
-    if interval_kind(a.metric)[0].bins is not None:
-        return SplitErrors(_binned(a), _binned(b), a.weight, SHARES_OF_BINS)
-    return SplitErrors(name_the_classes(a), name_the_classes(b), a.weight, SHARES)
-
-
-def check_has_test(metric: Metric) -> None:
-    """Refuse errors for which no test of their difference is known to be valid."""
+def has_bounds(metric: Metric) -> bool:
+    """Whether the metric is a calibration error that `gap_error` measures."""
     kind, given = interval_kind(metric)
-    if not kind.is_error or kind.bins is not None:
-        return
-    changed = {**kind.squared, "reduce_bias": True}
-    is_changed = any(given.get(name) == value for name, value in changed.items())
-    if kind.is_supremum and not is_changed:
-        return
-    name = getattr(metric, "func", metric).__name__
-    raise ValueError(
-        "metric must be a mean over the samples, an error of bins of equal width or "
-        "equal numbers, or another error with a valid test, such as "
-        f"ks_calibration_error, got {name!r} with these options. Pass one of these, or "
-        "compare the intervals that bootstrap_interval returns for both models."
-    )
+    is_binned = kind.bins is not None and given.get("n_bins") != "sweep"
+    return kind.is_error and (is_binned or kind.is_cumulated)
 
 
-def _binned(sample: Sample) -> BinnedError:
+def gap_error(sample: Sample) -> GapError:
+    """Return what measures the error of a model for other weights."""
     kind, given = interval_kind(sample.metric)
-    defaults = {"n_bins": 15, "strategy": "uniform", "norm": "l1", "average": "mean"}
-    given = {**defaults, **(kind.bins or {}), **given}
-    weight = sample.weight / sample.weight.mean()
-    proba, codes, _ = check_targets(
-        sample.y_true, sample.y_proba, sample.options.get("labels"), None
-    )
+    given = {**BINS, **(kind.bins or {}), **given}
+    labels = sample.options.get("labels")
+    proba, codes, _ = check_targets(sample.y_true, sample.y_proba, labels, None)
     values, hit = judged(proba, codes, resolve_mode(given.get("mode"), proba))
-    n_bins, strategy = given["n_bins"], given["strategy"]
-    if n_bins == "sweep":
-        n_bins = sweep_n_bins(
-            values[:, 0], hit[:, 0], strategy=strategy, sample_weight=weight
+    if kind.is_cumulated:
+        distinct, ranks = np.unique(values, return_inverse=True)
+        cells, shape = ranks.reshape(-1, 1), (1, len(distinct))
+        given["norm"] = "max"
+    else:
+        cells, shape = bin_cells(
+            values, sample.weight, given["n_bins"], given["strategy"]
         )
-    cells, shape = bin_cells(values, sample.weight, n_bins, strategy)
-    mass = cell_sums(cells, weight[:, None] / weight.sum(), shape)
-    return BinnedError(values - hit, cells, mass, given["norm"], given["average"])
+    return GapError(
+        values - hit, cells, shape, given["norm"], given["average"], kind.is_cumulated
+    )
