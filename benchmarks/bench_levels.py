@@ -119,15 +119,13 @@ def draw_models(rng, n_samples, setting, n_classes, opposite):
     return draw_labels(rng, truth), *models
 
 
-def draw_difference(metric, setting, n_samples, rng, *, n_classes, opposite, n_draws):
+def draw_difference(metric, setting, n_samples, rng, *, n_classes, opposite):
     """Return a p-value of two models."""
     y_true, *models = draw_models(rng, n_samples, setting, n_classes, opposite)
     if metric is brier_score_loss:
         models = [each[:, 1] for each in models]
     options = {"labels": range(n_classes), "random_state": rng.integers(2**31)}
-    return m.difference_test(
-        metric, y_true, *models, n_resamples=n_draws, **options
-    ).pvalue
+    return m.difference_test(metric, y_true, *models, **options).pvalue
 
 
 def opposite_temperature(metric, n_classes):
@@ -153,8 +151,8 @@ def rows(args):
         return
     for name in args.metrics or METRICS:
         metric, n_classes = METRICS[name], 3 if name == "classwise" else 2
-        options = {"n_classes": n_classes, "n_draws": args.n_draws}
-        options["opposite"] = opposite_temperature(metric, n_classes)
+        opposite = opposite_temperature(metric, n_classes)
+        options = {"n_classes": n_classes, "opposite": opposite}
         for setting in args.settings or ["blunter", "opposite", "power"]:
             if name == "brier" and setting != "power":
                 continue  # the Brier scores differ there
@@ -191,7 +189,6 @@ def main():
     parser.add_argument("--metrics", nargs="+", choices=METRICS)
     parser.add_argument("--settings", nargs="+")
     parser.add_argument("--n-samples", type=int, nargs="+")
-    parser.add_argument("--n-draws", type=int, default=200, help="of difference_test")
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)

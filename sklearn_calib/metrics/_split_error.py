@@ -16,6 +16,8 @@ from sklearn_calib.metrics._resampling import Sample
 N_FOLDS = 5
 # The step of a numerical derivative.
 STEP = 1e-6
+# Groups of samples whose influences are summed, fewer where there are many bins.
+N_GROUPS, GROUP_SUMS = (20, 500), 2**22
 BINS = {"n_bins": 15, "strategy": "uniform", "norm": "l1", "average": "mean"}
 
 
@@ -34,7 +36,7 @@ class GapError(NamedTuple):
 
     def upper(self, weight: Floats) -> Any:
         """Return the error, which is too large on average, as a norm is convex."""
-        return self._norm(weight, self._gap(weight, 0).sum(axis=0))
+        return self._norm(*self._sums(weight, np.zeros(len(weight), dtype=int))).sum()
 
     def lower(self, weight: Floats, fold: Ints) -> Any:
         """Return an estimate of the error that is too small on average.
@@ -43,23 +45,40 @@ class GapError(NamedTuple):
         norms with the derivative of the norm. Such a weight with dual norm 1 brings at
         most the error, and does if the others show where the gaps are.
         """
-        gap = self._gap(weight, fold)
-        others = gap.sum(axis=0) - gap
-        # Both ways, so that gaps of zero have no sign.
-        ends = np.stack([others - STEP * gap, others + STEP * gap])
-        return np.diff(self._norm(weight, ends), axis=0).sum() / (2 * STEP)
+        mass, gap = self._sums(weight, fold)
+        return self._slopes(mass.sum(axis=0), gap.sum(axis=0) - gap, 0, gap).sum()
 
-    def _gap(self, weight: Floats, fold: Any) -> Floats:
-        """Return the sums of the deviations in each fold, column and bin."""
-        cells = self.cells + np.prod(self.shape) * np.reshape(fold, (-1, 1))
-        shape = N_FOLDS, *self.shape
-        gap = cell_sums(cells, weight[:, None] * self.deviation, shape)
-        return gap.cumsum(axis=-1) if self.is_cumulated else gap
+    def influences(self, weight: Floats, group: Ints) -> Any:
+        """Return by how much the error grows with the weight of each group."""
+        mass, gap = self._sums(weight, group)
+        return self._slopes(mass.sum(axis=0), gap.sum(axis=0), mass, gap)
 
-    def _norm(self, weight: Floats, gap: Floats) -> Any:
-        mass = cell_sums(self.cells, weight[:, None], self.shape)
+    def _sums(self, weight: Floats, group: Ints) -> tuple[Floats, Floats]:
+        """Return the masses and the gaps of the bins of each column and group."""
+        shape = group.max() + 1, *self.shape
+        cells = self.cells + np.prod(self.shape) * group[:, None]
+        mass, gap = (
+            cell_sums(cells, weight[:, None] * summand, shape)
+            for summand in (1, self.deviation)
+        )
         if self.is_cumulated:
-            mass[:] = mass.sum()
+            mass[:] = mass.sum(axis=-1, keepdims=True)
+            gap = gap.cumsum(axis=-1)
+        return mass, gap
+
+    def _slopes(
+        self, mass: Floats, gap: Floats, more_mass: Any, more_gap: Floats
+    ) -> Any:
+        """Return how fast the error changes, for each way to change the sums."""
+        # Both ways, so that gaps of zero have no sign.
+        less, more = (
+            self._norm(mass + step * more_mass, gap + step * more_gap)
+            for step in (-STEP, STEP)
+        )
+        return (more - less) / (2 * STEP)
+
+    def _norm(self, mass: Floats, gap: Floats) -> Any:
+        """Return the errors of sums (..., n_columns, n_bins)."""
         return class_gap_norm(mass, gap, self.norm, self.average)
 
 
@@ -70,25 +89,22 @@ class ErrorExcess(NamedTuple):
     smaller: GapError
     weight: Floats
 
-    def measure(self, *, weight: Floats, fold: Ints) -> Any:
+    def measure(self, *, fold: Ints) -> Any:
         """Return the lower bound of one error minus the upper bound of the other."""
-        if not weight.any():
-            return np.nan
-        return self.larger.lower(weight, fold) - self.smaller.upper(weight)
+        return self.larger.lower(self.weight, fold) - self.smaller.upper(self.weight)
 
     def split(self, seed: int) -> dict[str, Array]:
         """Deal the samples to folds."""
         rng = np.random.default_rng(seed)
-        fold = rng.integers(N_FOLDS, size=len(self.weight))
-        return {"weight": self.weight, "fold": fold}
+        return {"fold": rng.integers(N_FOLDS, size=len(self.weight))}
 
-    def draw(self, seed: int) -> dict[str, Array]:
-        """Draw samples with replacement, and deal them to folds."""
-        rng = np.random.default_rng(seed)
+    def standard_error(self, rng: np.random.RandomState) -> Any:
+        """Return that of the difference by the infinitesimal jackknife of groups."""
         n_samples = len(self.weight)
-        times = np.bincount(rng.integers(n_samples, size=n_samples), None, n_samples)
-        fold = rng.integers(N_FOLDS, size=n_samples)
-        return {"weight": self.weight * times, "fold": fold}
+        n_groups = np.clip(GROUP_SUMS // self.larger.shape[1], *N_GROUPS)
+        group = rng.permutation(n_samples) % min(n_samples, n_groups)
+        one, other = (e.influences(self.weight, group) for e in self[:2])
+        return np.sqrt(((one - other) ** 2).sum())
 
 
 def has_bounds(metric: Metric) -> bool:
