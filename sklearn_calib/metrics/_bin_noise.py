@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import erf, ndtri
 
 from sklearn_calib._core.binning import bin_index, class_gap_norm, parting_edges
 from sklearn_calib._core.inputs import (
@@ -17,6 +18,13 @@ from sklearn_calib._core.validation import check_proba, row_blocks
 # The gaps of classes are correlated as over so many groups of samples, or fewer where
 # there are many cells.
 N_GROUPS, GROUP_SUMS = 1000, 1_000_000
+# Gaps of so many standard errors have no bias.
+CLEAR = 4
+# Absolute gaps in standard errors, what is expected to be seen of them, and what noise
+# and gap add to what noise alone does, per square of the gap.
+TRUE = np.concatenate([[0], np.geomspace(1e-2, 1e4, 2000)])
+SEEN = np.sqrt(2 / np.pi) * np.exp(-(TRUE**2) / 2) + TRUE * erf(TRUE / np.sqrt(2))
+PER_SQUARE = (SEEN[1:] - SEEN[0]) / TRUE[1:] ** 2
 
 
 class Gaps(NamedTuple):
@@ -25,15 +33,40 @@ class Gaps(NamedTuple):
     mass: np.ndarray
     gap: np.ndarray
     standard_error: np.ndarray
+    null: np.ndarray  # the standard error if the predictions were calibrated
+    skewness: np.ndarray  # third moment over variance
+    shared: np.ndarray  # root of what the variances lack, the number of samples fixed
     pattern: np.ndarray  # (n_groups, n_columns * n_bins), what noise is made of
 
     def draw_noise(self, n_draws: int, rng: np.random.RandomState) -> Floats:
         """Draw noise of the bins with the variance 1."""
-        noise = rng.standard_normal((n_draws, self.gap.size))
         if len(self.gap) > 1:
-            common = rng.standard_normal((n_draws, len(self.pattern))) @ self.pattern
-            noise = np.where(self.pattern.any(axis=0), common, noise)
+            noise = rng.standard_normal((n_draws, len(self.pattern))) @ self.pattern
+            alone = ~self.pattern.any(axis=0) & (self.standard_error.ravel() > 0)
+            noise[:, alone] = rng.standard_normal((n_draws, alone.sum()))
+        else:
+            noise = rng.standard_normal((n_draws, self.gap.size))
+            # A sample in one bin is not in another: the covariance of the gaps is
+            # diagonal less an outer product.
+            size = self.standard_error[0]
+            shared = self.shared[0] / np.where(size > 0, size, np.inf)
+            scale = np.sqrt(1 + shared**2)
+            shared /= scale
+            length = min(1, shared @ shared)
+            factor = (1 - np.sqrt(1 - length)) / max(length, 1e-12)
+            noise -= factor * (noise @ shared)[:, None] * shared
+            noise *= scale
         return noise.reshape(n_draws, *self.gap.shape)
+
+    def without_noise(self) -> Floats:
+        """Shrink the gaps that are not clear by what noise adds to their squares."""
+        clear = np.abs(self.gap) > CLEAR * self.standard_error
+        seen, noise = (
+            self.error(np.where(clear, 0, part), "l2")
+            for part in (self.gap, self.standard_error)
+        )
+        shrinkage = np.sqrt(max(0, 1 - (noise / seen) ** 2)) if seen > 0 else 0.0
+        return np.where(clear, 1, shrinkage) * self.gap
 
     def error(self, gap: Floats, norm: str) -> Any:
         """Return the error of other gaps than these."""
@@ -69,22 +102,50 @@ def cell_sums(cells: Ints, summand: Array, shape: tuple[int, ...]) -> Array:
 
 
 def gaps(
-    values: Floats, hit: Array, weight: Floats, cells: Ints, shape: tuple[int, ...]
+    values: Floats,
+    hit: Array,
+    weight: Floats,
+    cells: Ints,
+    shape: tuple[int, ...],
+    norm: str,
 ) -> Gaps:
-    """Return the `Gaps`, and what draws noise like that of them."""
+    """Return the `Gaps`, and what draws noise like that of them.
+
+    The sum of the gaps in a bin, of which "l1" is made, varies with the number of its
+    samples; their mean, of which the other norms are made, does not.
+    """
     mass = cell_sums(cells, weight[:, None], shape)
+    squares = cell_sums(cells, weight[:, None] ** 2, shape)
+    unseen = squares / np.where(mass > 0, mass, 1) ** 2
     deviation = weight[:, None] * (values - hit)
     gap = cell_sums(cells, deviation, shape)
-    variance = cell_sums(cells, deviation**2, shape)
-    variance -= gap**2 / effective_n_samples(weight)
-    # A bin whose few samples are all hits has seen no variance, but there is some.
-    if_calibrated = weight[:, None] ** 2 * values * (1 - values)
-    variance = np.maximum(variance, cell_sums(cells, if_calibrated, shape))
-    # Samples of one confidence are dealt to different groups, in any order of rows.
-    keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
-    order = np.lexsort(keys)
-    pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
-    return Gaps(mass, gap, np.sqrt(variance), pattern)
+    if norm == "l1":
+        shared = gap / np.sqrt(effective_n_samples(weight))
+        variance = cell_sums(cells, deviation**2, shape) - shared**2
+    else:
+        mean = (gap / np.where(mass > 0, mass, 1)).ravel()
+        deviation -= weight[:, None] * mean[cells]
+        shared = np.zeros(shape)
+        # In two samples half of the variance is seen, in one none.
+        variance = cell_sums(cells, deviation**2, shape)
+        variance /= np.where(unseen < 1 - 1e-9, 1 - unseen, 1)
+    # A bin whose few samples are all hits has seen no variance, but there is some: that
+    # of calibrated predictions, unless they had made several misses. One of zero would
+    # leave no scale to measure a gap by.
+    calibrated = weight[:, None] ** 2 * values * (1 - values)
+    calibrated = cell_sums(cells, calibrated, shape)
+    variance = np.maximum(variance, np.minimum(calibrated, 3 * squares * unseen))
+    variance = np.maximum(variance, 1e-8 * gap**2)
+    null = np.sqrt(np.maximum(variance, calibrated))
+    third = cell_sums(cells, deviation**3, shape)
+    skewness = third / np.where(variance > 0, variance, 1)
+    pattern: Floats = np.zeros((1, gap.size))
+    if len(gap) > 1:
+        # Samples of one confidence are dealt to different groups, in any order of rows.
+        keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
+        order = np.lexsort(keys)
+        pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
+    return Gaps(mass, gap, np.sqrt(variance), null, skewness, shared, pattern)
 
 
 def _pattern(deviation: Floats, cells: Ints, n_cells: int, unit: Any) -> Floats:
@@ -133,38 +194,87 @@ def _draw_hits(
 def ends_of_mean(
     gaps: Gaps, norm: str, n_resamples: int, tail: float, rng: np.random.RandomState
 ) -> tuple[Floats, Any, Any]:
-    """Return the error that noise makes, and an interval for a mean of the gaps."""
-    _, gap, standard_error, pattern = gaps
-    clear_gap = np.where(np.abs(gap) > 2 * standard_error, gap, 0)
-    # So far from zero that the noise adds no bias, only spread.
+    """Return the error that noise makes, and an interval for a mean of the gaps.
+
+    Each end has a bias of its own to subtract, the largest or the smallest that the
+    gaps allow, and the quantile of what noise does to it.
+    """
+    gap, size, likely = gaps.gap, gaps.standard_error, gaps.without_noise()
+    estimate, unit = gaps.error(gap, norm), gaps.error(size, norm)
+    # The upper end of "l1" is found where noise adds no bias, only spread.
     # Gaps of zero go the ways that noise would take them, whose classes sum to zero.
-    moved = gap + 1e-9 * standard_error * pattern[0].reshape(gap.shape)
-    far_gap = gap + np.where(moved < 0, -4, 4) * standard_error
-    observed = gaps.error(gap, norm)
-    spread, excess, null = np.empty((3, n_resamples))
+    moved = gap + 1e-9 * size * gaps.pattern[0].reshape(gap.shape)
+    far = gap if norm == "l2" else gap + np.where(moved < 0, -CLEAR, CLEAR) * size
+    null = np.empty(n_resamples)
+    # With noise that is skewed as what the gaps may be, and the other way round.
+    estimates, leasts = np.empty((2, 2, n_resamples))
     for draws in row_blocks(n_resamples, gap.size):
-        noise = standard_error * gaps.draw_noise(draws.stop - draws.start, rng)
-        spread[draws] = gaps.error(far_gap + noise, norm)
-        excess[draws] = gaps.error(clear_gap + noise, norm)
-        null[draws] = gaps.error(noise, norm)
-    excess -= gaps.error(clear_gap, norm)
-    low = observed - np.quantile(excess, 1 - tail)
-    return null, low, observed + spread.mean() - np.quantile(spread, tail)
+        noise = gaps.draw_noise(draws.stop - draws.start, rng)
+        skew = gaps.skewness * (2 * noise**2 + 1) / 6
+        null[draws] = gaps.error(gaps.null * noise, norm)
+        noise *= size
+        for row, shift in enumerate((noise + skew, noise - skew)):
+            estimates[row, draws] = gaps.error(far + shift, norm)
+            leasts[row, draws] = _least(gaps, likely + shift, norm)
+    least = _least(gaps, gap, norm)
+    if norm == "l2":
+        estimates **= 2
+        low = least + np.quantile(leasts[0], tail) - _centre(leasts)
+        high = max(0, least) + np.quantile(estimates[0], 1 - tail) - _centre(estimates)
+        return null, *np.sqrt(np.maximum(0, [low, high]))
+    # Near zero the draws are skewed, and which tail counts depends on the gaps.
+    fall = max(
+        np.quantile(leasts[1], 1 - tail) - _centre(leasts),
+        _centre(leasts) - np.quantile(leasts[0], tail),
+    )
+    high = estimate + np.quantile(estimates[0], 1 - tail) - _centre(estimates)
+    return null, least - fall, unit * _equal(high / unit) if unit > 0 else high
+
+
+def _centre(draws: Floats) -> Any:
+    """Return the middle of what both kinds of noise make."""
+    return np.median(draws, axis=1).mean()
+
+
+def _least(gaps: Gaps, gap: Floats, norm: str) -> Any:
+    """Return the least error that is likely behind gaps, for "l2" its square.
+
+    The bias of a square is known. That of an absolute gap falls as the gap grows,
+    fastest near zero: given the means of the absolute values and of the squares, it is
+    largest if some gaps are zero and the others equal.
+    """
+    size, error = gaps.standard_error, gaps.error(gap, norm)
+    if norm == "l2":
+        return error**2 - gaps.error(size, norm) ** 2
+    unclear = np.abs(gap) <= CLEAR * size
+    part = gap * unclear
+    seen, unit = gaps.error(part, norm), gaps.error(size * unclear, norm)
+    square = gaps.error(part**2 / np.where(size > 0, size, 1), norm)
+    per_unit = np.where(unit > 0, unit, 1)
+    square = np.maximum(square / per_unit - 1, 1e-12)
+    excess = np.maximum(seen / per_unit - SEEN[0], 0)
+    of_others = np.interp(-excess / square, -PER_SQUARE, TRUE[1:])
+    least = np.minimum(square / of_others, _equal(seen / per_unit))
+    return error - seen + unit * least
+
+
+def _equal(seen: Any) -> Any:
+    """Return the absolute gap, if all are equal, of which this mean is expected."""
+    return np.interp(seen, SEEN, TRUE)
 
 
 def ends_of_largest(
     gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
 ) -> tuple[Any, Any]:
     """Return an interval for the largest gap, from bands that hold all at once."""
-    mass, gap, standard_error, _ = gaps
-    largest, noisiest = np.empty((2, n_resamples))
+    gap, size = np.abs(gaps.gap), gaps.standard_error
+    noisiest = np.empty(n_resamples)
     for draws in row_blocks(n_resamples, gap.size):
         noise = gaps.draw_noise(draws.stop - draws.start, rng)
-        noisiest[draws] = np.abs(noise[:, mass > 0]).max(axis=1)
-        largest[draws] = gaps.error(gap + standard_error * noise, "max")
-    band = np.quantile(noisiest, 1 - tail) * standard_error
-    low = gaps.error(np.maximum(0, np.abs(gap) - band), "max")
-    return low, max(gaps.error(gap, "max"), np.quantile(largest, 1 - tail))
+        noisiest[draws] = np.abs(noise[:, gaps.mass > 0]).max(axis=1)
+    band = np.quantile(noisiest, 1 - tail) * size
+    low = gaps.error(np.maximum(0, gap - band), "max")
+    return low, gaps.error(gap - ndtri(tail) * size, "max")
 
 
 def calibrated_errors(

@@ -118,18 +118,28 @@ def ece_interval(
 
     Notes
     -----
-    Noise with the standard error of each bin's gap is drawn and added to the gaps. The
-    lower end subtracts what the noise adds to the error if gaps within two standard
-    errors of zero are taken as zero, and is zero if noise alone could have made the
-    observed error. The upper end allows for the spread of the noise but subtracts no
-    bias, for there may be none where gaps are large. The interval is rather too wide
-    than too narrow, for a calibrated classifier most of all. The noise of classes is as
-    correlated as their gaps are.
+    Noise with the covariance of the gaps of the bins is added to them many times over,
+    and the ends are quantiles of what it makes. The noise is skewed where the class is
+    rare. The lower end is zero if noise alone could have made the observed error.
+
+    Noise adds its variance to a squared gap, which is subtracted for the norm "l2"
+    [2]_. What it adds to an absolute gap is more the nearer the gap is to zero, and the
+    gaps are not known. For the norm "l1" the lower end subtracts the most that agrees
+    with the mean of the absolute gaps and that of their squares, as if some gaps were
+    zero and the others equal. The upper end subtracts the least that agrees with the
+    former, as if all gaps were equal in standard errors. Where the gaps are clear the
+    two agree, and the interval is as wide as the spread of the error over samples.
+    Where most gaps are within two standard errors of zero it is about twice as wide,
+    and wider for many classes, since the bias is larger than the spread, then, and the
+    interval holds the plug-in value. The noise of classes is as correlated as their
+    gaps are.
 
     With the norm "max" the lower end is the largest distance of zero from bands around
     the gaps that hold all of them at once, or zero if labels drawn from the
-    probabilities could have made the gap; the upper end is a quantile of the largest
-    gap with noise. A bin of few samples makes that interval wide.
+    probabilities could have made the gap; the upper end is the largest that one of the
+    gaps may be. A bin of few samples makes that interval wide, and of a bin without
+    samples it knows nothing: equal numbers of samples in each bin,
+    `strategy="quantile"`, suit this norm.
 
     References
     ----------
@@ -158,7 +168,7 @@ def ece_interval(
     if n_bins == "sweep":
         n_bins = _swept(values, hit, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
-    seen = gaps(values, hit, weight, cells, shape)
+    seen = gaps(values, hit, weight, cells, shape, norm)
     rng, tail = check_random_state(random_state), (1 - confidence_level) / 2
     if norm == "max":
         null = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)
