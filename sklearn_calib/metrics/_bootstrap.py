@@ -165,10 +165,10 @@ def bootstrap_interval(
     0.15, intervals of the expected calibration error at a level of 0.9 held the value
     of the population in 0.88 to 0.99 of 200 samples. They are as wide as the estimates
     spread where the error is clear, and twice as wide near zero. Those of errors
-    without bins held it in 0.89 to 1 of 60 to 300 samples of 1000. Of 150 samples of 200, in 0.86 of which the normal
-    interval held the mean log loss, "bca" held it in 0.86, the areas under curves in
-    0.85 to 0.89, the coverage at a risk in 0.82, where "basic" did in 0.71
-    (`benchmarks/bench_intervals.py`).
+    without bins held it in 0.89 to 1 of 60 to 300 samples of 1000. Of 150 samples of
+    200, in 0.86 of which the normal interval held the mean log loss, "bca" held it in
+    0.86, the areas under curves in 0.85 to 0.89, the coverage at a risk in 0.82, where
+    "basic" did in 0.71 (`benchmarks/bench_intervals.py`).
 
     References
     ----------
