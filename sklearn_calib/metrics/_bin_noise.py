@@ -116,7 +116,8 @@ def gaps(
     """
     mass = cell_sums(cells, weight[:, None], shape)
     squares = cell_sums(cells, weight[:, None] ** 2, shape)
-    unseen = squares / np.where(mass > 0, mass, 1) ** 2
+    # Squares of tiny weights are zero.
+    unseen = squares / np.where(squares > 0, mass, 1) ** 2
     deviation = weight[:, None] * (values - hit)
     gap = cell_sums(cells, deviation, shape)
     if norm == "l1":
