@@ -63,7 +63,7 @@ figure.savefig(OUTPUT / "bins.png", dpi=100)
 # %%
 # What chance would do
 # --------------------
-# The consistency band of Broecker and Smith turns the question round: where would the
+# The consistency band of Bröcker and Smith turns the question round: where would the
 # accuracies of a calibrated classifier be? It stands around the diagonal.
 
 display = ReliabilityDisplay.from_estimator(

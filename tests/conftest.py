@@ -98,6 +98,10 @@ BAD_INPUT = {
         *([0, 1], [[0.5, 0.5], [0.5, 0.25]], {}),
         "rows that sum to one.*got a row that sums to 0.75",
     ),
+    "more than rounding": (
+        *([0, 1], [[0.5, 0.5], [1.0004, -0.0004]], {}),
+        r"must lie in \[0, 1\], got values in \[-0.0004, 1.0004\]",
+    ),
     "1-d NaN": ([0, 1], [0.5, np.nan], {}, "y_proba must"),
     "1-d logits": ([0, 1], [0.5, 1.5], {}, "y_proba must"),
     "length": (
@@ -163,6 +167,10 @@ def start():
     context = multiprocessing.get_context("forkserver" if is_posix else "spawn")
     modules = ["sklearn_calib.estimators._neural", "torch._dynamo", "pandas"]
     context.set_forkserver_preload(modules)
+    # The first process waits for these modules.
+    warm_up = context.Process(target=abs, args=(0,))
+    warm_up.start()
+    warm_up.join()
 
     def run(script, *arguments):
         given = {"ARGUMENTS": [str(each) for each in arguments]}
@@ -173,6 +181,17 @@ def start():
         return process
 
     return run
+
+
+@pytest.fixture(scope="session")
+def end():
+    """Return a function for the exit code of a process, once it has ended."""
+
+    def wait(process):
+        process.join()
+        return process.exitcode
+
+    return wait
 
 
 @pytest.fixture(scope="session")

@@ -141,7 +141,7 @@ PARAMETERS = {
     ),
     "unknown loss": (lambda: get_loss("brer"), ValueError, "Did you mean 'brier'"),
     "misspelt parameter": (
-        _fit(max_epoch=3), TypeError, "'max_epoch' is no parameter.*'max_epochs'",
+        _fit(max_epoch=3), TypeError, "'max_epoch' is not a parameter.*'max_epochs'",
     ),
     "criterion": (lambda: NeuralClassifier(criterion=1), TypeError, "Use loss"),
     "lr": (_fit(lr=0), ValueError, "'lr' parameter of NeuralClassifier must be"),

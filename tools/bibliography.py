@@ -3,8 +3,8 @@
     python tools/bibliography.py
 
 The documentation makes its page of references with it. A reference reads
-`Authors (year). Title. Where.` or `Authors, "Title", where year.`; what names a part of
-the paper, such as `Equation 4`, stays in the docstring.
+`Authors, "Title", where year`; what follows, such as `equation 4`, stays in the
+docstring.
 """
 
 import inspect
@@ -15,15 +15,7 @@ from importlib import import_module
 import sklearn_calib
 
 ROOMS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
-YEAR = r"(?P<year>(?:19|20)\d\d)\b"
-FORMS = (
-    rf'(?P<authors>[^"]+), "(?P<title>.+?)", (?P<where>.*?),? ?{YEAR}',
-    rf"(?P<authors>[^(\"]+) \({YEAR}\)\. (?P<title>.+?[.?])(?: |$)(?P<where>.*)",
-)
-PART = (
-    r"\b(?:Equations?|Sections?|Algorithm|Figures?|Tables?|Theorem|Definition|"
-    r"As |In |Their |The )"
-)
+FORM = r'([^"]+), "(?P<title>.+?)", (?P<where>.*?),? ?(?P<year>(?:19|20)\d\d)\b'
 
 
 def references(docstring):
@@ -35,29 +27,19 @@ def references(docstring):
 
 def parse(reference):
     """Return authors, year, title and where of a reference, None for another form."""
-    for form in FORMS:
-        if found := re.match(form, reference):
-            where = re.split(PART, found["where"])[0].strip(" .,")
-            title = found["title"].rstrip(".")
-            return found["authors"], found["year"], title, where
-    return None
+    found = re.match(FORM, reference)
+    return found and found.group(1, "year", "title", "where")
 
 
 def papers():
-    """Return what each paper is cited by, the paper as its longest authors name it."""
-    spelled, cited_by = {}, defaultdict(set)
+    """Return what each paper is cited by."""
+    cited_by = defaultdict(set)
     for room in ROOMS:
         module = import_module(f"sklearn_calib.{room}")
         for name in module.__all__:
             for reference in references(inspect.getdoc(getattr(module, name)) or ""):
-                if (paper := parse(reference)) is None:
-                    continue
-                key = paper[1], re.sub(r"\W", "", paper[2].lower())
-                spelled[key] = max(
-                    spelled.get(key, paper), paper, key=lambda p: len(p[0])
-                )
-                cited_by[key].add(f"{room}.{name}")
-    return {spelled[key]: sorted(names) for key, names in cited_by.items()}
+                cited_by[parse(reference)].add(f"{room}.{name}")
+    return {paper: sorted(names) for paper, names in cited_by.items()}
 
 
 def surname(paper):

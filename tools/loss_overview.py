@@ -7,7 +7,7 @@ single samples is minimal at, where the true class has probability 0.7, is compu
 """
 
 import inspect
-import re
+import runpy
 import warnings
 from pathlib import Path
 
@@ -17,7 +17,9 @@ import torch
 from sklearn_calib import losses
 from sklearn_calib.losses import get_loss, get_loss_names
 
-PAGE = Path(__file__).parent.parent / "doc" / "losses.md"
+TOOLS = Path(__file__).parent
+PAGE = TOOLS.parent / "doc" / "losses.md"
+BIBLIOGRAPHY = runpy.run_path(str(TOOLS / "bibliography.py"))
 
 
 def parameters(loss):
@@ -67,11 +69,11 @@ def minimiser(loss):
 def source(name):
     """Return the authors and the year of the first reference."""
     docstring = inspect.getdoc(getattr(losses, f"{name}_loss"))
-    found = re.search(r"\.\. \[1\] (.*?) \((\d{4})\)", docstring, re.DOTALL)
-    if found is None:
-        return "-"
-    first, *others = re.sub(r"\s+", " ", found[1]).split(", ")
-    return f"{first}{' et al.' if others else ''} {found[2]}"
+    for reference in BIBLIOGRAPHY["references"](docstring):
+        authors, year, *_ = BIBLIOGRAPHY["parse"](reference)
+        first, *others = authors.split(", ")
+        return f"{first}{' et al.' if others else ''} {year}"
+    return "-"
 
 
 def render():

@@ -287,7 +287,7 @@ def write_page():
         parts[f"log_loss_{name}"] = write_table(maps_table(part, "nll"))
     for name in PAPERS:
         paper = read_toml(name)
-        parts[f"protocol_{name}"] = paper["protocol"]
+        parts |= {f"{key}_{name}": paper[key] for key in ("reference", "protocol")}
         parts[f"claims_{name}"] = write_table(check_claims(name, published, results))
         parts[f"ratios_{name}"] = ratio_tables(compared[compared["paper"] == name])
         parts[f"items_{name}"] = write_items(paper)

@@ -53,7 +53,7 @@ MODES = {"top_label", "positive", "classwise"}
 def check_targets(
     y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Ints, Weights]:
-    """Return probabilities, whose values are not yet checked, columns and weights."""
+    """Return probabilities, whose sums are not yet checked, columns and weights."""
     proba = as_proba_array(y_proba, allow_1d=True)
     if not isinstance(y_true, list | tuple):
         y_true = one_column(as_array(y_true, "y_true"))

@@ -18,9 +18,11 @@ HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
 LARGEST_EXPONENT = 100
 
 
-def check_range(low: Any, high: Any, name: str) -> None:
-    """Refuse values that are not finite or lie outside of [0, 1]."""
-    if low >= 0 and high <= 1:
+def check_range(
+    low: Any, high: Any, name: str, tolerance: float = ROW_SUM_TOLERANCE
+) -> None:
+    """Refuse values that are not finite, or outside of [0, 1] by more than rounding."""
+    if low >= -tolerance and high <= 1 + tolerance:
         return
     if not (np.isfinite(low) and np.isfinite(high)):
         found = "NaN" if np.isnan(low) else "infinity"
@@ -28,13 +30,13 @@ def check_range(low: Any, high: Any, name: str) -> None:
             f"{name} must be finite, got {found}. Remove or repair those samples."
         )
     raise ValueError(
-        f"{name} must lie in [0, 1], got values in [{low:.3g}, {high:.3g}]. "
+        f"{name} must lie in [0, 1], got values in [{low:.6g}, {high:.6g}]. "
         "Pass probabilities, not logits."
     )
 
 
-def row_sum_tolerance(n_classes: int, eps: Any) -> float:
-    """Return how far rows of a precision may be from summing to one."""
+def rounding_tolerance(n_classes: int, eps: Any) -> float:
+    """Return how far values of a precision may be outside, and row sums from one."""
     return max(ROW_SUM_TOLERANCE, min(n_classes * float(eps), LARGEST_TOLERANCE))
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, make_scorer
 Scorer = type(make_scorer(accuracy_score))
 
 
-class LabelledScorer(Scorer):  # type: ignore[misc, valid-type]
+class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run time
     """A scorer of probabilities, whose metric is told the label of each column."""
 
     def _score(

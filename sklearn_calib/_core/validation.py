@@ -25,7 +25,7 @@ from sklearn_calib._core.limits import (
     check_range,
     check_row_sums,
     check_weight_range,
-    row_sum_tolerance,
+    rounding_tolerance,
     weight_factor,
 )
 from sklearn_calib._core.typing import Array, Floats, Function, Ints, Weights
@@ -38,6 +38,7 @@ __all__ = [
     "as_proba_array",
     "check_dispatch",
     "check_proba",
+    "check_proba_shape",
     "check_sample_weight",
     "convert_to_numpy",
     "device",
@@ -109,7 +110,10 @@ def check_dispatch(
 
 
 def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) -> Floats:
-    """Return probabilities as a float array, without a copy, all values checked.
+    """Return probabilities as a float array, all values checked.
+
+    The array is copied only if rounding has left values outside of [0, 1], which are
+    replaced by 0 or 1.
 
     Parameters
     ----------
@@ -125,13 +129,14 @@ def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) ->
     Returns
     -------
     proba : ndarray of shape (n_samples, n_classes) or (n_samples,)
-        float32 stays float32, everything else is float64. One column comes back 1-d.
+        In [0, 1]. float32 stays float32, everything else is float64. One column comes
+        back 1-d.
 
     Raises
     ------
     ValueError
         If the shape is wrong, or a value is not a number in [0, 1], or a row does not
-        sum to one within `ROW_SUM_TOLERANCE`; in half precision, and in what was
+        sum to one, both within `ROW_SUM_TOLERANCE`; in half precision, and in what was
         converted from it, within `n_classes` times its eps, and 0.01 at most.
     """
     proba = as_proba_array(proba, name=name, allow_1d=allow_1d)
@@ -143,7 +148,15 @@ def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) ->
 def as_proba_array(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
-    """Check the type and shape of probabilities; `proba_blocks` checks the values."""
+    """Return probabilities in [0, 1], as `check_proba`; `proba_blocks` checks sums."""
+    proba = check_proba_shape(proba, name=name, allow_1d=allow_1d)
+    return _within_range(proba, name)
+
+
+def check_proba_shape(
+    proba: Any, *, name: str = "y_proba", allow_1d: bool = False
+) -> Floats:
+    """Return probabilities as a float array, without looking at the values."""
     uses = "Convert it to numpy; errors with uniform or quantile bins take it as it is."
     check_dispatch(proba, name, uses)
     way_out = "Pass the output of predict_proba, not of predict."
@@ -174,27 +187,48 @@ def as_proba_array(
     )
 
 
+def _within_range(proba: Floats, name: str) -> Floats:
+    """Return the nearer end for values that rounding has left outside of [0, 1]."""
+    # The bits of numbers from 0 to 1 are in their order, and those of others, -0.0
+    # among them, are above: one maximum takes half the time of both ends.
+    bits, one = proba.view(f"u{proba.itemsize}"), np.ones(1, proba.dtype)
+    if bits.max() <= one.view(bits.dtype)[0]:
+        return proba
+    low, high = proba.min(), proba.max()
+    if low >= 0 and high <= 1:
+        return proba
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    tolerance = _tolerance(proba[(proba < 0) | (proba > 1)], n_classes)
+    check_range(low, high, name, tolerance)
+    return proba.clip(0, 1)
+
+
+def _tolerance(off: Floats, n_classes: int) -> float:
+    """Return what rounding explains, given the values that it is to explain."""
+    with np.errstate(over="ignore"):
+        is_half = np.array_equal(off, off.astype(np.float16))
+    eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
+    return rounding_tolerance(n_classes, eps)
+
+
 def proba_blocks(
     proba: Floats, *, name: str = "y_proba"
 ) -> Iterator[tuple[slice, Floats]]:
-    """Yield slices of rows and the rows themselves, checked while they are in cache.
+    """Yield slices of rows and the rows themselves, whose sums are checked here.
 
-    Rows of few columns come as a copy in Fortran order, others in C order.
+    Their values are those of `as_proba_array`. Rows of few columns come as a copy in
+    Fortran order, others in C order.
     """
     for rows in row_blocks(len(proba), proba[0].size):
         block = proba[rows]
         if block.ndim == 2:
             few = block.shape[1] <= FEW_COLUMNS
             block = np.asarray(block, order="F" if few else "C")
-        check_range(block.min(), block.max(), name)
-        if block.ndim == 2:
             totals = np.einsum("ij->i", block)
             low, high = totals.min(), totals.max()
             if max(1 - low, high - 1) > ROW_SUM_TOLERANCE:
                 off = block[np.abs(totals - 1) > ROW_SUM_TOLERANCE]
-                is_half = np.array_equal(off, off.astype(np.float16))
-                eps = HALF_EPS if is_half else np.finfo(block.dtype).eps
-                check_row_sums(low, high, name, row_sum_tolerance(off.shape[1], eps))
+                check_row_sums(low, high, name, _tolerance(off, off.shape[1]))
         yield rows, block
 
 

@@ -86,7 +86,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     References
     ----------
-    .. [1] J. A. Martin-Fernandez, C. Barcelo-Vidal and V. Pawlowsky-Glahn, "Dealing
+    .. [1] J. A. Martín-Fernández, C. Barceló-Vidal and V. Pawlowsky-Glahn, "Dealing
        With Zeros and Missing Values in Compositional Data Sets Using Nonparametric
        Imputation", Mathematical Geology 35, 2003.
 
@@ -205,7 +205,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         if not self.from_logits:
             try:
-                check_proba(X, name="X", allow_1d=True)
+                X = check_proba(X, name="X", allow_1d=True).reshape(len(X), -1)
             except ValueError as error:
                 hint = "If X holds logits, set from_logits=True."
                 raise ValueError(f"{error} {hint}") from None

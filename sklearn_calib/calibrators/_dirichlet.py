@@ -89,7 +89,7 @@ class DirichletCalibrator(_PenalisedCalibrator):
     same, it is the one closest to temperature scaling. Weights count samples: a weight
     of 2 is two samples.
 
-    The penalty is, with K classes [2]_,
+    The penalty is, with K classes ([1]_, section 3),
     "l2": :math:`\lambda (\sum_{ij} W_{ij}^2 + \sum_i b_i^2)`,
     "odir": :math:`\frac{\lambda}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \frac{\mu}{K}
     \sum_i b_i^2`, in which all classes are alike: there is no class of reference. It
@@ -98,12 +98,9 @@ class DirichletCalibrator(_PenalisedCalibrator):
 
     References
     ----------
-    .. [1] M. Kull, M. Perello-Nieto, M. Kaengsepp, T. Silva Filho, H. Song and P.
-       Flach, "Beyond Temperature Scaling: Obtaining Well-Calibrated Multiclass
-       Probabilities with Dirichlet Calibration", NeurIPS 2019,
-       equation 5.
-
-    .. [2] The same, section 3.
+    .. [1] M. Kull, M. Perello-Nieto, M. Kängsepp, T. Silva Filho, H. Song and P. Flach,
+       "Beyond Temperature Scaling: Obtaining Well-Calibrated Multiclass Probabilities
+       with Dirichlet Calibration", NeurIPS 2019, equation 5 and section 3.
 
     Examples
     --------

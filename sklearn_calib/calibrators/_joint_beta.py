@@ -63,8 +63,8 @@ class JointBetaCalibration(_PenalisedCalibrator):
 
     References
     ----------
-    .. [1] M. Kull, T. Silva Filho and P. Flach, "Beta calibration: a well-founded and
-       easily implemented improvement on logistic calibration for binary classifiers",
+    .. [1] M. Kull, T. Silva Filho and P. Flach, "Beta Calibration: A Well-founded and
+       Easily Implemented Improvement on Logistic Calibration for Binary Classifiers",
        AISTATS 2017, equation 5.
 
     Examples

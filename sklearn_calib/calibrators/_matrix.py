@@ -91,9 +91,9 @@ class MatrixScaling(_PenalisedCalibrator):
     .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
        Neural Networks", ICML 2017, section 4.2.
 
-    .. [2] M. Kull, M. Perello-Nieto, M. Kaengsepp, T. Silva Filho, H. Song and P.
-       Flach, "Beyond Temperature Scaling: Obtaining Well-Calibrated Multiclass
-       Probabilities with Dirichlet Calibration", NeurIPS 2019.
+    .. [2] M. Kull, M. Perello-Nieto, M. Kängsepp, T. Silva Filho, H. Song and P. Flach,
+       "Beyond Temperature Scaling: Obtaining Well-Calibrated Multiclass Probabilities
+       with Dirichlet Calibration", NeurIPS 2019.
 
     Examples
     --------

@@ -105,7 +105,7 @@ class MetaCal(Calibrator):
 
     .. [2] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
        Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
-       2025, tables 5 and 8.
+       arXiv:2505.23463, 2025, tables 5 and 8.
 
     Examples
     --------

@@ -64,8 +64,8 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
 
     References
     ----------
-    .. [1] E. Berta, D. Holzmueller, M. I. Jordan and F. Bach, "Structured Matrix
-       Scaling for Multi-Class Calibration", 2025.
+    .. [1] E. Berta, D. Holzmüller, M. I. Jordan and F. Bach, "Structured Matrix Scaling
+       for Multi-Class Calibration", arXiv:2511.03685, 2025.
 
     Examples
     --------

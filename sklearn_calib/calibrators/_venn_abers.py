@@ -65,7 +65,7 @@ class VennAbers(_OneVsRestCalibrator):
 
     References
     ----------
-    .. [1] V. Vovk, I. Petej and V. Fedorova, "Large-scale Probabilistic Predictors with
+    .. [1] V. Vovk, I. Petej and V. Fedorova, "Large-Scale Probabilistic Predictors with
        and without Guarantees of Validity", NeurIPS 2015.
 
     Examples

@@ -66,8 +66,8 @@ class RecordBins(Callback):
 
     References
     ----------
-    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
-       focal loss. NeurIPS.
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022.
 
     Examples
     --------

@@ -226,12 +226,13 @@ def group_classes(
 
     References
     ----------
-    .. [1] Z. Yuan, Y. Yan, M. Sonka and T. Yang, "Large-scale Robust Deep AUC
+    .. [1] Z. Yuan, Y. Yan, M. Sonka and T. Yang, "Large-Scale Robust Deep AUC
        Maximization: A New Surrogate Loss and Empirical Studies on Medical Image
        Classification", ICCV 2021, section 5.
 
-    .. [2] R. Hebbalaguppe et al., "Enhancing DNN Reliability with Refinement and
-       Calibration", 2026, section 6.2.
+    .. [2] R. Hebbalaguppe, A. Shastry, S. S. Ghosal and C. Arora, "Enhancing DNN
+       Reliability with Refinement and Calibration", ICLR Workshop on Trustworthy AI
+       2026, section 6.2.
 
     Examples
     --------

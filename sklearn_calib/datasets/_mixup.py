@@ -41,11 +41,11 @@ class Mixup:
 
     References
     ----------
-    .. [1] H. Zhang, M. Cisse, Y. N. Dauphin, D. Lopez-Paz (2018). mixup: Beyond
-       empirical risk minimization. ICLR. Equation 2.
-    .. [2] S. Thulasidasan, G. Chennupati, J. Bilmes, T. Bhattacharya, S. Michalak
-       (2019). On mixup training: improved calibration and predictive uncertainty for
-       deep neural networks. NeurIPS.
+    .. [1] H. Zhang, M. Cisse, Y. N. Dauphin and D. Lopez-Paz, "mixup: Beyond Empirical
+       Risk Minimization", ICLR 2018, equation 2.
+    .. [2] S. Thulasidasan, G. Chennupati, J. Bilmes, T. Bhattacharya and S. Michalak,
+       "On Mixup Training: Improved Calibration and Predictive Uncertainty for Deep
+       Neural Networks", NeurIPS 2019.
 
     Examples
     --------

@@ -45,8 +45,8 @@ class FeatureCorruption:
 
     References
     ----------
-    .. [1] D. Bahri, H. Jiang, Y. Tay, D. Metzler (2022). SCARF: self-supervised
-       contrastive learning using random feature corruption. ICLR. Algorithm 1.
+    .. [1] D. Bahri, H. Jiang, Y. Tay and D. Metzler, "SCARF: Self-Supervised
+       Contrastive Learning using Random Feature Corruption", ICLR 2022, algorithm 1.
 
     Examples
     --------
@@ -123,8 +123,8 @@ class ImageAugmentation:
     References
     ----------
     .. [1] P. Khosla, P. Teterwak, C. Wang, A. Sarna, Y. Tian, P. Isola, A. Maschinot,
-       C. Liu, D. Krishnan (2020). Supervised contrastive learning. NeurIPS.
-       Section 4.
+       C. Liu and D. Krishnan, "Supervised Contrastive Learning", NeurIPS 2020, section
+       4.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class ImageAugmentation:
         zero = torch.zeros_like(side)
         rows = [side * mirror, zero, left, zero, side, top]
         maps, shape = torch.stack(rows, 1).view(-1, 2, 3), images.shape
-        grid = F.affine_grid(maps, shape, align_corners=False)  # type: ignore[arg-type]
+        grid = F.affine_grid(maps, shape, align_corners=False)  # type: ignore[arg-type] # a torch.Size will do
         return F.grid_sample(
             images, grid, padding_mode="reflection", align_corners=False
         )
@@ -210,7 +210,7 @@ def _check_share(name: str, value: Any) -> None:
             f"{name} must be a number in [0, 1], got {value!r} of type "
             f"{type(value).__name__}. Leave it out for the default."
         )
-    if not 0 <= value <= 1:  # type: ignore[operator]
+    if not 0 <= value <= 1:  # type: ignore[operator] # numbers.Real has an order
         raise ValueError(
             f"{name} must be in [0, 1], got {value!r}. Leave it out for the default."
         )

@@ -104,8 +104,8 @@ class ConfidenceDynamicsDisplay:
 
     References
     ----------
-    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
-       focal loss. NeurIPS. Section 4 and Figures 2 and 8 to 14.
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, section 4 and figures 2 and 8 to 14.
 
     Examples
     --------

@@ -221,8 +221,8 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
         References
         ----------
-        .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable reliability
-           diagrams for probabilistic classifiers", PNAS 118, 2021.
+        .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable Reliability
+           Diagrams for Probabilistic Classifiers", PNAS 118, 2021.
 
         Examples
         --------

@@ -94,8 +94,8 @@ class GammaDynamicsDisplay:
 
     References
     ----------
-    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
-       focal loss. NeurIPS. Figure 5.
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, figure 5.
 
     Examples
     --------

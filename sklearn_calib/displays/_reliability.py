@@ -239,7 +239,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         .. [1] C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial
            Limits Illustrated in the Case of the Binomial", Biometrika 26, 1934.
 
-        .. [2] J. Broecker and L. A. Smith, "Increasing the Reliability of Reliability
+        .. [2] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability
            Diagrams", Weather and Forecasting 22, 2007.
 
         Examples

@@ -227,7 +227,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
 
         References
         ----------
-        .. [1] J. Blasiok and P. Nakkiran, "Smooth ECE: Principled Reliability Diagrams
+        .. [1] J. Błasiok and P. Nakkiran, "Smooth ECE: Principled Reliability Diagrams
            via Kernel Smoothing", ICLR 2024.
 
         Examples

@@ -1,11 +1,10 @@
 """Where a classifier begins to abstain, and what it says then."""
 
-from bisect import bisect_left
 from math import ceil
 from numbers import Real
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
 
 def check_goals(estimator, coverage, max_risk):
@@ -24,6 +23,16 @@ def check_goals(estimator, coverage, max_risk):
         )
 
 
+def refuse_max_logit(estimator):
+    """Raise, as the logits of this classifier are not known."""
+    raise ValueError(
+        'confidence must be one of probabilities, such as "msp", for a classifier '
+        "whose decision function is not known to hold logits, got 'max_logit' and "
+        f"{type(estimator).__name__}. Set the attribute decision_function_is_logits "
+        "= True of the classifier if it does."
+    )
+
+
 def threshold_for_coverage(confidence, weight, coverage):
     """Return the highest threshold that accepts at least this share of the weight.
 
@@ -40,25 +49,45 @@ def threshold_for_coverage(confidence, weight, coverage):
 
 
 def threshold_for_risk(confidence, wrong, max_risk, delta):
-    """Return the threshold that a binary search finds, and its bound of the risk.
+    """Return the lowest threshold at which tests in a fixed order find the risk low.
 
-    Each of the bounds that the search looks at holds at level delta / n_looks, so with
-    probability 1 - delta all of them hold.
+    From the highest threshold down, each hypothesis "the risk exceeds max_risk" is
+    tested by the exact binomial test at its own level plus that of the test before,
+    if that rejected.
     """
-    thresholds, place = np.unique(confidence, return_inverse=True)
-    n_accepted = np.bincount(place)[::-1].cumsum()[::-1]
-    n_wrong = np.bincount(place, weights=wrong)[::-1].cumsum()[::-1]
-    n_looks = len(thresholds).bit_length()  # of a binary search, at most
-    bounds = {}
+    thresholds, place = np.unique(-confidence, return_inverse=True)
+    n_accepted = np.bincount(place).cumsum()
+    n_wrong = np.bincount(place, weights=wrong).cumsum()
+    own_level = _levels(n_accepted, delta)
+    pvalue = binom.cdf(n_wrong, n_accepted, max_risk)
+    found, level, starts = None, 0.0, np.flatnonzero(own_level)
+    for start, end in zip(starts, [*starts[1:], len(pvalue)], strict=True):
+        level += own_level[start]
+        n_rejected = np.append(pvalue[start:end] > level, True).argmax()
+        if n_rejected > 0:
+            found = start + n_rejected - 1
+        if n_rejected < end - start:
+            level = 0.0
+    if found is None:
+        counts = np.transpose([n_wrong, n_accepted, own_level])[starts]
+        lowest = min(risk_upper_bound(*each) for each in counts)
+        _refuse_max_risk(max_risk, delta, lowest, len(confidence))
+    return -thresholds[found]
 
-    def is_safe(i):
-        bounds[i] = risk_upper_bound(n_wrong[i], n_accepted[i], delta / n_looks)
-        return bounds[i] <= max_risk
 
-    found = bisect_left(range(len(thresholds)), True, key=is_safe)
-    if found == len(thresholds):
-        _refuse_max_risk(max_risk, delta, min(bounds.values()), len(confidence))
-    return thresholds[found], bounds[found]
+def _levels(n_accepted, delta):
+    """Return the level of each test: delta / 2 for all samples, half of it for half.
+
+    Where the risk is the same at all thresholds, only many samples show that it is low;
+    where it falls with the confidence, a small share already does. The levels sum to
+    delta, and the last share has what is left.
+    """
+    n_samples = n_accepted[-1]
+    shares = 0.5 ** np.arange(int(n_samples).bit_length())
+    levels = delta * shares / 2
+    levels[-1] *= 2
+    starts = np.searchsorted(n_accepted, n_samples * shares)
+    return np.bincount(starts, levels, len(n_accepted))
 
 
 def risk_upper_bound(n_wrong, n_samples, delta):
@@ -72,7 +101,7 @@ def risk_upper_bound(n_wrong, n_samples, delta):
 
 
 def _refuse_max_risk(max_risk, delta, lowest, n_samples):
-    """Raise, naming a risk that the same search does find."""
+    """Raise, naming a risk that the same tests do find."""
     raise ValueError(
         f"max_risk must be a risk that some threshold can guarantee, got {max_risk}. "
         f"The lowest here is {ceil(lowest * 1e4) / 1e4:.4g}, for delta={delta} and "

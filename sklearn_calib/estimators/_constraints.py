@@ -58,7 +58,8 @@ def check_not_refused(names):
         prefix = name.split("__")[0]
         if prefix in REFUSED:
             raise TypeError(
-                f"{name!r} is no parameter of NeuralClassifier. Use {REFUSED[prefix]}."
+                f"{name!r} is not a parameter of NeuralClassifier. Use "
+                f"{REFUSED[prefix]}."
             )
 
 
@@ -73,7 +74,7 @@ def check_known(estimator, names):
         alike = prefixes if is_nested else known
         if f"{prefix}{is_nested}" not in alike:
             raise TypeError(
-                f"{name!r} is no parameter of {type(estimator).__name__}."
+                f"{name!r} is not a parameter of {type(estimator).__name__}."
                 f"{did_you_mean(f'{prefix}{is_nested}', alike)} Its parameters: "
                 f"{sorted(known)}, and those that begin with one of {sorted(prefixes)}."
             )

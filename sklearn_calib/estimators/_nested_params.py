@@ -201,7 +201,7 @@ def _listed_callbacks(net):
 
 
 def check_names_of_net(names, net):
-    """Raise ValueError for a name that is no parameter of a net."""
+    """Raise ValueError for a name that is not a parameter of a net."""
     own = net._get_param_names()
     prefixes = {*net.prefixes_, *(n for n in own if _is_nested(getattr(net, n)))}
     for name in names:
@@ -226,7 +226,7 @@ def _is_nested(value):
 
 
 def check_names_of_stages(names, estimator):
-    """Raise TypeError for a name that is no parameter of an estimator's stages."""
+    """Raise TypeError for a name that is not a parameter of an estimator or a stage."""
     own = {*inspect.signature(estimator).parameters} - {"kwargs"}
     for name in names:
         stage, _, rest = name.partition("__")
@@ -234,7 +234,7 @@ def check_names_of_stages(names, estimator):
             _check_name_in_stage(name, stage, prefix_of(rest))
         elif name not in own:
             raise TypeError(
-                f"{name!r} is no parameter of {estimator.__name__}."
+                f"{name!r} is not a parameter of {estimator.__name__}."
                 f"{did_you_mean(name, own)} Its parameters: {sorted(own)}, and those "
                 f"that begin with one of {[f'{stage}__' for stage in STAGES]}."
             )
@@ -246,7 +246,7 @@ def _check_name_in_stage(name, stage, first):
     if known is None or first in known:
         return
     raise TypeError(
-        f"{name!r} is no parameter: {stage}__... must begin with one of "
+        f"{name!r} is not a parameter: {stage}__... must begin with one of "
         f"{sorted(known)}, got {first!r}.{did_you_mean(first, known)} What both stages "
         "share, such as random_state, dtype and device, has no prefix."
     )

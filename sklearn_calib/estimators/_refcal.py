@@ -61,8 +61,7 @@ class RefCalClassifier(
         samples as they are.
 
     temperature : float, default=0.1
-        Of the contrast, greater than 0; see
-        :func:`~sklearn_calib.losses.supcon_loss`.
+        Of the contrast, greater than 0; see :func:`~sklearn_calib.losses.supcon_loss`.
 
     n_projection : int, default=128
         Width of the projections that the contrast sees in stage 1, at least 1.
@@ -139,13 +138,14 @@ class RefCalClassifier(
 
     References
     ----------
-    .. [1] R. Hebbalaguppe, A. Shastry, S. S. Ghosal, C. Arora (2026). Enhancing DNN
-       reliability with refinement and calibration. Section 4.1.
+    .. [1] R. Hebbalaguppe, A. Shastry, S. S. Ghosal and C. Arora, "Enhancing DNN
+       Reliability with Refinement and Calibration", ICLR Workshop on Trustworthy AI
+       2026, section 4.1.
     .. [2] P. Khosla, P. Teterwak, C. Wang, A. Sarna, Y. Tian, P. Isola, A. Maschinot,
-       C. Liu, D. Krishnan (2020). Supervised contrastive learning. NeurIPS.
-    .. [3] B. Kang, S. Xie, M. Rohrbach, Z. Yan, A. Gordo, J. Feng, Y. Kalantidis
-       (2020). Decoupling representation and classifier for long-tailed recognition.
-       ICLR.
+       C. Liu and D. Krishnan, "Supervised Contrastive Learning", NeurIPS 2020.
+    .. [3] B. Kang, S. Xie, M. Rohrbach, Z. Yan, A. Gordo, J. Feng and Y. Kalantidis,
+       "Decoupling Representation and Classifier for Long-Tailed Recognition", ICLR
+       2020.
 
     Examples
     --------

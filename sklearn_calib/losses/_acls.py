@@ -83,9 +83,9 @@ def acls_loss(
 
     References
     ----------
-    .. [1] H. Park, J. Noh, Y. Oh, D. Baek, B. Ham (2023). ACLS: adaptive and
-       conditional label smoothing for network calibration. ICCV. As in the authors'
-       code, cvlab-yonsei/ACLS.
+    .. [1] H. Park, J. Noh, Y. Oh, D. Baek and B. Ham, "ACLS: Adaptive and Conditional
+       Label Smoothing for Network Calibration", ICCV 2023. As in the authors' code,
+       cvlab-yonsei/ACLS.
 
     Examples
     --------

@@ -75,8 +75,8 @@ def ada_dual_focal_loss(
 
     References
     ----------
-    .. [1] L. Tao, M. Dong, C. Xu (2023). Dual focal loss for calibration. ICML.
-       Section 5.2.
+    .. [1] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023,
+       section 5.2.
 
     Examples
     --------
@@ -133,8 +133,8 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
 
     References
     ----------
-    .. [1] L. Tao, M. Dong, C. Xu (2023). Dual focal loss for calibration. ICML.
-       Section 5.2.
+    .. [1] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023,
+       section 5.2.
 
     Examples
     --------

@@ -85,8 +85,8 @@ def adafocal_loss(
 
     References
     ----------
-    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
-       focal loss. NeurIPS. Equation 5.
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, equation 5.
 
     Examples
     --------
@@ -159,8 +159,8 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
 
     References
     ----------
-    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
-       focal loss. NeurIPS. Algorithm 1.
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, algorithm 1.
 
     Examples
     --------

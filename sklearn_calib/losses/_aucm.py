@@ -104,9 +104,9 @@ def aucm_loss(
 
     References
     ----------
-    .. [1] Z. Yuan, Y. Yan, M. Sonka, T. Yang (2021). Large-scale robust deep AUC
-       maximization: a new surrogate loss and empirical studies on medical image
-       classification. ICCV.
+    .. [1] Z. Yuan, Y. Yan, M. Sonka and T. Yang, "Large-Scale Robust Deep AUC
+       Maximization: A New Surrogate Loss and Empirical Studies on Medical Image
+       Classification", ICCV 2021.
 
     Examples
     --------

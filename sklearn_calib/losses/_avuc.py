@@ -95,10 +95,11 @@ def avuc_loss(
 
     References
     ----------
-    .. [1] R. Krishnan, O. Tickoo (2020). Improving model calibration with accuracy
-       versus uncertainty optimization. NeurIPS. Equation 3.
-    .. [2] A. Karandikar et al. (2021). Soft calibration objectives for neural networks.
-       NeurIPS. Equation 15.
+    .. [1] R. Krishnan and O. Tickoo, "Improving Model Calibration with Accuracy versus
+       Uncertainty Optimization", NeurIPS 2020, equation 3.
+    .. [2] A. Karandikar, N. Cain, D. Tran, B. Lakshminarayanan, J. Shlens, M. C. Mozer
+       and R. Roelofs, "Soft Calibration Objectives for Neural Networks", NeurIPS 2021,
+       equation 15.
 
     Examples
     --------

@@ -67,8 +67,8 @@ def brier_loss(
 
     References
     ----------
-    .. [1] G. W. Brier (1950). Verification of forecasts expressed in terms of
-       probability. Monthly Weather Review 78(1), 1-3. Equation 2.
+    .. [1] G. W. Brier, "Verification of Forecasts Expressed in Terms of Probability",
+       Monthly Weather Review 78, 1950, equation 2.
 
     Examples
     --------

@@ -93,8 +93,8 @@ def calfocal_loss(
 
     References
     ----------
-    .. [1] A. Ghosh, T. Schaaf, M. Gormley (2022). AdaFocal: calibration-aware adaptive
-       focal loss. NeurIPS. Equations 2 (per sample) and 3 (per bin).
+    .. [1] A. Ghosh, T. Schaaf and M. Gormley, "AdaFocal: Calibration-aware Adaptive
+       Focal Loss", NeurIPS 2022, equations 2 (per sample) and 3 (per bin).
 
     Examples
     --------

@@ -137,7 +137,7 @@ class CalibrationLoss(ReducedLoss):
         Returns
         -------
         params : dict
-            Values by name; of what is no loss those that are given.
+            Values by name. If `loss` is not a loss, `given` is returned.
         """
         if not _is_known(loss):
             return dict(given)
@@ -153,7 +153,7 @@ class CalibrationLoss(ReducedLoss):
     def check_params(
         loss: Any, given: dict[str, Any], *, prefix: str = "", hint: str = ""
     ) -> None:
-        """Raise ValueError for the first of `given` that is no parameter of the loss.
+        """Raise ValueError for the first name that is not a parameter of the loss.
 
         A base has no reduction.
 
@@ -219,9 +219,9 @@ class CalibrationLoss(ReducedLoss):
     def update(
         self,
         y_true: ArrayLike,  # noqa: ARG002 - nothing is learned
-        y_proba: ArrayLike,  # noqa: ARG002
+        y_proba: ArrayLike,  # noqa: ARG002 - nothing is learned
         *,
-        sample_weight: ArrayLike | None = None,  # noqa: ARG002
+        sample_weight: ArrayLike | None = None,  # noqa: ARG002 - nothing is learned
     ) -> dict[str, Any]:
         """Learn from predictions for the validation set, if the loss does.
 

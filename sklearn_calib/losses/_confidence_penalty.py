@@ -77,12 +77,12 @@ def confidence_penalty_loss(
 
     References
     ----------
-    .. [1] G. Pereyra, G. Tucker, J. Chorowski, L. Kaiser, G. Hinton (2017).
-       Regularizing neural networks by penalizing confident output distributions. ICLR
-       workshop.
-    .. [2] B. Liu, I. Ben Ayed, A. Galdran, J. Dolz (2022). The devil is in the margin:
-       margin-based label smoothing for network calibration. CVPR. As a competitor, in
-       the code.
+    .. [1] G. Pereyra, G. Tucker, J. Chorowski, L. Kaiser and G. Hinton, "Regularizing
+       Neural Networks by Penalizing Confident Output Distributions", ICLR Workshop
+       2017.
+    .. [2] B. Liu, I. Ben Ayed, A. Galdran and J. Dolz, "The Devil is in the Margin:
+       Margin-based Label Smoothing for Network Calibration", CVPR 2022. As a
+       competitor, in the code.
 
     Examples
     --------

@@ -101,8 +101,8 @@ def crl_loss(
 
     References
     ----------
-    .. [1] J. Moon, J. Kim, Y. Shin, S. Hwang (2020). Confidence-aware learning for deep
-       neural networks. ICML.
+    .. [1] J. Moon, J. Kim, Y. Shin and S. Hwang, "Confidence-Aware Learning for Deep
+       Neural Networks", ICML 2020.
 
     Examples
     --------

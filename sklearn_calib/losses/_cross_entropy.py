@@ -78,8 +78,8 @@ def cross_entropy_loss(
 
     References
     ----------
-    .. [1] C. Szegedy, V. Vanhoucke, S. Ioffe, J. Shlens, Z. Wojna (2016).
-       Rethinking the Inception architecture for computer vision. CVPR. Section 7.
+    .. [1] C. Szegedy, V. Vanhoucke, S. Ioffe, J. Shlens and Z. Wojna, "Rethinking the
+       Inception Architecture for Computer Vision", CVPR 2016, section 7.
 
     Examples
     --------

@@ -96,8 +96,8 @@ def dual_focal_loss(
 
     References
     ----------
-    .. [1] L. Tao, M. Dong, C. Xu (2023). Dual focal loss for calibration. ICML.
-       Equation 3 and table 4.
+    .. [1] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023,
+       equation 3 and table 4.
 
     Examples
     --------

@@ -79,10 +79,10 @@ def focal_loss(
 
     References
     ----------
-    .. [1] T.-Y. Lin, P. Goyal, R. Girshick, K. He, P. Dollar (2017). Focal loss for
-       dense object detection. ICCV. Equation 4.
-    .. [2] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. Torr, P. Dokania (2020).
-       Calibrating deep neural networks using focal loss. NeurIPS.
+    .. [1] T.-Y. Lin, P. Goyal, R. Girshick, K. He and P. Dollár, "Focal Loss for Dense
+       Object Detection", ICCV 2017, equation 4.
+    .. [2] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. H. S. Torr and P. K.
+       Dokania, "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020.
 
     Examples
     --------
@@ -178,9 +178,9 @@ class FocalLoss(CalibrationLoss, function=focal_loss):
 
         References
         ----------
-        .. [1] N. Charoenphakdee, J. Vongkulbhisal, N. Chairatanakul, M. Sugiyama
-           (2021). On focal loss for class-posterior probability estimation: a
-           theoretical perspective. CVPR. Theorem 11.
+        .. [1] N. Charoenphakdee, J. Vongkulbhisal, N. Chairatanakul and M. Sugiyama,
+           "On Focal Loss for Class-Posterior Probability Estimation: A Theoretical
+           Perspective", CVPR 2021, theorem 11.
         """
         proba = check_proba(proba, name="proba")
         return focal_posterior(proba, self.gamma)

@@ -95,8 +95,10 @@ def focal_calibration_loss(
 
     References
     ----------
-    .. [1] W. Liang et al. (2025). Towards trustworthy deep neural network through
-       Euclidean distance. Definition 3.1, equations 10 to 12.
+    .. [1] W. Liang, C. Dong, L. N. Zheng, W. E. Zhang and W. Chen, "Towards Trustworthy
+       Deep Neural Network through Euclidean Distance", arXiv:2410.18321, 2025,
+       definition 3.1, equations 10 to 12. First posted in 2024 as "Calibrating Deep
+       Neural Network using Euclidean Distance".
 
     Examples
     --------

@@ -81,11 +81,11 @@ def inverse_focal_loss(
 
     References
     ----------
-    .. [1] D.-B. Wang, L. Feng, M.-L. Zhang (2021). Rethinking calibration of deep
-       neural networks: do not be afraid of overconfidence. NeurIPS.
-    .. [2] H. Zhou, S. G. Gruber, T. Popordanoska, M. B. Blaschko (2025). Revisiting
-       reweighted risk for calibration: AURC, focal loss, and inverse focal loss.
-       Equation 3, section 7.3 and table 4.
+    .. [1] D.-B. Wang, L. Feng and M.-L. Zhang, "Rethinking Calibration of Deep Neural
+       Networks: Do Not Be Afraid of Overconfidence", NeurIPS 2021.
+    .. [2] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025, equation 3, section 7.3 and table 4.
 
     Examples
     --------

@@ -102,8 +102,9 @@ def kde_ece_loss(
 
     References
     ----------
-    .. [1] T. Popordanoska, R. Sayer, M. Blaschko (2022). A consistent and
-       differentiable Lp canonical calibration error estimator. NeurIPS. Equation 9.
+    .. [1] T. Popordanoska, R. Sayer and M. B. Blaschko, "A Consistent and
+       Differentiable Lp Canonical Calibration Error Estimator", NeurIPS 2022, equation
+       9.
 
     Examples
     --------

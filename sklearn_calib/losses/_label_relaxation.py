@@ -68,8 +68,8 @@ def label_relaxation_loss(
 
     References
     ----------
-    .. [1] J. Lienen, E. Huellermeier (2021). From label smoothing to label relaxation.
-       AAAI.
+    .. [1] J. Lienen and E. Hüllermeier, "From Label Smoothing to Label Relaxation",
+       AAAI 2021.
 
     Examples
     --------

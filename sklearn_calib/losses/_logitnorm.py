@@ -72,8 +72,8 @@ def logitnorm_loss(
 
     References
     ----------
-    .. [1] H. Wei, R. Xie, H. Cheng, L. Feng, B. An, Y. Li (2022). Mitigating neural
-       network overconfidence with logit normalization. ICML.
+    .. [1] H. Wei, R. Xie, H. Cheng, L. Feng, B. An and Y. Li, "Mitigating Neural
+       Network Overconfidence with Logit Normalization", ICML 2022.
 
     Examples
     --------

@@ -66,8 +66,8 @@ def max_sup_loss(
 
     References
     ----------
-    .. [1] Y. Zhou, H. Li, Z.-Q. Cheng, X. Yan, Y. Dong, M. Fritz, M. Keuper (2025).
-       MaxSup: overcoming representation collapse in label smoothing. NeurIPS.
+    .. [1] Y. Zhou, H. Li, Z.-Q. Cheng, X. Yan, Y. Dong, M. Fritz and M. Keuper,
+       "MaxSup: Overcoming Representation Collapse in Label Smoothing", NeurIPS 2025.
 
     Examples
     --------

@@ -74,8 +74,8 @@ def mbls_loss(
 
     References
     ----------
-    .. [1] B. Liu, I. Ben Ayed, A. Galdran, J. Dolz (2022). The devil is in the margin:
-       margin-based label smoothing for network calibration. CVPR.
+    .. [1] B. Liu, I. Ben Ayed, A. Galdran and J. Dolz, "The Devil is in the Margin:
+       Margin-based Label Smoothing for Network Calibration", CVPR 2022.
 
     Examples
     --------

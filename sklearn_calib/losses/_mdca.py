@@ -72,9 +72,9 @@ def mdca_loss(
 
     References
     ----------
-    .. [1] R. Hebbalaguppe, J. Prakash, N. Madan, C. Arora (2022). A stitch in time
-       saves nine: a train-time regularizing loss for improved neural network
-       calibration. CVPR.
+    .. [1] R. Hebbalaguppe, J. Prakash, N. Madan and C. Arora, "A Stitch in Time Saves
+       Nine: A Train-Time Regularizing Loss for Improved Neural Network Calibration",
+       CVPR 2022.
 
     Examples
     --------
@@ -168,8 +168,8 @@ def dca_loss(
 
     References
     ----------
-    .. [1] G. Liang, Y. Zhang, X. Wang, N. Jacobs (2020). Improved trainable
-       calibration method for neural networks on medical imaging classification. BMVC.
+    .. [1] G. Liang, Y. Zhang, X. Wang and N. Jacobs, "Improved Trainable Calibration
+       Method for Neural Networks on Medical Imaging Classification", BMVC 2020.
 
     Examples
     --------

@@ -81,8 +81,8 @@ def mmce_loss(
 
     References
     ----------
-    .. [1] A. Kumar, S. Sarawagi, U. Jain (2018). Trainable calibration measures for
-       neural networks from kernel mean embeddings. ICML.
+    .. [1] A. Kumar, S. Sarawagi and U. Jain, "Trainable Calibration Measures for Neural
+       Networks from Kernel Mean Embeddings", ICML 2018.
 
     Examples
     --------
@@ -196,8 +196,8 @@ def weighted_mmce_loss(
 
     References
     ----------
-    .. [1] A. Kumar, S. Sarawagi, U. Jain (2018). Trainable calibration measures for
-       neural networks from kernel mean embeddings. ICML.
+    .. [1] A. Kumar, S. Sarawagi and U. Jain, "Trainable Calibration Measures for Neural
+       Networks from Kernel Mean Embeddings", ICML 2018.
 
     Examples
     --------

@@ -80,10 +80,10 @@ def per_label_loss(
 
     References
     ----------
-    .. [1] T.-Y. Lin, P. Goyal, R. Girshick, K. He, P. Dollár (2017). Focal loss for
-       dense object detection. ICCV. Equation 4.
-    .. [2] W. Liang et al. (2025). Towards trustworthy deep neural network through
-       Euclidean distance. Table 9.
+    .. [1] T.-Y. Lin, P. Goyal, R. Girshick, K. He and P. Dollár, "Focal Loss for Dense
+       Object Detection", ICCV 2017, equation 4.
+    .. [2] W. Liang, C. Dong, L. N. Zheng, W. E. Zhang and W. Chen, "Towards Trustworthy
+       Deep Neural Network through Euclidean Distance", arXiv:2410.18321, 2025, table 9.
 
     Examples
     --------

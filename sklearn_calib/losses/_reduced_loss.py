@@ -88,7 +88,10 @@ class ReducedLoss(nn.Module):
         """Return the keywords that the function is called with."""
         return {name: getattr(self, name) for name in self._keywords}
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+    def get_params(
+        self,
+        deep: bool = True,  # noqa: ARG002 - the signature of scikit-learn
+    ) -> dict[str, Any]:
         """Return the arguments of the constructor and their values.
 
         Parameters

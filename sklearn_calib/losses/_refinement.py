@@ -73,8 +73,9 @@ def refinement_loss(
 
     References
     ----------
-    .. [1] R. Hebbalaguppe, A. Shastry, S. S. Ghosal, C. Arora (2026). Enhancing DNN
-       reliability with refinement and calibration. Definition 2, equation 3.
+    .. [1] R. Hebbalaguppe, A. Shastry, S. S. Ghosal and C. Arora, "Enhancing DNN
+       Reliability with Refinement and Calibration", ICLR Workshop on Trustworthy AI
+       2026, definition 2, equation 3.
 
     Examples
     --------

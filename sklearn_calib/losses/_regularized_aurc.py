@@ -123,14 +123,14 @@ def regularized_aurc_loss(
 
     References
     ----------
-    .. [1] H. Zhou, S. Gruber, T. Popordanoska, M. Blaschko (2025). Revisiting
-       reweighted risk for calibration: AURC, focal loss, and inverse focal loss.
-       Algorithm 1 and equation 22.
-    .. [2] H. Zhou, J. Van Landeghem, T. Popordanoska, M. Blaschko (2025). A novel
-       characterization of the population area under the risk coverage curve (AURC)
-       and rates of finite sample estimators. ICML.
-    .. [3] V. Franc, D. Prusa, V. Voracek (2023). Optimal strategies for reject option
-       classifiers. JMLR 24.
+    .. [1] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025, algorithm 1 and equation 22.
+    .. [2] H. Zhou, J. Van Landeghem, T. Popordanoska and M. B. Blaschko, "A Novel
+       Characterization of the Population Area Under the Risk Coverage Curve (AURC) and
+       Rates of Finite Sample Estimators", ICML 2025.
+    .. [3] V. Franc, D. Prusa and V. Voracek, "Optimal Strategies for Reject Option
+       Classifiers", JMLR 24, 2023.
 
     Examples
     --------
@@ -244,11 +244,11 @@ def aurc_loss(
 
     References
     ----------
-    .. [1] H. Zhou, J. Van Landeghem, T. Popordanoska, M. Blaschko (2025). A novel
-       characterization of the population area under the risk coverage curve (AURC)
-       and rates of finite sample estimators. ICML.
-    .. [2] V. Franc, D. Prusa, V. Voracek (2023). Optimal strategies for reject option
-       classifiers. JMLR 24.
+    .. [1] H. Zhou, J. Van Landeghem, T. Popordanoska and M. B. Blaschko, "A Novel
+       Characterization of the Population Area Under the Risk Coverage Curve (AURC) and
+       Rates of Finite Sample Estimators", ICML 2025.
+    .. [2] V. Franc, D. Prusa and V. Voracek, "Optimal Strategies for Reject Option
+       Classifiers", JMLR 24, 2023.
 
     Examples
     --------

@@ -86,10 +86,10 @@ def sample_dependent_focal_loss(
 
     References
     ----------
-    .. [1] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. Torr, P. Dokania (2020).
-       Calibrating deep neural networks using focal loss. NeurIPS.
-    .. [2] L. Tao, M. Dong, C. Xu (2023). Dual focal loss for calibration. ICML. Their
-       code has the variant with a sample-dependent gamma, the paper has not.
+    .. [1] J. Mukhoti, V. Kulharia, A. Sanyal, S. Golodetz, P. H. S. Torr and P. K.
+       Dokania, "Calibrating Deep Neural Networks using Focal Loss", NeurIPS 2020.
+    .. [2] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023.
+       Their code has the variant with a sample-dependent gamma, the paper has not.
 
     Examples
     --------

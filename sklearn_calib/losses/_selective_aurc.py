@@ -112,9 +112,10 @@ def selective_aurc_loss(
 
     References
     ----------
-    .. [1] H. Zhou, S. Gruber, T. Popordanoska, M. Blaschko (2025). Revisiting
-       reweighted risk for calibration: AURC, focal loss, and inverse focal loss. The
-       loss of the later versions.
+    .. [1] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025. The loss of its later versions,
+       "AURC, Focal, and Inverse Focal Loss".
 
     Examples
     --------

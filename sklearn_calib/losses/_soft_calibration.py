@@ -105,8 +105,9 @@ def soft_binned_ece_loss(
 
     References
     ----------
-    .. [1] A. Karandikar et al. (2021). Soft calibration objectives for neural networks.
-       NeurIPS. Equations 11 and 12.
+    .. [1] A. Karandikar, N. Cain, D. Tran, B. Lakshminarayanan, J. Shlens, M. C. Mozer
+       and R. Roelofs, "Soft Calibration Objectives for Neural Networks", NeurIPS 2021,
+       equations 11 and 12.
 
     Examples
     --------

@@ -71,8 +71,8 @@ def soft_rank(
 
     References
     ----------
-    .. [1] M. Blondel, O. Teboul, Q. Berthet, J. Djolonga (2020). Fast differentiable
-       sorting and ranking. ICML. Equation 7 and proposition 4, with the quadratic
+    .. [1] M. Blondel, O. Teboul, Q. Berthet and J. Djolonga, "Fast Differentiable
+       Sorting and Ranking", ICML 2020, equation 7 and proposition 4, with the quadratic
        regularisation.
 
     Examples

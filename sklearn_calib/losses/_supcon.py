@@ -88,10 +88,11 @@ def supcon_loss(
     References
     ----------
     .. [1] P. Khosla, P. Teterwak, C. Wang, A. Sarna, Y. Tian, P. Isola, A. Maschinot,
-       C. Liu, D. Krishnan (2020). Supervised contrastive learning. NeurIPS.
-       Equation 2.
-    .. [2] R. Hebbalaguppe, A. Shastry, S. S. Ghosal, C. Arora (2026). Enhancing DNN
-       reliability with refinement and calibration. Equation 4.
+       C. Liu and D. Krishnan, "Supervised Contrastive Learning", NeurIPS 2020, equation
+       2.
+    .. [2] R. Hebbalaguppe, A. Shastry, S. S. Ghosal and C. Arora, "Enhancing DNN
+       Reliability with Refinement and Calibration", ICLR Workshop on Trustworthy AI
+       2026, equation 4.
 
     Examples
     --------

@@ -164,7 +164,7 @@ class _ValidationBinsLoss(CalibrationLoss):
 
 
 def _check_targets(y_true: Any, y_proba: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities, whose values are not yet checked, and class indices."""
+    """Return probabilities, whose sums are not yet checked, and class indices."""
     proba = as_proba_array(y_proba)
     if len(y_true) != len(proba):
         raise ValueError(

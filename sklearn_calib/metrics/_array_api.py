@@ -24,7 +24,7 @@ from sklearn_calib._core.limits import (
     check_range,
     check_row_sums,
     check_weight_range,
-    row_sum_tolerance,
+    rounding_tolerance,
     weight_factor,
 )
 from sklearn_calib._core.typing import Array, Floats
@@ -80,7 +80,7 @@ def array_api_gap_sums(
 
 
 def _check_proba(xp: Any, proba: Any) -> Any:
-    """Return probabilities in two columns or more, values checked."""
+    """Return probabilities in two columns or more, in [0, 1], values checked."""
     proba = without_gradient(proba)
     _check_real(xp, proba, "y_proba")
     eps = xp.finfo(proba.dtype).eps if xp.isdtype(proba.dtype, "real floating") else 0
@@ -92,11 +92,14 @@ def _check_proba(xp: Any, proba: Any) -> Any:
             f"(n_samples,), got shape {tuple(proba.shape)}. Pass the output of "
             "predict_proba."
         )
-    check_range(float(xp.min(proba)), float(xp.max(proba)), "y_proba")
+    tolerance = rounding_tolerance(2 if proba.ndim == 1 else proba.shape[1], eps)
+    low, high = float(xp.min(proba)), float(xp.max(proba))
+    check_range(low, high, "y_proba", tolerance)
+    if low < 0 or high > 1:
+        proba = xp.clip(proba, 0, 1)
     if proba.ndim == 1:
         return xp.stack([1 - proba, proba], axis=1)
     totals = xp.sum(proba, axis=1)
-    tolerance = row_sum_tolerance(proba.shape[1], eps)
     low, high = float(xp.min(totals)), float(xp.max(totals))
     check_row_sums(low, high, "y_proba", tolerance)
     return proba

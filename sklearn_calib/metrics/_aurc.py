@@ -124,8 +124,9 @@ def aurc_loss(
     .. [3] P. F. Jaeger, C. T. Lüth, L. Klein and T. J. Bungert, "A Call to Reflect on
        Evaluation Practices for Failure Detection in Image Classification", ICLR 2023.
 
-    .. [4] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
-       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
+    .. [4] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025.
 
     Examples
     --------

@@ -164,14 +164,15 @@ def expected_calibration_error(
     .. [2] R. Roelofs, N. Cain, J. Shlens and M. C. Mozer, "Mitigating Bias in
        Calibration Error Estimation", AISTATS 2022.
 
-    .. [3] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
-       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
+    .. [3] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025.
 
     .. [4] A. Kumar, P. Liang and T. Ma, "Verified Uncertainty Calibration",
        NeurIPS 2019.
 
-    .. [5] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable reliability diagrams
-       for probabilistic classifiers", PNAS 118, 2021.
+    .. [5] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable Reliability Diagrams
+       for Probabilistic Classifiers", PNAS 118, 2021.
 
     Examples
     --------

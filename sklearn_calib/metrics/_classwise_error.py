@@ -124,14 +124,15 @@ def classwise_calibration_error(
     References
     ----------
     .. [1] M. Kull, M. Perello-Nieto, M. Kängsepp, T. Silva Filho, H. Song and P. Flach,
-       "Beyond temperature scaling: Obtaining well-calibrated multiclass probabilities
-       with Dirichlet calibration", NeurIPS 2019.
+       "Beyond Temperature Scaling: Obtaining Well-Calibrated Multiclass Probabilities
+       with Dirichlet Calibration", NeurIPS 2019.
 
-    .. [2] J. Nixon, M. Dusenberry, G. Jerfel, T. Nguyen, J. Liu, L. Zhang and D. Tran,
-       "Measuring Calibration in Deep Learning", CVPR Workshops 2019.
+    .. [2] J. Nixon, M. W. Dusenberry, L. Zhang, G. Jerfel and D. Tran, "Measuring
+       Calibration in Deep Learning", CVPR Workshops 2019.
 
-    .. [3] H. Zhou, S. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
-       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss", 2025.
+    .. [3] H. Zhou, S. G. Gruber, T. Popordanoska and M. B. Blaschko, "Revisiting
+       Reweighted Risk for Calibration: AURC, Focal Loss, and Inverse Focal Loss",
+       arXiv:2505.23463, 2025.
 
     Examples
     --------

@@ -260,8 +260,8 @@ def ece_consistency_bound(
     .. [1] J. Bröcker and L. A. Smith, "Increasing the Reliability of Reliability
        Diagrams", Weather and Forecasting 22, 2007.
 
-    .. [2] J. Vaicenavicius, D. Widmann, C. Andersson, F. Lindsten, J. Roll and
-       T. B. Schön, "Evaluating model calibration in classification", AISTATS 2019.
+    .. [2] J. Vaicenavicius, D. Widmann, C. Andersson, F. Lindsten, J. Roll and T. B.
+       Schön, "Evaluating Model Calibration in Classification", AISTATS 2019.
 
     Examples
     --------

@@ -83,8 +83,9 @@ def failure_auroc_score(
     .. [2] P. F. Jaeger, C. T. Lüth, L. Klein and T. J. Bungert, "A Call to Reflect on
        Evaluation Practices for Failure Detection in Image Classification", ICLR 2023.
 
-    .. [3] R. Hebbalaguppe et al., "Enhancing DNN Reliability with Refinement and
-       Calibration", 2026, figure 1 and table 1.
+    .. [3] R. Hebbalaguppe, A. Shastry, S. S. Ghosal and C. Arora, "Enhancing DNN
+       Reliability with Refinement and Calibration", ICLR Workshop on Trustworthy AI
+       2026, figure 1 and table 1.
 
     Examples
     --------

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import chi2
+from sklearn.utils import check_random_state
 
 from sklearn_calib._core.binning import bin_index, parting_edges
-from sklearn_calib._core.inputs import BINS, TARGETS, check_targets, resolve_n_bins
-from sklearn_calib._core.typing import Bools, Floats, Ints
+from sklearn_calib._core.inputs import (
+    BINS,
+    DRAWS,
+    TARGETS,
+    check_targets,
+    resolve_n_bins,
+)
+from sklearn_calib._core.typing import Bools, Floats, Ints, Seed
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
+from sklearn_calib.metrics._consistency_resampling import tail_share
 from sklearn_calib.metrics._hypothesis_tests import (
     JUDGED,
     holds_impossible,
@@ -22,6 +30,8 @@ from sklearn_calib.metrics._hypothesis_tests import (
 
 # So near to 1 the digits of 1 - p are fewer than those of the other probabilities.
 NEAR = 0.01
+# The law of chi-square is for counts with at least this variance.
+DENSE = 5
 # Classes to the power of three, added up over bins: some five seconds.
 MOST_WORK = 2e10
 
@@ -43,6 +53,8 @@ class ChiSquareResult(NamedTuple):
         "mode": [JUDGED],
         "variance": [StrOptions({"bin", "sample"})],
         "ddof": [Interval(Integral, 0, None, closed="left")],
+        "method": [StrOptions({"asymptotic", "auto"})],
+        **DRAWS,
     },
     prefer_skip_nested_validation=True,
 )
@@ -55,7 +67,10 @@ def hosmer_lemeshow_test(
     mode: str = "canonical",
     variance: str = "sample",
     ddof: int = 0,
+    method: str = "auto",
     labels: ArrayLike | None = None,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
 ) -> ChiSquareResult:
     r"""Test whether each bin holds as many of each class as the probabilities say.
 
@@ -90,8 +105,19 @@ def hosmer_lemeshow_test(
         What to take off the degrees of freedom if the classifier was fitted on these
         data: 2 for a logistic regression [1]_. 0 is right for all other data.
 
+    method : {"auto", "asymptotic"}, default="auto"
+        Where the law of the statistic comes from: the chi-square law, or with "auto",
+        in bins whose counts are too small for it, labels drawn from the probabilities.
+        With `ddof` it is always the chi-square law.
+
     labels : array-like of shape (n_classes,), default=None
         The label of each column, by default the sorted distinct values of `y_true`.
+
+    n_resamples : int, default=1000
+        Number of random draws of the labels in sparse bins.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the draws. Pass an int for a repeatable p-value.
 
     Returns
     -------
@@ -124,12 +150,12 @@ def hosmer_lemeshow_test(
     bins that hold samples, times n_classes - 1, less what has probability 0. Equal
     probabilities are never parted.
 
-    The law is that of large samples, with some five expected in each bin of each class.
-    Of 200 samples in 10 bins, with less than one hit or miss expected in the outer
-    ones, 8 % were rejected at 5 %; fewer bins, or :func:`kernel_calibration_test`, tell
-    more truly. Where a class of
-    probability 0 is the true one, the statistic is infinite and the p-value 0; with
-    certain and true predictions only, 0 and 1.
+    The chi-square law is that of large samples. A bin is sparse if the count of some
+    class has a variance below 5. With "auto" the labels of sparse bins are drawn from
+    the probabilities, the chi-squares of all others from their law, and with :math:`k`
+    of :math:`m` draws as large as the statistic the p-value is :math:`(1 + k) / (1 +
+    m)`. "asymptotic" rejects too often where bins are sparse, and most of all for rare
+    classes.
 
     Each bin takes time in the order of :math:`c^3` for :math:`c` classes. More than
     some 1200 classes in 10 bins are refused.
@@ -174,22 +200,29 @@ def hosmer_lemeshow_test(
     bins = np.split(proba, starts), np.split(codes, starts)
     open_classes = [_open_classes(each) for each in bins[0]]
     _check_work(open_classes)
-    squares = [
-        _bin_chi_square(*each, variance)
-        for each in zip(*bins, open_classes, strict=True)
+    laws = [
+        _bin_law(each, is_open, variance)
+        for each, is_open in zip(bins[0], open_classes, strict=True)
     ]
-    statistic, df = np.sum(squares, axis=0)
-    if holds_impossible(proba, codes):
-        return ChiSquareResult(np.inf, 0.0, int(df))
+    counts = (np.bincount(each, minlength=proba.shape[1]) for each in bins[1])
+    statistic = sum(
+        float(law.chi_square(each)) for law, each in zip(laws, counts, strict=True)
+    )
+    df = sum(law.rank for law in laws)
+    if holds_impossible(proba, codes) or np.isinf(statistic):
+        return ChiSquareResult(np.inf, 0.0, df)
     if df == ddof == 0:
         return ChiSquareResult(0.0, 1.0, 0)
     if df <= ddof:
         raise ValueError(
-            f"ddof must be less than the degrees of freedom, {df:.0f} of these bins, "
+            f"ddof must be less than the degrees of freedom, {df} of these bins, "
             f"got {ddof}. Pass more bins, or a smaller ddof."
         )
-    df = int(df) - ddof
-    return ChiSquareResult(float(statistic), float(chi2.sf(statistic, df)), df)
+    if method == "auto" and ddof == 0 and any(law.is_sparse for law in laws):
+        null = _null_draws(laws, n_resamples, check_random_state(random_state))
+        return ChiSquareResult(statistic, tail_share(statistic, null), df)
+    df -= ddof
+    return ChiSquareResult(statistic, float(chi2.sf(statistic, df)), df)
 
 
 def _complements(proba: Floats) -> Floats:
@@ -224,31 +257,81 @@ def _check_work(open_classes: list[Bools]) -> None:
         )
 
 
-def _bin_chi_square(
-    proba: Floats, codes: Ints, is_open: Bools, variance: str
-) -> tuple[Any, Any]:
-    """Return the square of a bin's deviations, in units of their noise, and its rank.
+class BinLaw(NamedTuple):
+    """The probabilities of a bin, and what deviations of its counts are measured by."""
+
+    proba: Floats
+    kept: Bools
+    # If the most probable class of each sample were true.
+    counts: Ints
+    deviation: Floats
+    # From deviations to independent ones of variance one.
+    noise: Floats
+    directions: Floats
+
+    @property
+    def rank(self) -> int:
+        """Return the degrees of freedom."""
+        return self.directions.shape[1]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether counts are too small for the law of chi-square."""
+        return bool((self.noise**2 < DENSE).any())
+
+    def chi_square(self, counts: Ints) -> Floats:
+        """Return the square of the deviations, in units of their noise."""
+        deviation = self.deviation + (counts - self.counts)[..., self.kept]
+        with np.errstate(over="ignore"):  # to infinity
+            return (((deviation / self.noise) @ self.directions) ** 2).sum(axis=-1)
+
+
+def _bin_law(proba: Floats, is_open: Bools, variance: str) -> BinLaw:
+    """Return the law of a bin.
 
     The last count follows from the others. The most probable class is left out, since
     the small ones are exact where it is close to one.
     """
     mass = proba.sum(axis=0)
     kept = is_open & (np.arange(len(mass)) != np.where(is_open, mass, -1).argmax())
-    rest = _complements(proba)
+    rest, likely, every = (
+        _complements(proba),
+        proba.argmax(axis=1),
+        np.arange(len(proba)),
+    )
     # Not counts minus masses, whose difference of saturated probabilities is rounding.
-    residual, every = -proba, np.arange(len(codes))
-    residual[every, codes] = rest[every, codes]
-    deviation = residual.sum(axis=0)[kept]
-    proba, rest = proba[:, kept], rest[:, kept]
+    residual = -proba
+    residual[every, likely] = rest[every, likely]
+    counts, deviation = np.bincount(likely, minlength=len(mass)), residual.sum(axis=0)
+    each, rest = proba[:, kept], rest[:, kept]
     if variance == "bin":
-        proba, rest = (
-            np.broadcast_to(each.mean(axis=0), each.shape) for each in (proba, rest)
+        each, rest = (
+            np.broadcast_to(one.mean(axis=0), one.shape) for one in (each, rest)
         )
-    covariance = -proba.T @ proba
-    np.fill_diagonal(covariance, (proba * rest).sum(axis=0))
+    covariance = -each.T @ each
+    np.fill_diagonal(covariance, (each * rest).sum(axis=0))
     noise = np.sqrt(covariance.diagonal())
     value, direction = np.linalg.eigh(covariance / noise / noise[:, None])
     seen = value > 1e-10
-    amount = (deviation / noise) @ direction[:, seen]
-    with np.errstate(over="ignore"):  # to infinity
-        return (amount**2 / value[seen]).sum(), seen.sum()
+    directions = direction[:, seen] / np.sqrt(value[seen])
+    return BinLaw(proba, kept, counts, deviation[kept], noise, directions)
+
+
+def _null_draws(laws: list[BinLaw], n_draws: int, rng: np.random.RandomState) -> Floats:
+    """Return the statistic of calibrated predictions, many times."""
+    null = np.zeros(n_draws)
+    for law in laws:
+        if law.is_sparse:
+            null += law.chi_square(_draw_counts(law.proba, n_draws, rng))
+        elif law.rank:
+            null += rng.chisquare(law.rank, size=n_draws)
+    return null
+
+
+def _draw_counts(proba: Floats, n_draws: int, rng: np.random.RandomState) -> Ints:
+    """Return the counts of the classes, of labels drawn from the probabilities."""
+    counts, every = np.zeros((n_draws, proba.shape[1]), dtype=int), np.arange(n_draws)
+    for row in proba.cumsum(axis=1):
+        uniform = rng.random_sample(n_draws)
+        counts[every, np.searchsorted(row[:-1] / row[-1], uniform, "right")] += 1
+    return counts

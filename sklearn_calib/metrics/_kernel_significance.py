@@ -33,6 +33,8 @@ from sklearn_calib.metrics._resampling import class_sampler
 
 # Elements of the residuals that are drawn at a time: doubles of 64 MiB.
 DRAWN = 2**23
+# Random signs are for at least so many samples, counted by `_effective_size`.
+SIGNED = 20
 
 
 @validate_params(
@@ -75,9 +77,9 @@ def kernel_calibration_test(
 
     method : {"consistency", "bootstrap", "asymptotic"}, default="consistency"
         Where the law of the statistic comes from: labels drawn from the probabilities,
-        which is exact; random signs of the residuals, which is faster for many classes;
-        or the normal law of the mean of many blocks, which takes linear time but sees
-        less.
+        which is exact; random signs of the residuals, which is faster for many classes
+        and gives way to "consistency" where too few labels are uncertain; or the normal
+        law of the mean of many blocks, which takes linear time but sees less.
 
     kernel : {"laplacian", "gaussian"}, default="laplacian"
         How alike predictions at a Euclidean distance d are: exp(-d / bandwidth), or
@@ -135,6 +137,12 @@ def kernel_calibration_test(
     values speak against calibration. The samples must be in random order then, and
     blocks many: the p-value of a few that happen to agree may be 0.
 
+    Random signs need enough uncertain labels. Where a class is rare, most samples lack
+    it and have small residuals of one sign, which random signs do not imitate. So
+    "bootstrap" is used if :math:`(\sum_i E|r_i|^2)^2 / \sum_i E|r_i|^4 \ge 20` for
+    labels drawn from the probabilities, which is about :math:`n` times the prevalence
+    of a rare class, and "consistency" otherwise.
+
     Of n samples, c classes and m draws, "bootstrap" takes time in the order of
     :math:`n^2 (c + m)`, "consistency" :math:`n^2 c m`. Memory does not grow with
     :math:`n^2`.
@@ -169,7 +177,7 @@ def kernel_calibration_test(
         return _normal_test(block_estimates(alike, proba, residual, block_size))
     rng = check_random_state(random_state)
     statistic = estimate_square(alike, proba, residual, None, True)
-    if method == "bootstrap":
+    if method == "bootstrap" and _effective_size(proba) >= SIGNED:
         null = _sign_draws(alike, proba, residual, n_resamples, rng)
     else:
         null = _label_draws(alike, proba, n_resamples, rng)
@@ -185,6 +193,14 @@ def _normal_test(estimates: Floats) -> SignificanceResult:
     error = estimates.std(ddof=1) / np.sqrt(len(estimates))
     z = mean / error if error > 0 else np.copysign(np.inf, mean)
     return SignificanceResult(float(z), float(norm.sf(z)))
+
+
+def _effective_size(proba: Floats) -> float:
+    """Return the number of samples with equal residuals that vary as these would."""
+    squares = 1 - 2 * proba + np.einsum("ij,ij->i", proba, proba)[:, None]
+    variance = np.einsum("ij,ij->", proba, squares)
+    fourth = np.einsum("ij,ij,ij->", proba, squares, squares)
+    return float(variance**2 / fourth) if fourth > 0 else 0.0
 
 
 def _sign_draws(

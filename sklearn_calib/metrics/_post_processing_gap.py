@@ -114,11 +114,12 @@ def post_processing_gap(
 
     References
     ----------
-    .. [1] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran, "When Does Optimizing a Proper
+    .. [1] J. Błasiok, P. Gopalan, L. Hu and P. Nakkiran, "When Does Optimizing a Proper
        Loss Yield Calibration?", NeurIPS 2023.
 
-    .. [2] W. Liang et al., "Towards trustworthy deep neural network through Euclidean
-       distance", 2025, definition 2.3.
+    .. [2] W. Liang, C. Dong, L. N. Zheng, W. E. Zhang and W. Chen, "Towards Trustworthy
+       Deep Neural Network through Euclidean Distance", arXiv:2410.18321, 2025,
+       definition 2.3.
 
     Examples
     --------

@@ -78,9 +78,12 @@ def overconfidence(
 
     References
     ----------
-    .. [1] W. Liang et al., "Towards trustworthy deep neural network through Euclidean
-       distance", 2025, definition 2.1. Also equation 10 of L. Tao, M. Dong and C. Xu,
-       "Dual Focal Loss for Calibration", ICML 2023.
+    .. [1] W. Liang, C. Dong, L. N. Zheng, W. E. Zhang and W. Chen, "Towards Trustworthy
+       Deep Neural Network through Euclidean Distance", arXiv:2410.18321, 2025,
+       definition 2.1.
+
+    .. [2] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023,
+       equation 10.
 
     Examples
     --------
@@ -135,8 +138,9 @@ def underconfidence(
 
     References
     ----------
-    .. [1] W. Liang et al., "Towards trustworthy deep neural network through Euclidean
-       distance", 2025, definition 2.1.
+    .. [1] W. Liang, C. Dong, L. N. Zheng, W. E. Zhang and W. Chen, "Towards Trustworthy
+       Deep Neural Network through Euclidean Distance", arXiv:2410.18321, 2025,
+       definition 2.1.
 
     Examples
     --------

@@ -199,13 +199,13 @@ def proper_calibration_error(
     References
     ----------
     .. [1] E. Berta, D. Holzmüller, M. I. Jordan and F. Bach, "Rethinking Early
-       Stopping: Refine, Then Calibrate", 2025.
+       Stopping: Refine, Then Calibrate", arXiv:2501.19195, 2025.
 
-    .. [2] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable reliability diagrams
-       for probabilistic classifiers", PNAS 118, 2021.
+    .. [2] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable Reliability Diagrams
+       for Probabilistic Classifiers", PNAS 118, 2021.
 
-    .. [3] J. Bröcker, "Reliability, sufficiency, and the decomposition of proper
-       scores", Quarterly Journal of the Royal Meteorological Society 135, 2009.
+    .. [3] J. Bröcker, "Reliability, Sufficiency, and the Decomposition of Proper
+       Scores", Quarterly Journal of the Royal Meteorological Society 135, 2009.
 
     Examples
     --------
@@ -284,7 +284,7 @@ def refinement_error(
     References
     ----------
     .. [1] E. Berta, D. Holzmüller, M. I. Jordan and F. Bach, "Rethinking Early
-       Stopping: Refine, Then Calibrate", 2025.
+       Stopping: Refine, Then Calibrate", arXiv:2501.19195, 2025.
 
     Examples
     --------

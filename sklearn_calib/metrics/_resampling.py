@@ -24,7 +24,7 @@ from sklearn_calib._core.typing import (
     Weights,
 )
 from sklearn_calib._core.validation import (
-    as_proba_array,
+    check_proba_shape,
     check_sample_weight,
     encode_labels,
 )
@@ -76,7 +76,7 @@ def take_sample(
     labels = fixed_by_partial(metric, "labels", labels)
     sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
     y_true = as_labels(y_true, "y_true")
-    proba = as_proba_array(y_proba, name=name, allow_1d=True)
+    proba = check_proba_shape(y_proba, name=name, allow_1d=True)
     if y_true.shape[1:] == (1,):
         y_true = y_true[:, 0]
     weight = check_sample_weight(sample_weight, proba)

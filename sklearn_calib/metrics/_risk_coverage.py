@@ -93,7 +93,7 @@ def risk_coverage_curve(
     References
     ----------
     .. [1] R. El-Yaniv and Y. Wiener, "On the Foundations of Noise-free Selective
-       Classification", JMLR 2010.
+       Classification", JMLR 11, 2010.
 
     Examples
     --------

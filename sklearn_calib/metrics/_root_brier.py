@@ -64,8 +64,8 @@ def root_brier_score_loss(
 
     References
     ----------
-    .. [1] S. Gruber and F. Buettner, "Better Uncertainty Calibration via Proper Scores
-       for Classification and Beyond", NeurIPS 2022.
+    .. [1] S. G. Gruber and F. Buettner, "Better Uncertainty Calibration via Proper
+       Scores for Classification and Beyond", NeurIPS 2022.
 
     Examples
     --------

@@ -97,8 +97,8 @@ def score_decomposition(
 
     References
     ----------
-    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable reliability diagrams
-       for probabilistic classifiers", PNAS 118, 2021.
+    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan, "Stable Reliability Diagrams
+       for Probabilistic Classifiers", PNAS 118, 2021.
 
     .. [2] A. H. Murphy, "A New Vector Partition of the Probability Score", Journal of
        Applied Meteorology 12, 1973.

@@ -92,10 +92,10 @@ def smooth_calibration_error(
 
     References
     ----------
-    .. [1] S. Kakade and D. Foster, "Deterministic Calibration and Nash Equilibrium",
-       Journal of Computer and System Sciences 74, 2008.
+    .. [1] S. M. Kakade and D. P. Foster, "Deterministic Calibration and Nash
+       Equilibrium", Journal of Computer and System Sciences 74, 2008.
 
-    .. [2] J. Blasiok, P. Gopalan, L. Hu and P. Nakkiran, "A Unifying Theory of Distance
+    .. [2] J. Błasiok, P. Gopalan, L. Hu and P. Nakkiran, "A Unifying Theory of Distance
        from Calibration", STOC 2023.
 
     Examples

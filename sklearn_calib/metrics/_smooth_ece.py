@@ -120,7 +120,7 @@ def smooth_expected_calibration_error(
 
     References
     ----------
-    .. [1] J. Blasiok and P. Nakkiran, "Smooth ECE: Principled Reliability Diagrams via
+    .. [1] J. Błasiok and P. Nakkiran, "Smooth ECE: Principled Reliability Diagrams via
        Kernel Smoothing", ICLR 2024.
 
     Examples

@@ -10,7 +10,7 @@ from sklearn_calib._core.confidence import (
     top_label,
     top_label_hits,
 )
-from sklearn_calib._core.validation import FEW_COLUMNS
+from sklearn_calib._core.validation import FEW_COLUMNS, as_proba_array
 
 few_and_many = pytest.mark.parametrize(
     "n_classes", [2, FEW_COLUMNS, FEW_COLUMNS + 1, 300]
@@ -47,7 +47,9 @@ def test_without_ties(n_classes):
 
 def test_hits_are_of_checked_probabilities():
     with pytest.raises(ValueError, match="must be finite"):
-        top_label_hits(np.array([[np.nan, 0.5]]), np.array([0]))
+        top_label_hits(as_proba_array([[np.nan, 0.5]]), np.array([0]))
+    with pytest.raises(ValueError, match="rows that sum to one"):
+        top_label_hits(as_proba_array([[0.25, 0.5]]), np.array([0]))
 
 
 all_confidences = pytest.mark.parametrize("name", CONFIDENCES)

@@ -26,7 +26,7 @@ BINNED = {
     "ece_consistency_bound": {"n_resamples": 5, "random_state": 0},
     "ece_interval": {"n_resamples": 5, "random_state": 0},
     "expected_calibration_error": {},
-    "hosmer_lemeshow_test": {},
+    "hosmer_lemeshow_test": {"method": "asymptotic"},
     "maximum_calibration_error": {},
     "proper_calibration_error": {"loss": "brier", "recalibration": "bins"},
     "refinement_error": {"loss": "brier", "recalibration": "bins"},

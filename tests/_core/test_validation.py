@@ -71,6 +71,27 @@ def test_check_proba_accepts_rounding():
     assert check_proba(proba) is proba
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_check_proba_takes_what_rounding_leaves_outside_for_the_end(dtype):
+    given = many_rows([1.00001, 1e-5], [-1e-5, 1]).astype(dtype)
+    proba = check_proba(given)
+    assert proba.dtype == dtype
+    np.testing.assert_array_equal(proba[:-2], given[:-2])
+    np.testing.assert_array_equal(proba[-2:], np.array([[1, 1e-5], [0, 1]], dtype))
+    assert given.max() > 1  # as it came
+    with pytest.raises(ValueError, match=r"p must .* got values in \[0.5, 1.00036\]"):
+        check_proba([0.5, 1.00036], name="p", allow_1d=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_check_proba_knows_the_next_number_of_half_precision(dtype):
+    above = np.nextafter(np.float16(1), np.float16(2)).astype(dtype)
+    assert above - 1 > ROW_SUM_TOLERANCE
+    np.testing.assert_array_equal(check_proba([[above, 0]]), [[1, 0]])
+    with pytest.raises(ValueError, match="must lie in"):
+        check_proba([[float(above) + 1e-4, 0]])
+
+
 def half_rows(n_classes=3):
     """Return rows that were rounded to half precision, and do not quite sum to one."""
     if n_classes > 3:

@@ -17,12 +17,6 @@ def run(start):
     return lambda folder, moment: start(SCRIPT, folder, moment)
 
 
-def end(process):
-    """Return the exit code of a process, once it has ended."""
-    process.join()
-    return process.exitcode
-
-
 def read(folder):
     """Return the results less how long they took, and the logits."""
     rows = pd.read_csv(folder / "small.csv")
@@ -41,7 +35,7 @@ def assert_same(folder, other):
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(run, tmp_path):
+def test_twenty_kills_at_random_moments(run, end, tmp_path):
     start = time.perf_counter()
     assert end(run(tmp_path / "whole", "never")) == 0
     seconds = time.perf_counter() - start
@@ -62,7 +56,7 @@ def test_twenty_kills_at_random_moments(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_kill_while_rows_are_written(run, tmp_path):
+def test_a_kill_while_rows_are_written(run, end, tmp_path):
     assert end(run(tmp_path / "whole", "never")) == 0
     assert end(run(tmp_path / "killed", "writing")) == 9
     assert set(read(tmp_path / "killed")[0]["loss"]) == {"cross-entropy"}

@@ -119,6 +119,26 @@ def test_zeros_and_small_probabilities_that_fit_has_not_seen(
     assert fitted.zero_replacement_ == 1 / 8
 
 
+@pytest.mark.each("dtype", [np.float32, np.float64])
+@pytest.mark.each("n_columns", [1, 2, 4])
+def test_what_rounding_leaves_outside_of_0_and_1(
+    calibrator, dtype, n_columns, make_logits, fresh
+):
+    """It is taken for the nearer end, by fit and by predict_proba."""
+    logits, y = make_logits(n_samples=200, n_classes=max(2, n_columns))
+    X = softmax(3 * logits)[:, -n_columns:]
+    ends = np.eye(max(2, n_columns))[y[::5], -n_columns:]
+    X[::5] = np.where(ends == 1, 1.00001, [[1e-5], [-1e-5]] * 20)
+    X = X.astype(dtype)
+    assert X.max() > 1 > X.min() + 1
+    expected = fresh(calibrator).fit(X.clip(0, 1), y).predict_proba(X.clip(0, 1))
+    proba = fresh(calibrator).fit(X, y).predict_proba(X)
+    assert np.isfinite(proba).all()
+    np.testing.assert_array_equal(proba, expected)
+    with pytest.raises(ValueError, match=r"X must lie in .* got values in .*1\.0004\]"):
+        fresh(calibrator).fit(np.where(X > 1, dtype(1.0004), X), y)
+
+
 def test_memory_order_and_input_are_left_alone(calibrator, make_logits, fresh):
     logits, y = make_logits()
     X = softmax(3 * logits)

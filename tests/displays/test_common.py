@@ -246,6 +246,23 @@ def test_data_of_any_kind(name, classifier, draw):
 
 
 @of_predictions
+def test_what_rounding_leaves_outside_of_0_and_1(name, classifier, draw):
+    """It is taken for the nearer end."""
+    proba = classifier.predict_proba(X)
+    certain = proba.max(axis=1) > 0.99
+    off = np.where(proba[certain] > 0.5, 1.00001, -1e-5)
+    for dtype in (np.float32, np.float64):
+        proba = proba.astype(dtype)
+        proba[certain] = off
+        assert proba.max() > 1 > proba.min() + 1
+        assert_close(
+            parameters(draw(name, Y, proba)),
+            parameters(draw(name, Y, proba.clip(0, 1))),
+            rtol=0,
+        )
+
+
+@of_predictions
 def test_classes_in_another_order(name, classifier, draw):
     proba, order = classifier.predict_proba(X), [2, 0, 1]
     classes = classifier.classes_[order]

@@ -36,46 +36,110 @@ def test_bound_inverts_the_binomial_tail(n_wrong, delta):
     assert risk_upper_bound(20, 20, delta) == 1
 
 
-def test_level_is_shared_among_the_looks():
-    """Without an error, and for all of n = 1000: 1 - (delta / 10) ** (1 / n)."""
+def test_level_is_shared_among_the_starts():
+    """Without an error, and for all of n = 1000: 1 - (delta / 2) ** (1 / n)."""
     confidence = np.random.default_rng(0).uniform(size=1000)
-    threshold, bound = threshold_for_risk(confidence, np.zeros(1000), 0.5, 0.05)
+    reachable = 1 - 0.025 ** (1 / 1000)
+    threshold = threshold_for_risk(confidence, np.zeros(1000), reachable + 1e-9, 0.05)
     assert threshold == confidence.min()
-    assert bound == pytest.approx(1 - 0.005 ** (1 / 1000), rel=1e-12)
+    with pytest.raises(ValueError, match=r"The lowest here is 0\.0037"):
+        threshold_for_risk(confidence, np.zeros(1000), reachable - 1e-9, 0.05)
 
 
 def test_tied_confidences_count_as_one_threshold():
-    """One look: the exact limit of Clopper and Pearson, 1 - delta ** (1 / n)."""
-    threshold, bound = threshold_for_risk(np.full(60, 0.5), np.zeros(60), 0.05, 0.05)
-    assert threshold == 0.5
-    assert bound == pytest.approx(1 - 0.05 ** (1 / 60), rel=1e-12)
+    """One test: the exact limit of Clopper and Pearson, 1 - delta ** (1 / n)."""
+    data, reachable = (np.full(60, 0.5), np.zeros(60)), 1 - 0.05 ** (1 / 60)
+    assert threshold_for_risk(*data, reachable + 1e-9, 0.05) == 0.5
+    with pytest.raises(ValueError, match=r"The lowest here is 0\.0488, .* 60 held-out"):
+        threshold_for_risk(*data, reachable - 1e-9, 0.05)
 
 
-# The error rate at a confidence c, uniform in [0, 1], and the mean of it above c.
+@pytest.mark.parametrize(
+    ("delta", "threshold"),
+    [
+        # p-values .2, .36, .488, .5904 at levels of their own delta * (1, 1, 0, 2) / 4.
+        (0.79, None),
+        (0.80, 3),  # .2 <= .2, and then .36 <= .4
+        (0.96, 3),  # .488 > .48, which ends the sequence, and .5904 > .48
+        (0.98, 1),  # .488 <= .49 and .5904 <= .98
+    ],
+)
+def test_levels_are_passed_on_along_the_sequence(delta, threshold):
+    data = np.array([4.0, 3.0, 2.0, 1.0]), np.array([0, 1, 1, 1])
+    if threshold is None:
+        with pytest.raises(ValueError, match="must be a risk that some threshold can"):
+            threshold_for_risk(*data, 0.8, delta)
+    else:
+        assert threshold_for_risk(*data, 0.8, delta) == threshold
+
+
+def test_the_same_risk_everywhere_answers_all():
+    """Of 125 errors in 2000 samples, spread evenly, the most confident show little."""
+    wrong = np.arange(2000) % 16 == 8
+    assert threshold_for_risk(np.arange(2000.0), wrong, 0.08, 0.05) == 0
+
+
+# The error rate at a confidence c, which is uniform in [0, 1] or, with a number of
+# values, rounded up to that many.
 ERROR_RATES = {
-    "falling": (lambda c: 0.6 * (1 - c), lambda c: 0.3 * (1 - c)),
-    "steep": (lambda c: 1.0 * (c < 0.5), lambda c: max(0, 0.5 - c) / (1 - c)),
-    "never low enough": (lambda c: 0.1001 + 0 * c, lambda _: 0.1001),
-    "rising": (lambda c: 0.3 * c, lambda c: 0.15 * (1 + c)),
+    "falling": (lambda c: 0.6 * (1 - c), None),
+    "steep": (lambda c: 1.0 * (c < 0.5), None),
+    "never low enough": (lambda c: 0.1001 + 0 * c, None),
+    "just low enough for half": (lambda c: np.where(c > 0.5, 0.1, 0.11), None),
+    "rising": (lambda c: 0.3 * c, None),
+    "in waves": (lambda c: 0.1 + 0.1 * np.sin(20 * c), None),
+    "falling, ties": (lambda c: 0.6 * (1 - c), 6),
+    "never low enough, ties": (lambda c: 0.1001 + 0 * c, 40),
+    "rising, ties": (lambda c: 0.3 * c, 20),
 }
+
+
+def rounded(confidence, n_values):
+    """Return the confidence with so many different values."""
+    return np.ceil(n_values * confidence) / n_values if n_values else confidence
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.05, 0.3])
-@pytest.mark.parametrize("n_samples", [100, 1000])
+@pytest.mark.parametrize("n_samples", [30, 100, 1000])
 @pytest.mark.parametrize("rates", ERROR_RATES.values(), ids=ERROR_RATES)
 def test_guarantee(rates, n_samples, delta):
     """The true risk exceeds what was asked in at most delta of the draws."""
-    error_rate, risk_above = rates
+    error_rate, n_values = rates
+    every = rounded((np.arange(100_000) + 0.5) / 100_000, n_values)[::-1]
+    risk_above = np.cumsum(error_rate(every)) / np.arange(1, 100_001)
     rng = np.random.default_rng(0)
     n_draws, n_broken = 500, 0
     for _ in range(n_draws):
-        confidence = rng.uniform(size=n_samples)
+        confidence = rounded(rng.uniform(size=n_samples), n_values)
         wrong = rng.uniform(size=n_samples) < error_rate(confidence)
         try:
-            threshold, bound = threshold_for_risk(confidence, wrong, 0.1, delta)
+            threshold = threshold_for_risk(confidence, wrong, 0.1, delta)
         except ValueError:  # nothing is said, nothing is broken
             continue
-        assert bound <= 0.1
-        n_broken += risk_above(threshold) > bound
+        n_accepted = np.searchsorted(-every, -threshold, side="right")
+        n_broken += n_accepted > 0 and risk_above[n_accepted - 1] > 0.1 + 1e-9
     assert n_broken <= binom.isf(1e-3, n_draws, delta)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "n_samples", "coverage"),
+    [  # at least; in brackets that of a union bound over a binary search, 100 draws
+        (0.05, 200, 0.2),  # (.02)
+        (0.07, 2000, 0.25),  # (.05)
+        (0.07, 10_000, 0.8),  # (.39)
+    ],
+)
+def test_coverage_where_the_risk_is_the_same_everywhere(rate, n_samples, coverage):
+    rng = np.random.default_rng(0)
+    answered, n_draws = 0, 100
+    for _ in range(n_draws):
+        confidence = rng.uniform(size=n_samples)
+        wrong = rng.uniform(size=n_samples) < rate
+        try:
+            threshold = threshold_for_risk(confidence, wrong, 0.08, 0.05)
+        except ValueError:
+            continue
+        answered += np.mean(confidence >= threshold)
+    assert answered / n_draws > coverage

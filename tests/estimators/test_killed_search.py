@@ -22,12 +22,6 @@ def run(start):
     )
 
 
-def end(process):
-    """Return the exit code of a process, once it has ended."""
-    process.join()
-    return process.exitcode
-
-
 def check_equals_whole(folder):
     """Check what a search finds with what is left in the cache."""
     found = script.describe(script.search(str(folder / "cache")))
@@ -42,14 +36,14 @@ def check_equals_whole(folder):
 @pytest.mark.parametrize(
     "moments", [[2, 3], pytest.param([1, 4], marks=pytest.mark.slow)]
 )
-def test_kills_while_results_are_written(moments, run, tmp_path):
+def test_kills_while_results_are_written(moments, run, end, tmp_path):
     for moment in moments:
         assert end(run(tmp_path, moment)) == 9
     check_equals_whole(tmp_path)
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(run, tmp_path):
+def test_twenty_kills_at_random_moments(run, end, tmp_path):
     start = time.perf_counter()
     assert end(run(tmp_path, "never")) == 0
     seconds = time.perf_counter() - start

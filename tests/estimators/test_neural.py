@@ -322,9 +322,9 @@ def test_pickle_and_clone(table):
 
 @pytest.mark.parametrize("name", ["criterion", "criterion__x", "predict_nonlinearity"])
 def test_other_spellings_are_refused(name):
-    with pytest.raises(TypeError, match=f"'{name}' is no parameter .* Use "):
+    with pytest.raises(TypeError, match=f"'{name}' is not a parameter .* Use "):
         NeuralClassifier(**{name: None})
-    with pytest.raises(TypeError, match=f"'{name}' is no parameter .* Use "):
+    with pytest.raises(TypeError, match=f"'{name}' is not a parameter .* Use "):
         NeuralClassifier().set_params(**{name: None})
 
 

@@ -50,7 +50,11 @@ SETTINGS = {
         {"strategy": "isotonic"},
         {"mode": "classwise"},
     ],
-    "hosmer_lemeshow_test": [{}, {"variance": "bin", "mode": "top_label"}],
+    "hosmer_lemeshow_test": [
+        DRAWN,
+        {"method": "asymptotic"},
+        {"method": "asymptotic", "variance": "bin", "mode": "top_label"},
+    ],
     "kde_calibration_error": [
         {},
         {"mode": "classwise", "bandwidth": 0.1},

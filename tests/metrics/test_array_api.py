@@ -239,6 +239,26 @@ def test_bad_input_has_the_messages_of_numpy(change, message):
         expected_calibration_error(*data)
 
 
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.usefixtures("dispatch")
+def test_what_rounding_leaves_outside_of_0_and_1(options, dtype, array):
+    """It is taken for the nearer end, as in numpy."""
+    codes = np.arange(60) % 2
+    proba = np.linspace(0.01, 0.99, 120).reshape(60, 2).astype(dtype)
+    proba[:, 1] = 1 - proba[:, 0]
+    proba[::5] = np.where(codes[::5, None] == [0, 1], 1.00001, [[1e-5], [-1e-5]] * 6)
+    for given in (proba, proba[:, 1]):
+        value = expected_calibration_error(array(codes), array(given), **options)
+        expected = expected_calibration_error(codes, given.clip(0, 1), **options)
+        assert value == pytest.approx(expected, rel=1e-6)
+        with pytest.raises(ValueError, match=r"got values in \[.*, 1\.0004\]"):
+            expected_calibration_error(
+                array(codes), array(np.where(given > 1, dtype(1.0004), given))
+            )
+
+
 @pytest.mark.usefixtures("dispatch")
 def test_what_is_not_numbers():
     y_true, y_proba, weight = map(torch_array, problem())

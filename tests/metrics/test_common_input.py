@@ -42,6 +42,23 @@ def test_precision_does_not_matter(metric, denominator):
     assert_allclose(value, metric(codes, proba), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.each("dtype", [np.float32, np.float64])
+def test_what_rounding_leaves_outside_of_0_and_1(metric, dtype):
+    """It is taken for the nearer end, whose sample it is then as good as."""
+    proba = PROBA.copy()
+    proba[::5] = np.eye(4)[CODES[::5]]
+    off = proba.astype(dtype)
+    off[::5] = np.where(proba[::5] == 1, 1.00001, [[1e-5], [-1e-5]] * 20)
+    assert off.max() > 1 > off.min() + 1
+    value = metric(CODES, off)
+    assert np.isfinite(value).all()
+    assert_array_equal(value, metric(CODES, off.clip(0, 1)))
+    positive = off[:, 0]
+    value = metric(CODES == 0, positive)
+    assert np.isfinite(value).all()
+    assert_array_equal(value, metric(CODES == 0, positive.clip(0, 1)))
+
+
 def test_input_is_not_changed(metric):
     codes, proba, weight = CODES.copy(), PROBA.copy(), np.linspace(1, 2, 200)
     is_weighted = "sample_weight" in metric.parameters

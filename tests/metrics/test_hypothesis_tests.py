@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from scipy.stats import chi2, norm
+from scipy.stats import binom, chi2, norm
 
 from sklearn_calib.metrics import (
     hosmer_lemeshow_test,
@@ -13,15 +13,17 @@ from sklearn_calib.metrics import (
     spiegelhalter_test,
 )
 
+asymptotic = partial(hosmer_lemeshow_test, method="asymptotic")
 TESTS = {
     "asymptotic": partial(kernel_calibration_test, method="asymptotic"),
     "bootstrap": partial(
         kernel_calibration_test, method="bootstrap", n_resamples=60, random_state=0
     ),
     "consistency": partial(kernel_calibration_test, n_resamples=60, random_state=0),
-    "hosmer": hosmer_lemeshow_test,
-    "hosmer-top-label": partial(hosmer_lemeshow_test, mode="top_label"),
-    "hosmer-uniform": partial(hosmer_lemeshow_test, strategy="uniform", n_bins=5),
+    "hosmer": asymptotic,
+    "hosmer-drawn": partial(hosmer_lemeshow_test, n_resamples=99, random_state=0),
+    "hosmer-top-label": partial(asymptotic, mode="top_label"),
+    "hosmer-uniform": partial(asymptotic, strategy="uniform", n_bins=5),
     "spiegelhalter": spiegelhalter_test,
     "spiegelhalter-top-label": partial(spiegelhalter_test, mode="top_label"),
 }
@@ -108,7 +110,7 @@ def test_hosmer_lemeshow_of_two_classes(n_bins):
             mean = p[rows].mean() if variance == "bin" else p[rows]
             noise = np.broadcast_to(mean * (1 - mean), len(rows)).sum()
             expected += (codes[rows].sum() - p[rows].sum()) ** 2 / noise
-        result = hosmer_lemeshow_test(codes, p, n_bins=n_bins, variance=variance)
+        result = asymptotic(codes, p, n_bins=n_bins, variance=variance)
         assert result.statistic == pytest.approx(expected, rel=1e-10)
         assert result.pvalue == pytest.approx(chi2.sf(expected, n_bins), rel=1e-8)
         assert result.df == n_bins
@@ -128,6 +130,41 @@ def test_hosmer_lemeshow_of_many_classes():
     assert result.df == 15
 
 
+def test_hosmer_lemeshow_of_sparse_bins():
+    """The law of equal samples in one bin is binomial; dense bins stay as they are."""
+    options = {"n_resamples": 4000, "random_state": 0}
+    distance = np.abs(np.arange(11) - 1.5)
+    for count in (0, 3, 5):
+        y_true = np.arange(10) < count
+        result = hosmer_lemeshow_test(
+            y_true, np.full(10, 0.15), **options, labels=[0, 1]
+        )
+        expected = binom.pmf(np.arange(11), 10, 0.15)[distance >= distance[count]].sum()
+        assert result.pvalue == pytest.approx(expected, abs=0.03)
+    rng = np.random.default_rng(0)
+    proba = rng.uniform(0.2, 0.8, size=1000)
+    y_true = rng.uniform(size=1000) < proba
+    assert hosmer_lemeshow_test(y_true, proba) == asymptotic(y_true, proba)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_samples", "n_classes", "rare"), [(100, 100, 1), (30, 2, 0.01), (300, 2, 0.01)]
+)
+def test_level_of_hosmer_lemeshow_in_sparse_bins(n_samples, n_classes, rare):
+    """One in twenty, give or take three standard errors; chi-squares reject .28."""
+    rng, rejected = np.random.default_rng(0), 0
+    for _ in range(300):
+        proba = rng.dirichlet(np.r_[1, np.full(n_classes - 1, rare)], size=n_samples)
+        uniform = rng.uniform(size=(n_samples, 1))
+        codes = (uniform >= proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        rejected += hosmer_lemeshow_test(
+            codes, proba, labels=range(n_classes), n_resamples=99,
+            random_state=rng.integers(2**31),
+        ).pvalue <= 0.05  # fmt: skip
+    assert rejected <= 300 * 0.05 + 3 * np.sqrt(300 * 0.05 * 0.95)
+
+
 def test_degrees_of_freedom():
     """Ties are one bin, a class of probability 0 is none, ddof is taken off."""
     codes = np.arange(20) % 2
@@ -142,7 +179,7 @@ def test_degrees_of_freedom():
     assert result == (0.0, 1.0, 2)
 
 
-@pytest.mark.parametrize("test", [spiegelhalter_test, hosmer_lemeshow_test])
+@pytest.mark.parametrize("test", [spiegelhalter_test, asymptotic])
 def test_zeros_and_ones(test):
     """Certain and right says nothing, certain and wrong says all."""
     certain = np.eye(3)[np.arange(9) % 3]
@@ -152,7 +189,7 @@ def test_zeros_and_ones(test):
     assert test([1, 1, 0, 1], [0.0, 1.0, 0.5, 0.5])[:2] == (np.inf, 0)
 
 
-@pytest.mark.parametrize("test", [spiegelhalter_test, hosmer_lemeshow_test])
+@pytest.mark.parametrize("test", [spiegelhalter_test, asymptotic])
 @pytest.mark.parametrize("tiny", [0, 5e-324, 1e-300, 1e-100, 1e-17, 1e-10])
 @pytest.mark.parametrize("options", [{}, {"mode": "top_label"}])
 def test_saturated_predictions(test, tiny, options):
@@ -214,8 +251,9 @@ def test_many_classes_are_refused():
         hosmer_lemeshow_test(codes, proba, labels=range(n_classes))
     few = np.zeros((20, n_classes))
     few[:, :3] = rng.dirichlet(np.ones(3), size=20)
-    result = hosmer_lemeshow_test(codes % 3, few, labels=range(n_classes))
-    assert result == hosmer_lemeshow_test(codes % 3, few[:, :3])
+    options = {"random_state": 0, "n_resamples": 99}
+    result = hosmer_lemeshow_test(codes % 3, few, labels=range(n_classes), **options)
+    assert result == hosmer_lemeshow_test(codes % 3, few[:, :3], **options)
 
 
 def test_refused():

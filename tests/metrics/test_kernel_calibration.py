@@ -154,6 +154,31 @@ def test_null_distribution_is_that_of_the_draws(method, monkeypatch):
     assert abs(test.null_distribution.mean()) < 4 * std / np.sqrt(1500)
 
 
+def test_bootstrap_of_a_rare_class_draws_labels():
+    """Residuals that share a sign are no evidence: nobody has the rare class here."""
+    proba = np.random.default_rng(0).beta(1, 99, size=100)
+    draws = {"n_resamples": 99, "random_state": 0, "labels": [0, 1]}
+    tests = [
+        kernel_calibration_test(np.zeros(100), proba, method=method, **draws)
+        for method in ("consistency", "bootstrap")
+    ]
+    assert tests[0].pvalue == tests[1].pvalue > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_samples", [30, 100, 1000])
+def test_level_of_the_bootstrap_for_a_rare_class(n_samples):
+    """One in twenty, give or take three standard errors; random signs reject .38."""
+    rng, rejected = np.random.default_rng(0), 0
+    for _ in range(200):
+        proba = rng.beta(1, 99, size=n_samples)
+        rejected += kernel_calibration_test(
+            rng.uniform(size=n_samples) < proba, proba, labels=[False, True],
+            method="bootstrap", n_resamples=99, random_state=rng.integers(2**31),
+        ).pvalue <= 0.05  # fmt: skip
+    assert rejected <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
+
+
 def test_asymptotic_is_a_test_of_the_mean_of_blocks():
     codes, proba = draw(0, n_samples=41)
     laplacian = KERNELS["laplacian"]

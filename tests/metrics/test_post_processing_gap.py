@@ -135,7 +135,7 @@ def test_equals_a_general_solver(seed):
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_between_the_bounds_of_smooth_calibration(seed):
-    """Blasiok et al. 2023, theorems 2.4 and 4.6."""
+    """Błasiok et al. 2023, theorems 2.4 and 4.6."""
     y_true, proba = draw_problem(seed)
     error = smooth_error(y_true, proba, proba, 1.0)
     gap = post_processing_gap(y_true, proba, loss="squared", labels=[False, True])
