@@ -1,5 +1,6 @@
 """The gaps of bins, of one probability or of each class, and noise like theirs."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +19,11 @@ from sklearn_calib._core.validation import check_proba, row_blocks
 # The gaps of classes are correlated as over so many groups of samples, or fewer where
 # there are many cells.
 N_GROUPS, GROUP_SUMS = 1000, 1_000_000
-# Gaps of so many standard errors have no bias.
-CLEAR = 4
-# Absolute gaps in standard errors, what is expected to be seen of them, and what noise
-# and gap add to what noise alone does, per square of the gap.
+# Absolute gaps of more than so many standard errors are taken as free of bias.
+CLEAR = 3
+# Absolute gaps in standard errors, and the means of what is observed of them.
 TRUE = np.concatenate([[0], np.geomspace(1e-2, 1e4, 2000)])
 SEEN = np.sqrt(2 / np.pi) * np.exp(-(TRUE**2) / 2) + TRUE * erf(TRUE / np.sqrt(2))
-PER_SQUARE = (SEEN[1:] - SEEN[0]) / TRUE[1:] ** 2
 
 
 class Gaps(NamedTuple):
@@ -35,7 +34,7 @@ class Gaps(NamedTuple):
     standard_error: np.ndarray
     null: np.ndarray  # the standard error if the predictions were calibrated
     skewness: np.ndarray  # third moment over variance
-    shared: np.ndarray  # root of what the variances lack, the number of samples fixed
+    shared: np.ndarray  # root of what a fixed number of samples takes from variances
     pattern: np.ndarray  # (n_groups, n_columns * n_bins), what noise is made of
 
     def draw_noise(self, n_draws: int, rng: np.random.RandomState) -> Floats:
@@ -58,15 +57,19 @@ class Gaps(NamedTuple):
             noise *= scale
         return noise.reshape(n_draws, *self.gap.shape)
 
-    def without_noise(self) -> Floats:
-        """Shrink the gaps that are not clear by what noise adds to their squares."""
-        clear = np.abs(self.gap) > CLEAR * self.standard_error
-        seen, noise = (
-            self.error(np.where(clear, 0, part), "l2")
-            for part in (self.gap, self.standard_error)
-        )
-        shrinkage = np.sqrt(max(0, 1 - (noise / seen) ** 2)) if seen > 0 else 0.0
-        return np.where(clear, 1, shrinkage) * self.gap
+    def draws(
+        self, n_resamples: int, rng: np.random.RandomState
+    ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+        """Yield the gaps of calibrated predictions, and symmetric and skewed noise.
+
+        The quantiles of skewed noise around a gap are the ends of its interval, by the
+        Edgeworth expansion of the t statistic.
+        """
+        for draws in row_blocks(n_resamples, self.gap.size):
+            noise = self.draw_noise(draws.stop - draws.start, rng)
+            skew = self.skewness * (2 * noise**2 + 1) / 6
+            noise_of_gap = self.standard_error * noise
+            yield draws, self.null * noise, noise_of_gap, noise_of_gap + skew
 
     def error(self, gap: Floats, norm: str) -> Any:
         """Return the error of other gaps than these."""
@@ -192,87 +195,97 @@ def _draw_hits(
     return sums.reshape(n_draws, -1)[:, :-1].reshape(n_draws, *shape)
 
 
-def ends_of_mean(
-    gaps: Gaps, norm: str, n_resamples: int, tail: float, rng: np.random.RandomState
-) -> tuple[Floats, Any, Any]:
-    """Return the error that noise makes, and an interval for a mean of the gaps.
+def _move(noisy: Floats, level: float) -> Any:
+    """Return what skewed noise adds at a quantile to the median of symmetric noise."""
+    symmetric, skewed = noisy
+    return np.quantile(skewed, level) - np.median(symmetric)
 
-    Each end has a bias of its own to subtract, the largest or the smallest that the
-    gaps allow, and the quantile of what noise does to it.
-    """
-    gap, size, likely = gaps.gap, gaps.standard_error, gaps.without_noise()
-    estimate, unit = gaps.error(gap, norm), gaps.error(size, norm)
-    # The upper end of "l1" is found where noise adds no bias, only spread.
-    # Gaps of zero go the ways that noise would take them, whose classes sum to zero.
-    moved = gap + 1e-9 * size * gaps.pattern[0].reshape(gap.shape)
-    far = gap if norm == "l2" else gap + np.where(moved < 0, -CLEAR, CLEAR) * size
-    null = np.empty(n_resamples)
-    # With noise that is skewed as what the gaps may be, and the other way round.
-    estimates, leasts = np.empty((2, 2, n_resamples))
-    for draws in row_blocks(n_resamples, gap.size):
-        noise = gaps.draw_noise(draws.stop - draws.start, rng)
-        skew = gaps.skewness * (2 * noise**2 + 1) / 6
-        null[draws] = gaps.error(gaps.null * noise, norm)
-        noise *= size
-        for row, shift in enumerate((noise + skew, noise - skew)):
-            estimates[row, draws] = gaps.error(far + shift, norm)
-            leasts[row, draws] = _least(gaps, likely + shift, norm)
-    least = _least(gaps, gap, norm)
-    if norm == "l2":
-        estimates **= 2
-        low = least + np.quantile(leasts[0], tail) - _centre(leasts)
-        high = max(0, least) + np.quantile(estimates[0], 1 - tail) - _centre(estimates)
-        return null, *np.sqrt(np.maximum(0, [low, high]))
-    # Near zero the draws are skewed, and which tail counts depends on the gaps.
-    fall = max(
-        np.quantile(leasts[1], 1 - tail) - _centre(leasts),
-        _centre(leasts) - np.quantile(leasts[0], tail),
+
+def ends_of_squares(
+    gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
+) -> tuple[Any, Any]:
+    """Return an interval for the root mean square of the gaps."""
+    # Noise adds its variance to a square.
+    bias = gaps.error(gaps.standard_error, "l2") ** 2
+    square = gaps.error(gaps.gap, "l2") ** 2
+    gap = gaps.gap * (np.sqrt(max(0, 1 - bias / square)) if square > 0 else 0)
+    null, noisy = np.empty(n_resamples), np.empty((2, n_resamples))
+    for draws, calibrated, *noises in gaps.draws(n_resamples, rng):
+        null[draws] = gaps.error(calibrated, "l2") ** 2
+        for row, noise in enumerate(noises):
+            noisy[row, draws] = gaps.error(gap + noise, "l2") ** 2
+    low, high = (
+        np.sqrt(max(0, max(0, square - bias) + _move(noisy, level)))
+        for level in (tail, 1 - tail)
     )
-    high = estimate + np.quantile(estimates[0], 1 - tail) - _centre(estimates)
-    return null, least - fall, unit * _equal(high / unit) if unit > 0 else high
+    return 0 if square <= np.quantile(null, 1 - tail) else low, high
 
 
-def _centre(draws: Floats) -> Any:
-    """Return the middle of what both kinds of noise make."""
-    return np.median(draws, axis=1).mean()
+def ends_of_mean(
+    gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
+) -> tuple[Any, Any]:
+    """Return an interval for the mean of the absolute gaps.
 
-
-def _least(gaps: Gaps, gap: Floats, norm: str) -> Any:
-    """Return the least error that is likely behind gaps, for "l2" its square.
-
-    The bias of a square is known. That of an absolute gap falls as the gap grows,
-    fastest near zero: given the means of the absolute values and of the squares, it is
-    largest if some gaps are zero and the others equal.
+    Clear and unclear gaps have intervals of their own. The squared distances of their
+    ends from the estimates are added.
     """
-    size, error = gaps.standard_error, gaps.error(gap, norm)
-    if norm == "l2":
-        return error**2 - gaps.error(size, norm) ** 2
-    unclear = np.abs(gap) <= CLEAR * size
-    part = gap * unclear
-    seen, unit = gaps.error(part, norm), gaps.error(size * unclear, norm)
-    square = gaps.error(part**2 / np.where(size > 0, size, 1), norm)
-    per_unit = np.where(unit > 0, unit, 1)
-    square = np.maximum(square / per_unit - 1, 1e-12)
-    excess = np.maximum(seen / per_unit - SEEN[0], 0)
-    of_others = np.interp(-excess / square, -PER_SQUARE, TRUE[1:])
-    least = np.minimum(square / of_others, _equal(seen / per_unit))
-    return error - seen + unit * least
+    size = gaps.standard_error
+    clear = np.abs(gaps.gap) > CLEAR * size
+    # Gaps so far from zero that noise adds spread but no bias. Those observed as zero
+    # get the signs of one group of samples, whose gaps sum to zero over the classes.
+    moved = gaps.gap + 1e-9 * size * gaps.pattern[0].reshape(size.shape)
+    far = gaps.gap + np.where(moved < 0, -4, 4) * size
 
+    def unclear(gap: Floats) -> Any:
+        return gaps.error(gap * ~clear, "l1")
 
-def _equal(seen: Any) -> Any:
-    """Return the absolute gap, if all are equal, of which this mean is expected."""
-    return np.interp(seen, SEEN, TRUE)
+    def least(gap: Floats) -> Any:
+        """Subtract what noise adds to gaps of zero, which is more than to others."""
+        ratio = gap / np.where(size > 0, size, 1)
+        return unclear(gap) - unclear(
+            np.sqrt(10 / np.pi) * size * np.exp(-2 * ratio**2)
+        )
+
+    null, null_of_unclear = np.empty((2, n_resamples))
+    known_moved, seen_moved, least_moved = np.empty((3, 2, n_resamples))
+    for draws, calibrated, *noises in gaps.draws(n_resamples, rng):
+        null[draws] = gaps.error(calibrated, "l1")
+        null_of_unclear[draws] = unclear(calibrated)
+        for row, noise in enumerate(noises):
+            known_moved[row, draws] = gaps.error((far + noise) * clear, "l1")
+            seen_moved[row, draws] = unclear(far + noise)
+            least_moved[row, draws] = least(gaps.gap + noise)
+
+    known, seen = gaps.error(gaps.gap * clear, "l1"), unclear(gaps.gap)
+    # Noise adds least to a mean of absolute gaps if all are equal in standard errors.
+    unit = unclear(size) or 1.0
+    rise = _move(seen_moved, 1 - tail)
+    equal, most = unit * np.interp(np.array([seen, seen + rise]) / unit, SEEN, TRUE)
+    high = known + equal + np.hypot(_move(known_moved, 1 - tail), most - equal)
+    if known + seen <= np.quantile(null, 1 - tail):
+        return 0, high
+    likely, fall = least(gaps.gap), _move(least_moved, tail)
+    if likely + fall < 0 or seen <= np.quantile(null_of_unclear, 1 - tail):
+        likely = fall = 0
+    return known + likely - np.hypot(_move(known_moved, tail), fall), high
 
 
 def ends_of_largest(
     gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
 ) -> tuple[Any, Any]:
-    """Return an interval for the largest gap, from bands that hold all at once."""
-    gap, size = np.abs(gaps.gap), gaps.standard_error
+    """Return an interval for the largest gap.
+
+    The band below the gaps is simultaneous for those that may be the largest.
+    """
+    seen, size = gaps.mass > 0, gaps.standard_error
+    gap = np.abs(gaps.gap)
+    mass = np.where(seen, gaps.mass, 1)
+    band = -ndtri(tail / seen.sum()) * size
+    may_be = seen & ((gap + band) / mass >= ((gap - band) / mass)[seen].max())
     noisiest = np.empty(n_resamples)
-    for draws in row_blocks(n_resamples, gap.size):
+    for draws in row_blocks(n_resamples, size.size):
         noise = gaps.draw_noise(draws.stop - draws.start, rng)
-        noisiest[draws] = np.abs(noise[:, gaps.mass > 0]).max(axis=1)
+        noisiest[draws] = noise[:, may_be].max(axis=1)
     band = np.quantile(noisiest, 1 - tail) * size
     low = gaps.error(np.maximum(0, gap - band), "max")
     return low, gaps.error(gap - ndtri(tail) * size, "max")

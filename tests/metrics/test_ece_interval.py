@@ -129,7 +129,27 @@ def test_width_where_gaps_are_clear(problem, n_samples, mode, norm):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize(("norm", "limit"), [("l1", 1.9), ("l2", 1.3)])
+def test_width_where_some_bins_are_calibrated(norm, limit):
+    """The clear gaps have no wider an interval than they would have alone."""
+    problem = positives(lambda rng, n: rng.uniform(0.02, 1, n), TRUTHS["one half"])
+    held, width = coverage_and_width(problem, 5000, norm=norm)
+    assert held >= 0.84
+    assert width <= limit
+
+
+@pytest.mark.slow
+def test_width_of_the_largest_gap():
+    """It is clear, and may be that of the last bins only."""
+    problem = positives(lambda rng, n: rng.uniform(0.02, 1, n), lambda p: p / 2)
+    options = {"norm": "max", "strategy": "quantile", "n_bins": 5}
+    held, width = coverage_and_width(problem, 1000, **options)
+    assert held >= 0.84
+    assert width <= 1.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
 def test_coverage_of_a_rare_class(factor, norm):
     """One in a hundred predictions is of the class, half or twice as many come true."""
