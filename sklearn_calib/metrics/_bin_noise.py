@@ -36,6 +36,7 @@ class Gaps(NamedTuple):
     skewness: np.ndarray  # third moment over variance
     shared: np.ndarray  # root of what a fixed number of samples takes from variances
     pattern: np.ndarray  # (n_groups, n_columns * n_bins), what noise is made of
+    of_shares: float  # standard error of mean squares by the numbers of samples in bins
 
     def draw_noise(self, n_draws: int, rng: np.random.RandomState) -> Floats:
         """Draw noise of the bins with the variance 1."""
@@ -62,12 +63,12 @@ class Gaps(NamedTuple):
     ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield the gaps of calibrated predictions, and symmetric and skewed noise.
 
-        The quantiles of skewed noise around a gap are the ends of its interval, by the
-        Edgeworth expansion of the t statistic.
+        The quantiles of skewed noise around a gap are the ends of its interval: a t
+        statistic has twice the skewness of the gap, with the other sign.
         """
         for draws in row_blocks(n_resamples, self.gap.size):
             noise = self.draw_noise(draws.stop - draws.start, rng)
-            skew = self.skewness * (2 * noise**2 + 1) / 6
+            skew = self.skewness * (noise**2 - 1) / 3
             noise_of_gap = self.standard_error * noise
             yield draws, self.null * noise, noise_of_gap, noise_of_gap + skew
 
@@ -126,9 +127,13 @@ def gaps(
     if norm == "l1":
         shared = gap / np.sqrt(effective_n_samples(weight))
         variance = cell_sums(cells, deviation**2, shape) - shared**2
+        of_shares = 0.0
     else:
         mean = (gap / np.where(mass > 0, mass, 1)).ravel()
         deviation -= weight[:, None] * mean[cells]
+        squared = (mean[cells] ** 2).mean(axis=1)
+        around = squared - np.average(squared, weights=weight)
+        of_shares = np.linalg.norm(weight * around) / weight.sum()
         shared = np.zeros(shape)
         # In two samples half of the variance is seen, in one none.
         variance = cell_sums(cells, deviation**2, shape)
@@ -149,7 +154,8 @@ def gaps(
         keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
         order = np.lexsort(keys)
         pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
-    return Gaps(mass, gap, np.sqrt(variance), null, skewness, shared, pattern)
+    size = np.sqrt(variance)
+    return Gaps(mass, gap, size, null, skewness, shared, pattern, of_shares)
 
 
 def _pattern(deviation: Floats, cells: Ints, n_cells: int, unit: Any) -> Floats:
@@ -214,6 +220,7 @@ def ends_of_squares(
         null[draws] = gaps.error(calibrated, "l2") ** 2
         for row, noise in enumerate(noises):
             noisy[row, draws] = gaps.error(gap + noise, "l2") ** 2
+    noisy += gaps.of_shares * rng.standard_normal(n_resamples)
     low, high = (
         np.sqrt(max(0, max(0, square - bias) + _move(noisy, level)))
         for level in (tail, 1 - tail)

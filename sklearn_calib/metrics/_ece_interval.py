@@ -146,7 +146,8 @@ def ece_interval(
     subtracted [2]_. Norm "max": the lower end is the maximum of
     :math:`|g_b| - k s_b`, where :math:`k` holds at once for the bins that may have the
     largest gap; the upper end is the maximum of :math:`|g_b| + z s_b`. A bin of few
-    samples makes it high; `strategy="quantile"` suits this norm. Both lower ends are 0
+    samples makes it high, and of one without samples it knows nothing:
+    `strategy="quantile"` suits this norm. Both lower ends are 0
     if calibrated predictions would reach the observed error.
 
     Where the gaps are clear, the interval is as wide as the estimates spread over

@@ -149,14 +149,22 @@ def test_width_of_the_largest_gap():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"norm": "l1"},
+        {"norm": "l2"},
+        {"norm": "max", "strategy": "quantile", "n_bins": 5},
+    ],
+    ids=["l1", "l2", "max"],
+)
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
-def test_coverage_of_a_rare_class(factor, norm):
+def test_coverage_of_a_rare_class(factor, options):
     """One in a hundred predictions is of the class, half or twice as many come true."""
     problem = positives(
         lambda rng, n: rng.beta(1, 99, n), lambda p: np.minimum(factor * p, 1)
     )
-    held, _ = coverage_and_width(problem, 1000, norm=norm)
+    held, _ = coverage_and_width(problem, 1000, **options)
     assert held >= 0.84
 
 
