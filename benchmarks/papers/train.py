@@ -4,7 +4,7 @@ import math
 
 import networks
 import torch
-from skorch.callbacks import Callback, LRScheduler
+from skorch.callbacks import Callback, GradientNormClipping, LRScheduler
 from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 from torch.optim.lr_scheduler import MultiStepLR, OneCycleLR
@@ -52,13 +52,8 @@ def train(settings, loss, seed, shares, *, device="cpu"):
     """Return the logits of a run by the names of their shares, and the labels."""
     choices = [LowestTestError(*shares["test"], after) for after in _choices(settings)]
     model = build(settings, loss, seed, shares, device, choices).fit(*shares["train"])
-    logits = {
-        share: model.decision_function(X)
-        for share, (X, _) in shares.items()
-        if share != "valid"
-    }
+    logits = {share: model.decision_function(X) for share, (X, _) in shares.items()}
     labels = {f"y_{share}": y for share, (_, y) in shares.items() if y is not None}
-    del labels["y_valid"]
     chosen = {"lowest": choices[0].logits_} if choices else {}
     return {**logits, **chosen, **labels}
 
@@ -69,10 +64,14 @@ def _choices(settings):
 
 
 def build(settings, loss, seed, shares, device, choices=()):
-    """Return the classifier of a run, not trained yet."""
+    """Return the classifier of a run, not trained yet.
+
+    Gradients are clipped only if the parameters of the loss or of the size say so.
+    """
     learns = get_loss(loss["loss"])().learns_from_validation
     valid = predefined_split(Dataset(*shares["valid"])) if learns else None
-    n_batches = math.ceil(len(shares["train"][1]) / BATCH_SIZE)
+    batch_size = settings.get("batch_size", BATCH_SIZE)
+    n_batches = math.ceil(len(shares["train"][1]) / batch_size)
     return NeuralClassifier(
         networks.Prepared,
         module__network=settings["network"],
@@ -80,10 +79,14 @@ def build(settings, loss, seed, shares, device, choices=()):
         module__half=device.startswith("cuda"),
         **OPTIMIZERS[settings["optimizer"]],
         lr=settings["lr"],
-        batch_size=BATCH_SIZE,
+        batch_size=batch_size,
         max_epochs=settings["epochs"],
         train_split=valid,
-        callbacks=[*schedule(settings, n_batches), *(("choice", c) for c in choices)],
+        callbacks=[
+            *schedule(settings, n_batches),
+            ("clip", GradientNormClipping()),
+            *(("choice", c) for c in choices),
+        ],
         random_state=seed,
         device=device,
         **loss,
