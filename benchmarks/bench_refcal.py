@@ -59,8 +59,9 @@ LOSSES = {
     "MbLS": {"loss": "mbls"},
     "AdaFocal": {"loss": "adafocal"},
 }
-AUGMENTED = "cross-entropy, augmented"
-ROWS = [*LOSSES, AUGMENTED, *(f"RefCal, {name}" for name in LOSSES)]
+STAGES = ["{}", "{}, augmented", "RefCal, {}"]
+ROWS = {stages.format(loss): (stages, loss) for stages in STAGES for loss in LOSSES}
+BASELINE = "cross-entropy, augmented"
 COLUMNS = ["accuracy", "AUC", "refinement AUC", "ECE", "SCE", "log loss"]
 
 
@@ -144,11 +145,12 @@ def schedule(n_epochs):
 
 def build(row, seed, options, memory):
     """Return the classifier of a row; all share the network and the schedule."""
-    shared = {"random_state": seed, "device": options.device}
-    if not row.startswith("RefCal"):
+    stages, loss = ROWS[row]
+    shared = {"random_state": seed, "device": options.device, **LOSSES[loss]}
+    view = {"batch_transform": OneView(AUGMENT[options.data])}
+    if not stages.startswith("RefCal"):
         n_epochs = options.refine_epochs + options.head_epochs
-        view = OneView(AUGMENT[options.data])
-        params = LOSSES.get(row, {"batch_transform": view})
+        params = view if "augmented" in stages else {}
         return NeuralClassifier(SmallNet, **schedule(n_epochs), **params, **shared)
     refine = schedule(options.refine_epochs)
     return RefCalClassifier(
@@ -158,7 +160,6 @@ def build(row, seed, options, memory):
         refine__batch_size=256,
         head__max_epochs=options.head_epochs,
         memory=memory,
-        **LOSSES[row.removeprefix("RefCal, ")],
         **shared,
     )
 
@@ -218,7 +219,8 @@ def make_table(results):
     results = pd.DataFrame(results)
     groups = (100 * results[COLUMNS]).groupby(results["row"], sort=False)
     table = groups.mean().map("{:.2f}".format) + groups.std().map(" ± {:.2f}".format)
-    seconds = results.groupby("row", sort=False)["seconds"].mean()
+    table = table.reindex([row for row in ROWS if row in table.index])
+    seconds = results.groupby("row")["seconds"].mean()
     return table.assign(seconds=seconds.map("{:.0f}".format), seeds=groups.size())
 
 
@@ -231,8 +233,8 @@ def read_options():
     parser.add_argument(
         "--data", default="fashion_mnist", choices=["cifar10", "fashion_mnist"]
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rows", nargs="+", default=ROWS, choices=ROWS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(5))
+    parser.add_argument("--rows", nargs="+", default=[*ROWS], choices=ROWS)
     parser.add_argument("--device", default="auto", help="default: cuda if there")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("refcal.jsonl"))

@@ -64,7 +64,7 @@ def plan(options):
 
 
 def find_loss(run):
-    """Return the parameters of a run: its size's, its loss's, and those for its data."""
+    """Return the parameters of a run: of its size, of its loss, and for its data."""
     params = read_toml("losses")[run["loss"]]
     general = {key: v for key, v in params.items() if not isinstance(v, dict)}
     shared = run["settings"].get("params", {})
