@@ -1,13 +1,13 @@
 """Compare two stages of training with one on long-tailed images, as RefCal does.
 
-    python benchmarks/bench_refcal.py --output refcal.jsonl
-    python benchmarks/bench_refcal.py --output refcal.jsonl --table
+    python benchmarks/bench_refcal.py
+    python benchmarks/bench_refcal.py --table
 
 The first trains a small ConvNet for each row and seed. With one stage the network
 trains for as many epochs as the encoder and the head of RefCal together, on the images
-as they are or on one random view of each. Each result is appended to the output as a
-line of JSON, and what is there is not trained again: a run that was interrupted goes on
-with the next row and seed. The second prints the table of the results, mean and
+as they are or on one random view of each. Each result is appended to the output,
+and what is there is not trained again: a run that was interrupted goes on with the next
+row and seed. The second prints the table of the results, mean and
 standard deviation over the seeds, in percent.
 
 The images are looked for in the folder that the variable SKLEARN_CALIB_DATA names, or
@@ -17,7 +17,6 @@ which the long tail is made; all test images are used, of all classes alike.
 
 import argparse
 import io
-import json
 import os
 import tempfile
 import time
@@ -45,6 +44,7 @@ from sklearn_calib.metrics import (
 
 BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
 DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
+RESULTS = Path(__file__).parent / "papers" / "results"
 SIZES = {"n_images": 10_000, "refine_epochs": 20, "head_epochs": 20}
 # The clothes' was chosen on training images that the long tail leaves out: they are
 # all of one size and place, and a smaller part of one may be part of another.
@@ -195,8 +195,11 @@ def train_missing(options):
                 **measure(model, *test),
             }
             result |= {"n_train": len(y), "seconds": time.perf_counter() - start}
+            is_new = not options.output.exists()
+            text = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
+            table = pd.DataFrame([result]).to_csv(header=is_new, **text)
             with options.output.open("a") as file:
-                file.write(json.dumps(result) + "\n")
+                file.write(table)
             numbers = "accuracy {accuracy:.4f}, AUC {AUC:.4f}, ECE {ECE:.4f}"
             print(f"{row}, seed {seed}:", numbers.format_map(result), flush=True)
 
@@ -210,7 +213,7 @@ def read_results(options):
     """Return the results of these sizes that the output holds, as dicts."""
     if not options.output.exists():
         return []
-    results = map(json.loads, options.output.read_text().splitlines())
+    results = pd.read_csv(options.output).to_dict("records")
     return [row for row in results if sizes(options).items() <= row.items()]
 
 
@@ -237,7 +240,7 @@ def read_options():
     parser.add_argument("--rows", nargs="+", default=[*ROWS], choices=ROWS)
     parser.add_argument("--device", default="auto", help="default: cuda if there")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=Path, default=Path("refcal.jsonl"))
+    parser.add_argument("--output", type=Path, default=RESULTS / "refcal.csv")
     parser.add_argument("--table", action="store_true", help="print what there is")
     options = parser.parse_args()
     if options.device == "auto":
