@@ -28,8 +28,8 @@ def _importable():
     sys.path.insert(0, str(PAPERS))
     yield
     sys.path.remove(str(PAPERS))
-    for name in ("data", "networks", "pictures", "run", "score", "tables", "train"):
-        sys.modules.pop(name, None)
+    for path in PAPERS.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 @pytest.fixture
@@ -363,7 +363,7 @@ def test_tables_hold_ratios_of_both(tmp_path, monkeypatch):
         for seed in (0, 1)
         for fitted in (*tables.MAPS, "temperature by ECE", "lowest")
     ]
-    monkeypatch.setattr(tables, "read_results", lambda: pd.DataFrame(rows))
+    monkeypatch.setattr(tables, "read_results", lambda _: pd.DataFrame(rows))
     monkeypatch.setattr(tables, "DOC", tmp_path)
     (tmp_path / "images").mkdir()
     page = tables.write_page()
