@@ -151,25 +151,24 @@ def compare(published, results):
 
 
 def compare_headlines(published, sources):
-    """Return the calibration errors that claims are about, from the first size."""
-    tables = {
-        (paper, claim["table"], claim["metric"])
+    """Return the calibration errors that claims are about, by the size that decides."""
+    keys = ["paper", "table", "metric", "loss"]
+    claimed = {
+        (paper, claim["table"], claim["metric"], claim[loss])
         for paper, claims in read_toml("claims").items()
         for claim in claims
-        if claim["metric"].endswith("ece")
+        for loss in ("lower", "higher")
+        if claim["metric"].endswith("ece") and claim[loss] != BASELINE
     }
-    data = {"CIFAR-10", "CIFAR-100-LT"}
     parts = [compare(published, results) for results in sources.values()]
     compared = pd.concat(parts, ignore_index=True)
-    keys = zip(*(compared[key] for key in ("paper", "table", "metric")), strict=True)
-    is_headline = pd.Series([key in tables for key in keys], index=compared.index)
+    rows = zip(*(compared[key] for key in keys), strict=True)
     shown = compared[
-        is_headline
-        & compared["data"].isin(data)
+        pd.Series([row in claimed for row in rows], index=compared.index)
+        & compared["data"].isin(["CIFAR-10", "CIFAR-100-LT"])
         & compared["map"].isin(["none", "lowest"])
-        & (compared["loss"] != BASELINE)
     ]
-    return shown.drop_duplicates(["paper", "table", "data", "map", "metric", "loss"])
+    return shown.drop_duplicates([*keys, "data", "map"])
 
 
 def count_updates(sources, titles):

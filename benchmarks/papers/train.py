@@ -1,20 +1,26 @@
 """One run: a network trained with a loss by the settings of an experiment."""
 
 import math
+from dataclasses import replace
 
 import networks
 import torch
 from skorch.callbacks import Callback, GradientNormClipping, LRScheduler
 from skorch.dataset import Dataset
 from skorch.helper import predefined_split
-from torch.optim.lr_scheduler import MultiStepLR, OneCycleLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR, OneCycleLR
 
-from sklearn_calib import NeuralClassifier
+from sklearn_calib import NeuralClassifier, RefCalClassifier
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.nested_params import add_prefix
+from sklearn_calib.datasets import ImageAugmentation
 from sklearn_calib.losses import get_loss
 from sklearn_calib.metrics import expected_calibration_error
 
 BATCH_SIZE = 128
+# The views of RefCal's first stage in the authors' code, without changes of hue and grey
+# images. Their second stage and their baseline crop and flip.
+VIEWS = ImageAugmentation(min_area=0.2, jitter=0.4)
 OPTIMIZERS = {
     "SGD": {
         "optimizer": torch.optim.SGD,
@@ -68,43 +74,74 @@ def build(settings, loss, seed, shares, device, choices=()):
 
     Gradients are clipped only if the parameters of the loss or of the size say so.
     """
+    loss, n_train = dict(loss), len(shares["train"][1])
+    shared = {"random_state": seed, "device": device}
+    network = {
+        "network": settings["network"],
+        "half": device.startswith("cuda"),
+    }
+    if loss.pop("two_stages", False):
+        stages = [
+            add_prefix(
+                f"{stage}__", train_with({**settings, **settings[stage]}, n_train)
+            )
+            for stage in ("refine", "head")
+        ]
+        return RefCalClassifier(
+            networks.Prepared,
+            **add_prefix("encoder__", network),
+            augment=VIEWS,
+            augment_head=replace(VIEWS, n_views=1, jitter=0.0),
+            **stages[0],
+            **stages[1],
+            **shared,
+            **loss,
+        )
     learns = get_loss(loss["loss"])().learns_from_validation
-    valid = predefined_split(Dataset(*shares["valid"])) if learns else None
-    batch_size = settings.get("batch_size", BATCH_SIZE)
-    n_batches = math.ceil(len(shares["train"][1]) / batch_size)
+    params = train_with(settings, n_train)
+    params["callbacks"] += [
+        ("clip", GradientNormClipping()),
+        *(("choice", c) for c in choices),
+    ]
     return NeuralClassifier(
         networks.Prepared,
-        module__network=settings["network"],
+        **add_prefix("module__", network),
         module__augment=settings.get("augment", False),
-        module__half=device.startswith("cuda"),
-        **OPTIMIZERS[settings["optimizer"]],
-        lr=settings["lr"],
-        batch_size=batch_size,
-        max_epochs=settings["epochs"],
-        train_split=valid,
-        callbacks=[
-            *schedule(settings, n_batches),
-            ("clip", GradientNormClipping()),
-            *(("choice", c) for c in choices),
-        ],
-        random_state=seed,
-        device=device,
-        **loss,
+        train_split=predefined_split(Dataset(*shares["valid"])) if learns else None,
+        **{**params, **shared, **loss},
     )
+
+
+def train_with(settings, n_train):
+    """Return the parameters of a net that trains by these settings."""
+    batch_size = settings.get("batch_size", BATCH_SIZE)
+    params = {
+        **OPTIMIZERS[settings["optimizer"]],
+        "lr": settings["lr"],
+        "batch_size": batch_size,
+        "max_epochs": settings["epochs"],
+        "callbacks": schedule(settings, math.ceil(n_train / batch_size)),
+    }
+    if "weight_decay" in settings:
+        params["optimizer__weight_decay"] = settings["weight_decay"]
+    return params
 
 
 def schedule(settings, n_batches):
     """Return the callbacks that set the learning rate."""
-    if settings["schedule"] == "one-cycle":
-        one_cycle = LRScheduler(
-            OneCycleLR,
-            step_every="batch",
-            max_lr=settings["lr"],
-            total_steps=settings["epochs"] * n_batches,
-        )
-        return [("schedule", one_cycle)]
-    if settings["schedule"] == "steps":
-        milestones = settings["milestones"]
-        steps = LRScheduler(MultiStepLR, milestones=milestones, gamma=0.1)
-        return [("schedule", steps)]
-    return []
+    schedules = {
+        "one-cycle": {
+            "policy": OneCycleLR,
+            "step_every": "batch",
+            "max_lr": settings["lr"],
+            "total_steps": settings["epochs"] * n_batches,
+        },
+        "steps": {
+            "policy": MultiStepLR,
+            "milestones": settings.get("milestones"),
+            "gamma": settings.get("factor", 0.1),
+        },
+        "cosine": {"policy": CosineAnnealingLR, "T_max": settings["epochs"]},
+    }
+    params = schedules.get(settings["schedule"])
+    return [("schedule", LRScheduler(**params))] if params else []
