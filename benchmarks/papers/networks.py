@@ -1,7 +1,7 @@
 """The networks of the papers for images of 32 x 32 pixels, and small ones.
 
-All take `n_channels` and `n_classes`, and return logits, or embeddings where `n_classes`
-is None. Networks of timm and for texts need classes.
+All take `n_channels` and `n_classes`, and return logits. With `n_classes` of None all
+but those of timm and for texts return embeddings.
 """
 
 from itertools import pairwise

@@ -18,8 +18,8 @@ from sklearn_calib.losses import get_loss
 from sklearn_calib.metrics import expected_calibration_error
 
 BATCH_SIZE = 128
-# The views of RefCal's first stage in the authors' code, without changes of hue and grey
-# images. Their second stage and their baseline crop and flip.
+# The views of RefCal's first stage in its authors' code, but for hue and grey images.
+# Their second stage and their baseline crop and flip.
 VIEWS = ImageAugmentation(min_area=0.2, jitter=0.4)
 OPTIMIZERS = {
     "SGD": {
@@ -76,24 +76,20 @@ def build(settings, loss, seed, shares, device, choices=()):
     """
     loss, n_train = dict(loss), len(shares["train"][1])
     shared = {"random_state": seed, "device": device}
-    network = {
-        "network": settings["network"],
-        "half": device.startswith("cuda"),
-    }
+    half = device.startswith("cuda")
+    network = {"network": settings["network"], "half": half}
     if loss.pop("two_stages", False):
-        stages = [
-            add_prefix(
-                f"{stage}__", train_with({**settings, **settings[stage]}, n_train)
-            )
-            for stage in ("refine", "head")
-        ]
+        stages = {
+            name: train_with({**settings, **settings[name]}, n_train)
+            for name in ("refine", "head")
+        }
         return RefCalClassifier(
             networks.Prepared,
             **add_prefix("encoder__", network),
             augment=VIEWS,
             augment_head=replace(VIEWS, n_views=1, jitter=0.0),
-            **stages[0],
-            **stages[1],
+            **add_prefix("refine__", stages["refine"]),
+            **add_prefix("head__", stages["head"]),
             **shared,
             **loss,
         )
