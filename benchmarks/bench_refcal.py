@@ -20,7 +20,7 @@ import io
 import os
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -128,13 +128,13 @@ def read_data(options, seed):
 
 @dataclass
 class OneView:
-    """One random view of each image: the augmentation of ordinary training."""
+    """One random crop of each image, flipped or not, as in RefCal's second stage."""
 
     augment: ImageAugmentation
 
     def __call__(self, X, target, weight):
         """Return a batch with augmented images."""
-        return self.augment(X)[:, 0], target, weight
+        return self.augment(X).squeeze(1), target, weight
 
 
 def schedule(n_epochs):
@@ -147,15 +147,18 @@ def build(row, seed, options, memory):
     """Return the classifier of a row; all share the network and the schedule."""
     stages, loss = ROWS[row]
     shared = {"random_state": seed, "device": options.device, **LOSSES[loss]}
-    view = {"batch_transform": OneView(AUGMENT[options.data])}
+    views = AUGMENT[options.data]
+    crop_and_flip = replace(views, n_views=1, jitter=0.0)
     if not stages.startswith("RefCal"):
         n_epochs = options.refine_epochs + options.head_epochs
-        params = view if "augmented" in stages else {}
+        augmented = {"batch_transform": OneView(crop_and_flip)}
+        params = augmented if "augmented" in stages else {}
         return NeuralClassifier(SmallNet, **schedule(n_epochs), **params, **shared)
     refine = schedule(options.refine_epochs)
     return RefCalClassifier(
         SmallNet,
-        augment=AUGMENT[options.data],
+        augment=views,
+        augment_head=crop_and_flip,
         **{f"refine__{name}": value for name, value in refine.items()},
         refine__batch_size=256,
         head__max_epochs=options.head_epochs,
