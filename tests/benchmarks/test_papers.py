@@ -352,6 +352,22 @@ def test_full_size_takes_a_step(run, paper):
     assert model.decision_function(parts["test"][0]).shape[0] == 2
 
 
+def test_two_stages_train_by_their_own_schedules(run):
+    """As in hebbalaguppe2026.toml, by the small network for an epoch or two."""
+    settings = run.read_toml("hebbalaguppe2026")["experiments"]["cifar10"]
+    settings["network"] = "SmallNet"
+    settings["refine"]["epochs"], settings["head"]["epochs"] = 1, 2
+    shares = run.data.read_shares("cifar10", n_train=40, n_valid=2, n_calibration=2)
+    params = run.find_loss({"loss": "refcal, mbls", "data": "", "settings": settings})
+    model = run.train.build(settings, params, 0, shares, "cpu").fit(*shares["train"])
+    assert model.decision_function(shares["test"][0]).shape == (40, 3)
+    assert model.refiner_.batch_size == 1024
+    assert model.refiner_.history_[:, "event_lr"] == [0.5]
+    assert (model.head_.batch_size, len(model.history_)) == (512, 2)
+    assert model.head_.optimizer_.param_groups[0]["weight_decay"] == 0
+    assert model.refiner_.optimizer_.param_groups[0]["weight_decay"] == 1e-4
+
+
 def test_tables_hold_ratios_of_both(tmp_path, monkeypatch):
     import tables
 
