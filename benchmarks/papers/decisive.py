@@ -12,6 +12,10 @@ from layout import (
     write_table,
 )
 
+# The rows of bench_refcal.py in the order of its table.
+STAGES = ["{}, augmented", "{}", "RefCal, {}"]
+LOSSES = ["cross-entropy", "focal", "MbLS", "AdaFocal"]
+
 
 def verdict_table(settled):
     """Return what came out of each claim."""
@@ -94,12 +98,15 @@ def long_tail_table(results):
     """Return the rows of bench_refcal.py, with ratios to the paper's baseline."""
     titles = {"error": "error", "ece": "ECE", "auc": "AUC"}
     titles |= {"refinement_auc": "refinement AUC"}
+    names = results.drop_duplicates("loss").set_index("loss")["row"]
     columns = {
         title: results.groupby("loss", sort=False)[name].agg(with_deviation)
         for name, title in titles.items()
     }
     for name in ("error", "ece"):
         columns[f"{titles[name]}, ratio"] = {
-            loss: with_interval(loss, results, name) for loss in columns["error"].index
+            loss: with_interval(loss, results, name) for loss in names.index
         }
-    return pd.DataFrame(columns)
+    table = pd.DataFrame(columns).rename(index=names)
+    order = [name.format(loss) for name in STAGES for loss in LOSSES]
+    return table.loc[[row for row in order if row in table.index]]

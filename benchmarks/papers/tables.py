@@ -101,6 +101,7 @@ def read_long_tail():
         .assign(
             nll=table["log loss"],
             loss=loss,
+            row=table["row"],
             seed=table["seed"],
             data="long_tail",
             map="none",
