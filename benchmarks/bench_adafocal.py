@@ -120,9 +120,7 @@ def build(row, seed, options, shares):
     """Return a classifier; all rows share its network and schedule."""
     params, n_updates = ROWS[row]
     n_batches = math.ceil(len(shares["train"][1]) / BATCH_SIZE)
-    if n_updates > 1:
-        every = max(1, n_batches // n_updates)
-        params = {**params, "callbacks__update_loss__update_every": every}
+    every = "epoch" if n_updates == 1 else max(1, n_batches // n_updates)
     one_cycle = LRScheduler(
         OneCycleLR,
         step_every="batch",
@@ -139,6 +137,7 @@ def build(row, seed, options, shares):
         max_epochs=options.epochs,
         train_split=predefined_split(Dataset(*shares["valid"])),
         callbacks=[("one_cycle", one_cycle)],
+        callbacks__update_loss__update_every=every,
         random_state=seed,
         device=options.device,
         **params,
@@ -239,7 +238,7 @@ def print_overhead(options):
     """Print what AdaFocal adds to an epoch that has a validation pass anyway."""
     shares = read_shares(options)
     model = build("AdaFocal", 0, options, shares)
-    model.set_params(callbacks__update_loss=TimedUpdate()).fit(*shares["train"])
+    model.set_params(callbacks__update_loss=TimedUpdate("epoch")).fit(*shares["train"])
     seconds, updates = np.transpose(model.history_[:, ("dur", "update_seconds")])
     n_batches = math.ceil(options.n_train / BATCH_SIZE)
     focal, adafocal = time_losses(FocalLoss(gamma=1.0), model.criterion_)

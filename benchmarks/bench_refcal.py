@@ -1,13 +1,13 @@
 """Compare two stages of training with one on long-tailed images, as RefCal does.
 
-    python benchmarks/bench_refcal.py --output refcal.jsonl
-    python benchmarks/bench_refcal.py --output refcal.jsonl --table
+    python benchmarks/bench_refcal.py
+    python benchmarks/bench_refcal.py --table
 
 The first trains a small ConvNet for each row and seed. With one stage the network
 trains for as many epochs as the encoder and the head of RefCal together, on the images
-as they are or on one random view of each. Each result is appended to the output as a
-line of JSON, and what is there is not trained again: a run that was interrupted goes on
-with the next row and seed. The second prints the table of the results, mean and
+as they are or on one random view of each. Each result is appended to the output,
+and what is there is not trained again: a run that was interrupted goes on with the next
+row and seed. The second prints the table of the results, mean and
 standard deviation over the seeds, in percent.
 
 The images are looked for in the folder that the variable SKLEARN_CALIB_DATA names, or
@@ -17,11 +17,10 @@ which the long tail is made; all test images are used, of all classes alike.
 
 import argparse
 import io
-import json
 import os
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -45,6 +44,7 @@ from sklearn_calib.metrics import (
 
 BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
 DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
+RESULTS = Path(__file__).parent / "papers" / "results"
 SIZES = {"n_images": 10_000, "refine_epochs": 20, "head_epochs": 20}
 # The clothes' was chosen on training images that the long tail leaves out: they are
 # all of one size and place, and a smaller part of one may be part of another.
@@ -59,8 +59,9 @@ LOSSES = {
     "MbLS": {"loss": "mbls"},
     "AdaFocal": {"loss": "adafocal"},
 }
-AUGMENTED = "cross-entropy, augmented"
-ROWS = [*LOSSES, AUGMENTED, *(f"RefCal, {name}" for name in LOSSES)]
+STAGES = ["{}", "{}, augmented", "RefCal, {}"]
+ROWS = {stages.format(loss): (stages, loss) for stages in STAGES for loss in LOSSES}
+BASELINE = "cross-entropy, augmented"
 COLUMNS = ["accuracy", "AUC", "refinement AUC", "ECE", "SCE", "log loss"]
 
 
@@ -127,13 +128,13 @@ def read_data(options, seed):
 
 @dataclass
 class OneView:
-    """One random view of each image: the augmentation of ordinary training."""
+    """One random crop of each image, flipped or not, as in RefCal's second stage."""
 
     augment: ImageAugmentation
 
     def __call__(self, X, target, weight):
         """Return a batch with augmented images."""
-        return self.augment(X)[:, 0], target, weight
+        return self.augment(X).squeeze(1), target, weight
 
 
 def schedule(n_epochs):
@@ -144,21 +145,24 @@ def schedule(n_epochs):
 
 def build(row, seed, options, memory):
     """Return the classifier of a row; all share the network and the schedule."""
-    shared = {"random_state": seed, "device": options.device}
-    if not row.startswith("RefCal"):
+    stages, loss = ROWS[row]
+    shared = {"random_state": seed, "device": options.device, **LOSSES[loss]}
+    views = AUGMENT[options.data]
+    crop_and_flip = replace(views, n_views=1, jitter=0.0)
+    if not stages.startswith("RefCal"):
         n_epochs = options.refine_epochs + options.head_epochs
-        view = OneView(AUGMENT[options.data])
-        params = LOSSES.get(row, {"batch_transform": view})
+        augmented = {"batch_transform": OneView(crop_and_flip)}
+        params = augmented if "augmented" in stages else {}
         return NeuralClassifier(SmallNet, **schedule(n_epochs), **params, **shared)
     refine = schedule(options.refine_epochs)
     return RefCalClassifier(
         SmallNet,
-        augment=AUGMENT[options.data],
+        augment=views,
+        augment_head=crop_and_flip,
         **{f"refine__{name}": value for name, value in refine.items()},
         refine__batch_size=256,
         head__max_epochs=options.head_epochs,
         memory=memory,
-        **LOSSES[row.removeprefix("RefCal, ")],
         **shared,
     )
 
@@ -194,8 +198,11 @@ def train_missing(options):
                 **measure(model, *test),
             }
             result |= {"n_train": len(y), "seconds": time.perf_counter() - start}
+            is_new = not options.output.exists()
+            text = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
+            table = pd.DataFrame([result]).to_csv(header=is_new, **text)
             with options.output.open("a") as file:
-                file.write(json.dumps(result) + "\n")
+                file.write(table)
             numbers = "accuracy {accuracy:.4f}, AUC {AUC:.4f}, ECE {ECE:.4f}"
             print(f"{row}, seed {seed}:", numbers.format_map(result), flush=True)
 
@@ -209,7 +216,7 @@ def read_results(options):
     """Return the results of these sizes that the output holds, as dicts."""
     if not options.output.exists():
         return []
-    results = map(json.loads, options.output.read_text().splitlines())
+    results = pd.read_csv(options.output).to_dict("records")
     return [row for row in results if sizes(options).items() <= row.items()]
 
 
@@ -218,7 +225,8 @@ def make_table(results):
     results = pd.DataFrame(results)
     groups = (100 * results[COLUMNS]).groupby(results["row"], sort=False)
     table = groups.mean().map("{:.2f}".format) + groups.std().map(" ± {:.2f}".format)
-    seconds = results.groupby("row", sort=False)["seconds"].mean()
+    table = table.reindex([row for row in ROWS if row in table.index])
+    seconds = results.groupby("row")["seconds"].mean()
     return table.assign(seconds=seconds.map("{:.0f}".format), seeds=groups.size())
 
 
@@ -231,11 +239,11 @@ def read_options():
     parser.add_argument(
         "--data", default="fashion_mnist", choices=["cifar10", "fashion_mnist"]
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rows", nargs="+", default=ROWS, choices=ROWS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(5))
+    parser.add_argument("--rows", nargs="+", default=[*ROWS], choices=ROWS)
     parser.add_argument("--device", default="auto", help="default: cuda if there")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=Path, default=Path("refcal.jsonl"))
+    parser.add_argument("--output", type=Path, default=RESULTS / "refcal.csv")
     parser.add_argument("--table", action="store_true", help="print what there is")
     options = parser.parse_args()
     if options.device == "auto":

@@ -1,6 +1,7 @@
 """The networks of the papers for images of 32 x 32 pixels, and small ones.
 
-All take `n_channels` and `n_classes`, and return logits.
+All take `n_channels` and `n_classes`, and return logits. With `n_classes` of None all
+but those of timm and for texts return embeddings.
 """
 
 from itertools import pairwise
@@ -89,8 +90,9 @@ class ResNet(nn.Sequential):
 
 
 def _make_head(n_inputs, n_classes):
-    """Mean over the image, then logits."""
-    return nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_inputs, n_classes)
+    """Mean over the image, then logits if there are classes."""
+    pooling = nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    return pooling if n_classes is None else (*pooling, nn.Linear(n_inputs, n_classes))
 
 
 class ResNet50(ResNet):
@@ -279,7 +281,8 @@ class SmallNet(nn.Sequential):
         layers = [layer for pair in pairs for layer in self._stage(*pair)]
         layers += [nn.AdaptiveAvgPool2d(4), nn.Flatten()]
         layers += [nn.Linear(16 * widths[-1], n_hidden, bias=False)]
-        layers += [nn.BatchNorm1d(n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_classes)]
+        layers += [nn.BatchNorm1d(n_hidden), nn.ReLU()]
+        layers += [] if n_classes is None else [nn.Linear(n_hidden, n_classes)]
         super().__init__(*layers)
         self.to(memory_format=torch.channels_last)
 

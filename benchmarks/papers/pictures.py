@@ -2,24 +2,32 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgba
 from matplotlib.ticker import LogLocator, NullFormatter
 
 
-def draw_ratios(compared, path):
-    """Draw our ratios over the papers' ones, of the errors of calibration."""
-    shown = compared[compared["metric"].str.endswith("ece")]
-    figure, axes = plt.subplots(figsize=(6, 5), layout="constrained")
-    for index, (paper, part) in enumerate(shown.groupby("paper", sort=False)):
-        for fitted, marker in (("none", "o"), ("lowest", "o"), ("temperature", "x")):
-            points = part[part["map"].str.split(" ").str[0] == fitted]
-            label = paper if marker == "o" and len(points) else None
-            axes.scatter(
-                points["theirs"],
-                points["ours"],
-                marker=marker,
-                color=f"C{index}",
-                alpha=0.7,
-                label=label,
+def draw_ratios(compared, titles, path):
+    """Draw the ratios to cross-entropy here over those in the papers."""
+    figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
+    for index, (paper, part) in enumerate(compared.groupby("paper", sort=False)):
+        color = f"C{index}"
+        axes.errorbar(
+            part["theirs"],
+            part["ours"],
+            yerr=[part["ours"] - part["low"], part["high"] - part["ours"]],
+            fmt="o",
+            color=color,
+            ecolor=to_rgba(color, 0.4),
+            label=titles[paper],
+        )
+        for row in part.itertuples():
+            axes.annotate(
+                row.loss,
+                (row.theirs, row.ours),
+                xytext=(4, 3),
+                textcoords="offset points",
+                fontsize=7,
+                color=color,
             )
     axes.axline((1, 1), (2, 2), color="grey", linewidth=1)
     axes.axhline(1, color="grey", linewidth=0.5, linestyle=":")
@@ -27,14 +35,44 @@ def draw_ratios(compared, path):
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="paper's ratio to cross-entropy",
-        ylabel="ratio here",
-        title="Calibration errors; crosses: after a temperature",
+        xlabel="calibration error in the paper, ratio to cross-entropy",
+        ylabel="calibration error here, ratio to cross-entropy (95 % interval)",
     )
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        _plain_ticks(axis)
+    axes.legend(title="the paper of")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def _plain_ticks(axis):
+    """Label a logarithmic axis with plain numbers."""
+    axis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def draw_updates(updates, path):
+    """Draw the ECE of AdaFocal over the number of updates of gamma."""
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for training, part in updates.groupby("training", sort=False):
+        axes.errorbar(
+            part["updates"],
+            part["ratio"],
+            yerr=[part["ratio"] - part["low"], part["high"] - part["ratio"]],
+            fmt="o-",
+            capsize=3,
+            label=training,
+        )
+    axes.axhline(1, color="grey", linewidth=0.5, linestyle=":")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="updates of gamma in the training",
+        ylabel="ECE, ratio to cross-entropy",
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        _plain_ticks(axis)
     axes.legend()
     figure.savefig(path, dpi=110)
     plt.close(figure)

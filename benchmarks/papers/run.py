@@ -1,6 +1,7 @@
 """Train what the papers train, with every loss of theirs, and measure it.
 
     python benchmarks/papers/run.py
+    python benchmarks/papers/run.py --size medium
     python benchmarks/papers/run.py --paper ghosh2022 --seeds 5 --n-jobs 2
     python benchmarks/papers/run.py --paper tao2023 --size paper --device cuda
 
@@ -33,6 +34,7 @@ from tqdm import tqdm
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
+SIZES = ["small", "medium", "paper"]
 PAPERS = ["ghosh2022", "tao2023", "liang2025", "zhou2025", "hebbalaguppe2026"]
 KEY = ("data", "loss", "seed")
 FORMAT = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
@@ -45,18 +47,15 @@ def read_toml(name):
 
 def plan(options):
     """Return the wanted runs, all of one seed before the next."""
-    papers = [options.paper] if options.paper else PAPERS
-    n_seeds = 3
-    if options.size == "paper":
-        paper = read_toml(options.paper)
-        experiments, n_seeds = paper["experiments"], paper["seeds"]
-        if options.network:
-            experiments["cifar10"]["network"] = options.network
-    else:
-        experiments = read_toml("small")
-    losses = {loss: None for paper in papers for loss in read_toml(paper)["losses"]}
+    size = read_toml(options.paper if options.size == "paper" else options.size)
+    experiments, losses = size["experiments"], size["losses"]
+    if options.network:
+        experiments["cifar10"]["network"] = options.network
+    if options.paper:
+        of_paper = read_toml(options.paper)["losses"]
+        losses = [loss for loss in losses if loss in of_paper]
     names = [name for name in experiments if name in (options.data or experiments)]
-    seeds = range(n_seeds if options.seeds is None else options.seeds)
+    seeds = range(size["seeds"] if options.seeds is None else options.seeds)
     wanted = product(seeds, names, options.losses or losses)
     return [
         {"data": name, "loss": loss, "seed": seed, "settings": experiments[name]}
@@ -65,10 +64,11 @@ def plan(options):
 
 
 def find_loss(run):
-    """Return the parameters of a loss, those for its data before those for all."""
+    """Return the parameters of a run: of its size, of its loss, and for its data."""
     params = read_toml("losses")[run["loss"]]
     general = {key: v for key, v in params.items() if not isinstance(v, dict)}
-    return {**general, **params.get(run["data"], {})}
+    shared = run["settings"].get("params", {})
+    return {**shared, **general, **params.get(run["data"], {})}
 
 
 def do_run(run, folder, device):
@@ -186,13 +186,13 @@ def read_options(arguments=None):
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--paper", choices=PAPERS, help="default: all")
-    parser.add_argument("--size", default="small", choices=["small", "paper"])
+    parser.add_argument("--size", default="small", choices=SIZES)
     several = {"nargs": "+", "metavar": "NAME"}
     parser.add_argument("--data", choices=data.READERS, **several)
     parser.add_argument("--losses", choices=read_toml("losses"), **several)
     parser.add_argument("--network", help="one of networks.py for images")
     parser.add_argument(
-        "--seeds", type=int, help="how many; default: 3, or the paper's"
+        "--seeds", type=int, help="how many; default: those of the size"
     )
     parser.add_argument("--n-jobs", type=int, default=1)
     parser.add_argument("--device", default="cpu")
@@ -200,7 +200,7 @@ def read_options(arguments=None):
     options = parser.parse_args(arguments)
     if options.size == "paper" and options.paper is None:
         parser.error("--size paper needs --paper: their schedules differ")
-    if options.network and options.size == "small":
+    if options.network and options.size != "paper":
         parser.error("--network is for --size paper")
     if options.network and not hasattr(train.networks, options.network):
         parser.error(f"--network must be in networks.py, got {options.network!r}")
@@ -214,7 +214,9 @@ def read_options(arguments=None):
 def main():
     """Do what is missing, or measure again what is there."""
     options = read_options()
-    parts = [options.paper, options.network] if options.size == "paper" else ["small"]
+    parts = (
+        [options.paper, options.network] if options.size == "paper" else [options.size]
+    )
     folder = RESULTS / "-".join(filter(None, parts))
     if not options.rescore and not data.DATA.exists():
         raise SystemExit(

@@ -52,6 +52,7 @@ def read_logits(path):
 def score(logits):
     """Return a row for each map that is fitted on the share for it, then the others.
 
+    `valid_ece`, of the logits as they are, is what parameters of losses are chosen by.
     "temperature by ECE" is the papers' search on that share. Two protocols leak:
     "lowest" reports the epoch that the test part chose, and "temperature by training
     ECE" fits on what the network was trained on.
@@ -75,7 +76,8 @@ def score(logits):
         rows.append(row(name, y_test, softmax(test / temperature), None, temperature))
     if "lowest" in logits:
         rows.append(row("lowest", y_test, softmax(logits["lowest"]), None, 1.0))
-    return rows
+    valid_ece = expected_calibration_error(logits["y_valid"], softmax(logits["valid"]))
+    return [{**row, "valid_ece": valid_ece} for row in rows]
 
 
 def softmax_or_none(logits):

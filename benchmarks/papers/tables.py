@@ -2,51 +2,48 @@
 
     python benchmarks/papers/tables.py
 
-It reads `results/small.csv`, which `run.py` makes, and writes `doc/results_papers.md`
-and its pictures. The text between the tables is that of `remarks.md`.
+It reads `small.csv` and `medium.csv` in `results`, which `run.py` makes, and
+`refcal.csv`, which `bench_refcal.py` makes, and writes `doc/results_papers.md` and its
+pictures. The text between the tables is that of `remarks.md`.
 """
 
-import tomllib
-from pathlib import Path
-
-import numpy as np
 import pandas as pd
-from pictures import draw_errors, draw_ratios
+from claims import (
+    BASELINE,
+    HERE,
+    PAPERS,
+    add_tuned,
+    compare,
+    compare_headlines,
+    count_updates,
+    interval,
+    only_tuned,
+    published_ratio,
+    read_published,
+    read_toml,
+    seed_ratios,
+    settle,
+)
+from decisive import (
+    long_tail_table,
+    medium_table,
+    sums_table,
+    tuned_table,
+    updates_table,
+    verdict_table,
+)
+from layout import DATA, METRICS, SHORT, as_ratio, with_deviation, write_table
+from pictures import draw_errors, draw_ratios, draw_updates
 
-HERE = Path(__file__).parent
 DOC = HERE.parents[1] / "doc"
-BASELINE = "cross-entropy"
-PAPERS = ["ghosh2022", "tao2023", "liang2025", "zhou2025", "hebbalaguppe2026"]
 MAPS = ["none", "temperature", "structured_vector", "structured_matrix"]
-DATA = {
-    "cifar10": "CIFAR-10",
-    "fashion_mnist": "Fashion-MNIST",
-    "newsgroups": "20 Newsgroups",
-}
-METRICS = {
-    "error": "error",
-    "ece": "ECE",
-    "adaptive_ece": "adaptive ECE",
-    "classwise_ece": "class-wise ECE",
-    "smece": "smECE",
-    "aurc": "AURC",
-    "nll": "log loss",
-    "ood_auroc": "AUROC",
-}
 IN_PERCENT = [name for name in METRICS if name != "nll"]
-# Whose numbers of the papers stand beside which of ours: their data and network.
-BESIDE = {
-    ("CIFAR-10", "ResNet-50"): "cifar10",
-    ("CIFAR-10/CIFAR-10-C", "ResNet-50"): "cifar10",
-    ("CIFAR-10/CIFAR-10-C", "ResNet-110"): "cifar10",
-    ("20 Newsgroups", "Global Pooling CNN"): "newsgroups",
-    ("CIFAR-100", "ResNet-50"): "cifar10",
-}
 
 
-def read_results():
-    """Return the results of the small size, shares in percent, of whole seeds only."""
-    results = pd.read_csv(HERE / "results" / "small.csv", dtype={"revision": str})
+def read_results(size):
+    """Return the results of a size, shares in percent, of whole seeds only."""
+    path = HERE / "results" / f"{size}.csv"
+    results = pd.read_csv(path, dtype={"revision": str})
     results[IN_PERCENT] *= 100
     order = {"data": list(DATA), "loss": list(read_toml("losses"))}
     results = results.sort_values(
@@ -58,32 +55,6 @@ def read_results():
     )
     n_losses = results.groupby(["data", "seed"])["loss"].transform("nunique")
     return results[n_losses == n_losses.groupby(results["data"]).transform("max")]
-
-
-def read_published():
-    """Return the papers' numbers that have one of ours beside them."""
-    table = pd.read_csv(HERE / "published.csv", dtype={"table": str})
-    keys = zip(table["data"], table["network"], strict=True)
-    return table.assign(ours=[BESIDE.get(key) for key in keys]).dropna()
-
-
-def read_toml(name):
-    """Return what a file of this folder says."""
-    return tomllib.loads((HERE / f"{name}.toml").read_text())
-
-
-def write_table(table):
-    """Return a DataFrame of strings as Markdown, its index first."""
-    head = ["", *table.columns]
-    rows = [[index, *row] for index, row in zip(table.index, table.values, strict=True)]
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) + "\n"
-
-
-def with_deviation(values, digits=2):
-    """Return the mean over the seeds, and the standard deviation where there is one."""
-    text = f"{values.mean():.{digits}f}"
-    return text if len(values) < 2 else f"{text} ± {values.std():.{digits}f}"
 
 
 def losses_table(results):
@@ -108,31 +79,34 @@ def maps_table(results, metric):
     return table[MAPS].rename(columns=lambda name: name.replace("_", " "))
 
 
-def ratios(values):
-    """Return values beside that of the baseline, by loss."""
-    return values / values[BASELINE] if BASELINE in values.index else values * np.nan
+def read_long_tail():
+    """Return the results of bench_refcal.py by the papers' names, shares in percent.
 
-
-def mean_of(results, data, metric, fitted):
-    """Return the mean of a metric over the seeds, by loss."""
-    wanted = (results["data"] == data) & (results["map"] == fitted)
-    return results[wanted].groupby("loss", sort=False)[metric].mean()
-
-
-def compare(published, results):
-    """Return a row for each published ratio to cross-entropy, with ours beside it."""
-    rows = []
-    keys = ["paper", "table", "data", "network", "map", "metric"]
-    for key, group in published.groupby(keys, sort=False):
-        fitted, metric = key[-2:]
-        if metric not in METRICS:
-            continue
-        theirs = ratios(group.set_index("loss")["value"])
-        ours = ratios(mean_of(results, group["ours"].iloc[0], metric, fitted))
-        for loss in theirs.index.intersection(ours.index):
-            numbers = {"theirs": theirs[loss], "ours": ours[loss], "loss": loss}
-            rows.append({**dict(zip(keys, key, strict=True)), **numbers})
-    return pd.DataFrame(rows).dropna(subset=["theirs", "ours"])
+    The papers' one stage has augmented images, and so has the baseline here.
+    """
+    table = pd.read_csv(HERE / "results" / "refcal.csv")
+    loss = table["row"].str.lower()
+    is_plain = ~loss.str.startswith("refcal") & ~loss.str.endswith(", augmented")
+    loss = loss.str.removesuffix(", augmented").mask(is_plain, loss + ", as they are")
+    shares = {
+        "error": 1 - table["accuracy"],
+        "ece": table["ECE"],
+        "classwise_ece": table["SCE"],
+        "auc": table["AUC"],
+        "refinement_auc": table["refinement AUC"],
+    }
+    return (
+        pd.DataFrame(shares)
+        .mul(100)
+        .assign(
+            nll=table["log loss"],
+            loss=loss,
+            row=table["row"],
+            seed=table["seed"],
+            data="long_tail",
+            map="none",
+        )
+    )
 
 
 def ratio_tables(compared):
@@ -160,44 +134,20 @@ def check_claims(paper, published, results):
     for claim in read_toml("claims").get(paper, []):
         row = {}
         for data in DATA:
-            theirs = published_ratio(paper, claim, data, published)
-            ours, holds, n_seeds = our_ratio(claim, data, results)
-            if n_seeds:
-                row[f"{DATA[data]}, paper"] = theirs
-                row[f"{DATA[data]}, here"] = f"{ours:.2f}"
-                row[f"{DATA[data]}, holds in"] = f"{holds} of {n_seeds}"
-        rows[claim["says"]] = row
+            part = results[results["data"] == data]
+            names = [claim[name] for name in ("lower", "higher", "metric")]
+            ratios = seed_ratios(*names, claim.get("map", "none"), part)
+            if len(ratios):
+                theirs = published_ratio(paper, claim, data, published)
+                row[f"{DATA[data]}, paper"] = as_ratio(theirs)
+                row[f"{DATA[data]}, here"] = as_ratio(interval(ratios)[0])
+                row[f"{DATA[data]}, holds in"] = (
+                    f"{(ratios < 1).sum()} of {len(ratios)}"
+                )
+        if row:
+            rows[claim["says"]] = row
     table = pd.DataFrame(rows).T.astype(object).fillna("")
     return table.loc[:, (table != "").any()]
-
-
-def published_ratio(paper, claim, data, published):
-    """Return a paper's value for the lower loss, over that for the higher one."""
-    network = claim.get("network")
-    wanted = published[
-        (published["paper"] == paper)
-        & (published["table"] == claim["table"])
-        & (published["metric"] == claim["metric"])
-        & (published["map"] == claim.get("map", "none"))
-        & (published["ours"] == data)
-        & ((published["network"] == network) if network else True)
-    ]
-    values = wanted.drop_duplicates("loss").set_index("loss")["value"]
-    if not {claim["lower"], claim["higher"]} <= set(values.index):
-        return ""
-    return f"{values[claim['lower']] / values[claim['higher']]:.2f}"
-
-
-def our_ratio(claim, data, results):
-    """Return the ratio of means, in how many seeds it is below one, and of how many."""
-    fitted = claim.get("map", "none")
-    part = results[(results["data"] == data) & (results["map"] == fitted)]
-    values = part.pivot_table(claim["metric"], "seed", "loss")
-    if not {claim["lower"], claim["higher"]} <= set(values.columns):
-        return np.nan, 0, 0
-    values = values[[claim["lower"], claim["higher"]]].dropna()
-    lower, higher = values.to_numpy().T
-    return lower.mean() / higher.mean(), int((lower < higher).sum()), len(values)
 
 
 def protocol_table(results):
@@ -242,8 +192,8 @@ def write_items(paper):
     return write_table(pd.DataFrame(rows, index=["here", "note"]).T)
 
 
-def write_settings(results):
-    """Return how the small networks were trained."""
+def write_settings(results, size):
+    """Return how the networks of a size were trained."""
     rows = {
         DATA[name]: [
             settings["network"],
@@ -252,7 +202,7 @@ def write_settings(results):
             f"{settings['optimizer']}, one cycle up to {settings['lr']}",
             f"{results.loc[results['data'] == name, 'cpu_seconds'].median():.0f}",
         ]
-        for name, settings in read_toml("small").items()
+        for name, settings in read_toml(size)["experiments"].items()
         if name in set(results["data"])
     }
     columns = ["network", "training/validation/calibration", "epochs"]
@@ -271,24 +221,41 @@ def write_versions(results):
 
 def write_page():
     """Return the page, by the template in remarks.md."""
-    results, published = read_results(), read_published()
-    compared = compare(published, results)
-    draw_errors(results, DATA, DOC / "images" / "papers_ece.png")
-    draw_ratios(compared, DOC / "images" / "papers_ratios.png")
+    published, small = read_published(), read_results("small")
+    medium, chosen = add_tuned(read_results("medium"))
+    long_tail = read_long_tail()
+    sources = {"medium": only_tuned(medium, chosen), "small": small}
+    sources["long tail"] = long_tail
+    compared = compare(published[published["metric"].isin(METRICS)], small)
+    draw_errors(small, DATA, DOC / "images" / "papers_ece.png")
+    headlines = compare_headlines(published, sources)
+    draw_ratios(headlines, SHORT, DOC / "images" / "papers_ratios.png")
+    settled = settle(sources, published)
     parts = {
-        "settings": write_settings(results),
-        "made": write_versions(results),
-        "protocols": write_table(protocol_table(results)),
-        "ood": write_table(ood_table(results, published)),
+        "claims": verdict_table(settled),
+        "medium": write_table(medium_table(medium)),
+        "medium_settings": write_settings(medium, "medium"),
+        "medium_made": write_versions(medium),
+        "tuned": write_table(tuned_table(medium, chosen)),
+        "sums": write_table(sums_table(small)),
+        "long_tail": write_table(long_tail_table(long_tail)),
+        "settings": write_settings(small, "small"),
+        "made": write_versions(small),
+        "protocols": write_table(protocol_table(small)),
+        "ood": write_table(ood_table(small, published)),
     }
-    for name, part in results.groupby("data", sort=False):
+    updates = count_updates({"small": small, "medium": medium}, DATA)
+    if updates["updates"].nunique() > 2:
+        draw_updates(updates, DOC / "images" / "papers_updates.png")
+        parts["updates"] = write_table(updates_table(updates))
+    for name, part in small.groupby("data", sort=False):
         parts[f"losses_{name}"] = write_table(losses_table(part))
         parts[f"maps_{name}"] = write_table(maps_table(part, "ece"))
         parts[f"log_loss_{name}"] = write_table(maps_table(part, "nll"))
     for name in PAPERS:
         paper = read_toml(name)
         parts |= {f"{key}_{name}": paper[key] for key in ("reference", "protocol")}
-        parts[f"claims_{name}"] = write_table(check_claims(name, published, results))
+        parts[f"claims_{name}"] = write_table(check_claims(name, published, small))
         parts[f"ratios_{name}"] = ratio_tables(compared[compared["paper"] == name])
         parts[f"items_{name}"] = write_items(paper)
     return (HERE / "remarks.md").read_text().format_map(Parts(parts))

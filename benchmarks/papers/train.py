@@ -1,20 +1,26 @@
 """One run: a network trained with a loss by the settings of an experiment."""
 
 import math
+from dataclasses import replace
 
 import networks
 import torch
-from skorch.callbacks import Callback, LRScheduler
+from skorch.callbacks import Callback, GradientNormClipping, LRScheduler
 from skorch.dataset import Dataset
 from skorch.helper import predefined_split
-from torch.optim.lr_scheduler import MultiStepLR, OneCycleLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR, OneCycleLR
 
-from sklearn_calib import NeuralClassifier
+from sklearn_calib import NeuralClassifier, RefCalClassifier
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.nested_params import add_prefix
+from sklearn_calib.datasets import ImageAugmentation
 from sklearn_calib.losses import get_loss
 from sklearn_calib.metrics import expected_calibration_error
 
 BATCH_SIZE = 128
+# The views of RefCal's first stage in its authors' code, but for hue and grey images.
+# Their second stage and their baseline crop and flip.
+VIEWS = ImageAugmentation(min_area=0.2, jitter=0.4)
 OPTIMIZERS = {
     "SGD": {
         "optimizer": torch.optim.SGD,
@@ -52,13 +58,8 @@ def train(settings, loss, seed, shares, *, device="cpu"):
     """Return the logits of a run by the names of their shares, and the labels."""
     choices = [LowestTestError(*shares["test"], after) for after in _choices(settings)]
     model = build(settings, loss, seed, shares, device, choices).fit(*shares["train"])
-    logits = {
-        share: model.decision_function(X)
-        for share, (X, _) in shares.items()
-        if share != "valid"
-    }
+    logits = {share: model.decision_function(X) for share, (X, _) in shares.items()}
     labels = {f"y_{share}": y for share, (_, y) in shares.items() if y is not None}
-    del labels["y_valid"]
     chosen = {"lowest": choices[0].logits_} if choices else {}
     return {**logits, **chosen, **labels}
 
@@ -69,39 +70,74 @@ def _choices(settings):
 
 
 def build(settings, loss, seed, shares, device, choices=()):
-    """Return the classifier of a run, not trained yet."""
+    """Return the classifier of a run, not trained yet.
+
+    Gradients are clipped only if the parameters of the loss or of the size say so.
+    """
+    loss, n_train = dict(loss), len(shares["train"][1])
+    shared = {"random_state": seed, "device": device}
+    half = device.startswith("cuda")
+    network = {"network": settings["network"], "half": half}
+    if loss.pop("two_stages", False):
+        stages = {
+            name: train_with({**settings, **settings[name]}, n_train)
+            for name in ("refine", "head")
+        }
+        return RefCalClassifier(
+            networks.Prepared,
+            **add_prefix("encoder__", network),
+            augment=VIEWS,
+            augment_head=replace(VIEWS, n_views=1, jitter=0.0),
+            **add_prefix("refine__", stages["refine"]),
+            **add_prefix("head__", stages["head"]),
+            **shared,
+            **loss,
+        )
     learns = get_loss(loss["loss"])().learns_from_validation
-    valid = predefined_split(Dataset(*shares["valid"])) if learns else None
-    n_batches = math.ceil(len(shares["train"][1]) / BATCH_SIZE)
+    params = train_with(settings, n_train)
+    params["callbacks"] += [
+        ("clip", GradientNormClipping()),
+        *(("choice", c) for c in choices),
+    ]
     return NeuralClassifier(
         networks.Prepared,
-        module__network=settings["network"],
+        **add_prefix("module__", network),
         module__augment=settings.get("augment", False),
-        module__half=device.startswith("cuda"),
-        **OPTIMIZERS[settings["optimizer"]],
-        lr=settings["lr"],
-        batch_size=BATCH_SIZE,
-        max_epochs=settings["epochs"],
-        train_split=valid,
-        callbacks=[*schedule(settings, n_batches), *(("choice", c) for c in choices)],
-        random_state=seed,
-        device=device,
-        **loss,
+        train_split=predefined_split(Dataset(*shares["valid"])) if learns else None,
+        **{**params, **shared, **loss},
     )
+
+
+def train_with(settings, n_train):
+    """Return the parameters of a net that trains by these settings."""
+    batch_size = settings.get("batch_size", BATCH_SIZE)
+    params = {
+        **OPTIMIZERS[settings["optimizer"]],
+        "lr": settings["lr"],
+        "batch_size": batch_size,
+        "max_epochs": settings["epochs"],
+        "callbacks": schedule(settings, math.ceil(n_train / batch_size)),
+    }
+    if "weight_decay" in settings:
+        params["optimizer__weight_decay"] = settings["weight_decay"]
+    return params
 
 
 def schedule(settings, n_batches):
     """Return the callbacks that set the learning rate."""
-    if settings["schedule"] == "one-cycle":
-        one_cycle = LRScheduler(
-            OneCycleLR,
-            step_every="batch",
-            max_lr=settings["lr"],
-            total_steps=settings["epochs"] * n_batches,
-        )
-        return [("schedule", one_cycle)]
-    if settings["schedule"] == "steps":
-        milestones = settings["milestones"]
-        steps = LRScheduler(MultiStepLR, milestones=milestones, gamma=0.1)
-        return [("schedule", steps)]
-    return []
+    schedules = {
+        "one-cycle": {
+            "policy": OneCycleLR,
+            "step_every": "batch",
+            "max_lr": settings["lr"],
+            "total_steps": settings["epochs"] * n_batches,
+        },
+        "steps": {
+            "policy": MultiStepLR,
+            "milestones": settings.get("milestones"),
+            "gamma": settings.get("factor", 0.1),
+        },
+        "cosine": {"policy": CosineAnnealingLR, "T_max": settings["epochs"]},
+    }
+    params = schedules.get(settings["schedule"])
+    return [("schedule", LRScheduler(**params))] if params else []

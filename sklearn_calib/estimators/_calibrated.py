@@ -208,6 +208,9 @@ class CalibratedClassifier(
                 self._fit_calibrator(part, y, sample_weight, test, from_logits)
                 for part, test in zip(scores, tests, strict=True)
             ]
+            # Their average is about as good as one calibrator for all of the errors.
+            n_errors = sum(calibrator.n_errors_ for calibrator in calibrators)
+            calibrators[0]._warn_of_few_errors(n_errors)
         self.calibrated_classifiers_ = [
             _CalibratedPair(classifier, calibrator, from_logits)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)
@@ -245,7 +248,7 @@ class CalibratedClassifier(
         else:
             calibrator = ClassifierCalibrator(calibrator, from_logits=from_logits)
         weight = None if sample_weight is None else sample_weight[rows]
-        return calibrator.fit(scores, y[rows], weight, labels=self.classes_)
+        return calibrator._fit_checked(scores, y[rows], weight, self.classes_)
 
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Return calibrated probabilities, averaged over the ensemble.

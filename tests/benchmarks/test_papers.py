@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.special import softmax
 
 from sklearn_calib.losses import get_loss
+from sklearn_calib.metrics import expected_calibration_error
 
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
 
@@ -26,8 +28,8 @@ def _importable():
     sys.path.insert(0, str(PAPERS))
     yield
     sys.path.remove(str(PAPERS))
-    for name in ("data", "networks", "pictures", "run", "score", "tables", "train"):
-        sys.modules.pop(name, None)
+    for path in PAPERS.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 @pytest.fixture
@@ -93,7 +95,11 @@ def test_augmentation_moves_and_flips(networks):
 
 def test_each_loss_exists():
     losses = tomllib.loads((PAPERS / "losses.toml").read_text())
-    for path in PAPERS.glob("*20*.toml"):
+    for path in [
+        *PAPERS.glob("*20*.toml"),
+        PAPERS / "small.toml",
+        PAPERS / "medium.toml",
+    ]:
         assert set(tomllib.loads(path.read_text())["losses"]) <= set(losses)
     for params in losses.values():
         own = {k[6:]: v for k, v in params.items() if k.startswith("loss__")}
@@ -135,7 +141,11 @@ def small(run, monkeypatch):
     monkeypatch.setattr(
         run,
         "read_toml",
-        lambda n: {"cifar10": train_papers.SMALL} if n == "small" else read_toml(n),
+        lambda name: (
+            {**read_toml(name), "experiments": {"cifar10": train_papers.SMALL}}
+            if name in run.SIZES
+            else read_toml(name)
+        ),
     )
 
 
@@ -157,6 +167,45 @@ def test_a_finished_run_is_not_trained_again(run, monkeypatch):
     numbers = ["error", "ece", "aurc", "nll"]
     np.testing.assert_allclose(again[numbers], results[numbers], atol=0.02)
     assert again["seconds"].equals(results["seconds"])
+
+
+@pytest.mark.usefixtures("small")
+def test_the_medium_size_is_one_command(run, monkeypatch):
+    """It keeps what parameters are chosen by."""
+    medium = run.read_toml("medium")
+    assert len(run.plan(run.read_options(["--size", "medium"]))) == (
+        medium["seeds"] * len(medium["losses"])
+    )
+    few = ["--seeds", "1", "--losses", "cross-entropy", "dual-focal-2"]
+    monkeypatch.setattr(sys, "argv", ["run.py", "--size", "medium", *few])
+    monkeypatch.setattr(run.data, "DATA", PAPERS)
+    run.main()
+    results = pd.read_csv(run.RESULTS / "medium.csv")
+    valid = run.score.read_logits(
+        run.RESULTS / "logits_output" / "medium" / "cifar10-dual-focal-2-0.npz"
+    )
+    error = expected_calibration_error(valid["y_valid"], softmax(valid["valid"], 1))
+    chosen = results.loc[results["loss"] == "dual-focal-2", "valid_ece"]
+    np.testing.assert_allclose(chosen, error, atol=1e-3)
+
+
+def test_the_focal_papers_sum_and_clip(run):
+    """So does their code; a row does so at every size, --size paper in all of them."""
+    shares = run.data.read_shares("cifar10", n_train=40, n_valid=20, n_calibration=20)
+    settings = {**train_papers.SMALL, "epochs": 1}
+    clipped = {"loss__reduction": "sum", "callbacks__clip__gradient_clip_value": 2.0}
+    for name in ("ghosh2022", "tao2023", "liang2025"):
+        for experiment in run.read_toml(name)["experiments"].values():
+            assert experiment["params"] == clipped
+    norms = {}
+    for loss in ("cross-entropy", "cross-entropy-sum"):
+        params = run.find_loss({"loss": loss, "data": "cifar10", "settings": settings})
+        model = run.train.build(settings, params, 0, shares, "cpu")
+        model.fit(*shares["train"])
+        gradients = [weights.grad for weights in model.module_.parameters()]
+        norms[loss] = float(torch.nn.utils.get_total_norm(gradients))
+    assert norms["cross-entropy-sum"] == pytest.approx(2, rel=1e-3)
+    assert norms["cross-entropy"] != pytest.approx(2, rel=1e-3)
 
 
 @pytest.mark.usefixtures("small")
@@ -303,6 +352,22 @@ def test_full_size_takes_a_step(run, paper):
     assert model.decision_function(parts["test"][0]).shape[0] == 2
 
 
+def test_two_stages_train_by_their_own_schedules(run):
+    """As in hebbalaguppe2026.toml, by the small network for an epoch or two."""
+    settings = run.read_toml("hebbalaguppe2026")["experiments"]["cifar10"]
+    settings["network"] = "SmallNet"
+    settings["refine"]["epochs"], settings["head"]["epochs"] = 1, 2
+    shares = run.data.read_shares("cifar10", n_train=40, n_valid=2, n_calibration=2)
+    params = run.find_loss({"loss": "refcal, mbls", "data": "", "settings": settings})
+    model = run.train.build(settings, params, 0, shares, "cpu").fit(*shares["train"])
+    assert model.decision_function(shares["test"][0]).shape == (40, 3)
+    assert model.refiner_.batch_size == 1024
+    assert model.refiner_.history_[:, "event_lr"] == [0.5]
+    assert (model.head_.batch_size, len(model.history_)) == (512, 2)
+    assert model.head_.optimizer_.param_groups[0]["weight_decay"] == 0
+    assert model.refiner_.optimizer_.param_groups[0]["weight_decay"] == 1e-4
+
+
 def test_tables_hold_ratios_of_both(tmp_path, monkeypatch):
     import tables
 
@@ -314,7 +379,7 @@ def test_tables_hold_ratios_of_both(tmp_path, monkeypatch):
         for seed in (0, 1)
         for fitted in (*tables.MAPS, "temperature by ECE", "lowest")
     ]
-    monkeypatch.setattr(tables, "read_results", lambda: pd.DataFrame(rows))
+    monkeypatch.setattr(tables, "read_results", lambda _: pd.DataFrame(rows))
     monkeypatch.setattr(tables, "DOC", tmp_path)
     (tmp_path / "images").mkdir()
     page = tables.write_page()

@@ -54,7 +54,8 @@ def main(folder, moment):
     run.data.READERS["cifar10"] = read_noise
     read_toml = run.read_toml
     run.read_toml = lambda name: (
-        {"cifar10": SMALL} if name == "small" else read_toml(name)
+        read_toml(name)
+        | ({"experiments": {"cifar10": SMALL}} if name == "small" else {})
     )
     losses = ["cross-entropy", "adafocal", "brier"]
     options = run.read_options(["--seeds", "1", "--losses", *losses])

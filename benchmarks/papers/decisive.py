@@ -1,0 +1,112 @@
+"""The tables of what decides on the claims: the medium size, and small studies."""
+
+import pandas as pd
+from claims import BASELINE, read_toml
+from layout import (
+    DATA,
+    METRICS,
+    SHORT,
+    as_ratio,
+    with_deviation,
+    with_interval,
+    write_table,
+)
+
+# The rows of bench_refcal.py in the order of its table.
+STAGES = ["{}, augmented", "{}", "RefCal, {}"]
+LOSSES = ["cross-entropy", "focal", "MbLS", "AdaFocal"]
+
+
+def verdict_table(settled):
+    """Return what came out of each claim."""
+    rows = [
+        {
+            "": SHORT[row.paper],
+            "claim": row.says,
+            "paper": as_ratio(row.theirs),
+            "here": f"{row.ours:.2f}",
+            "95 % interval": f"{row.low:.2f} to {row.high:.2f}",
+            "verdict": f"**{row.verdict}**",
+            "size": f"{row.size_}, {row.seeds} seeds",
+        }
+        for row in settled.rename(columns={"size": "size_"}).itertuples()
+    ]
+    return write_table(pd.DataFrame(rows).set_index(""))
+
+
+def medium_table(results):
+    """Return error and ECE of each loss, and ratios to cross-entropy."""
+    plain, scaled = (results[results["map"] == m] for m in ("none", "temperature"))
+    titles = {"error": "error", "ece": "ECE", "classwise_ece": "class-wise ECE"}
+    columns = {
+        title: plain.groupby("loss", sort=False)[name].agg(with_deviation)
+        for name, title in titles.items()
+    }
+    for name in ("ece", "classwise_ece"):
+        columns[f"{METRICS[name]}, ratio"] = {
+            loss: with_interval(loss, results, name) for loss in plain["loss"].unique()
+        }
+    scaled = scaled.groupby("loss", sort=False)
+    columns["temperature"] = scaled["temperature"].agg(with_deviation)
+    columns["ECE with it"] = scaled["ece"].agg(with_deviation)
+    return pd.DataFrame(columns)
+
+
+def tuned_table(results, chosen):
+    """Return the validation ECE of the candidates, and how often each was chosen."""
+    plain = results[results["map"] == "none"]
+    valid = plain.groupby("loss")["valid_ece"].agg(lambda x: with_deviation(100 * x))
+    test = plain.groupby("loss")["ece"].agg(with_deviation)
+    rows = {
+        candidate: {
+            "validation ECE": valid[candidate],
+            "test ECE": test[candidate],
+            "chosen in": f"{(best == candidate).sum()} of {len(best)} seeds",
+        }
+        for loss, best in chosen.items()
+        for candidate in read_toml("medium")["tuned"][loss]
+    }
+    return pd.DataFrame(rows).T
+
+
+def sums_table(results):
+    """Return three losses as a mean, and as a sum with clipped gradients."""
+    rows = {}
+    for loss in ("cross-entropy", "flsd-53", "adafocal"):
+        for name in (loss, f"{loss}-sum"):
+            rows[name] = {}
+            for data, part in results.groupby("data", sort=False):
+                values = part[(part["map"] == "none") & (part["loss"] == name)]
+                baseline = "cross-entropy-sum" if name.endswith("-sum") else BASELINE
+                ratio = with_interval(name, part, "ece", higher=baseline)
+                title = DATA[data]
+                rows[name][f"{title}, error"] = with_deviation(values["error"])
+                rows[name][f"{title}, ECE"] = with_deviation(values["ece"])
+                rows[name][f"{title}, ratio"] = "" if name == baseline else ratio
+    return pd.DataFrame(rows).T
+
+
+def updates_table(updates):
+    """Return the ratios by training and number of updates."""
+    text = "{ratio:.2f} ({low:.2f} to {high:.2f})"
+    cells = [text.format_map(row) for row in updates.to_dict("records")]
+    keys = updates[["training", "updates"]].astype(str)
+    return keys.assign(**{"ECE, ratio": cells}).set_index("training")
+
+
+def long_tail_table(results):
+    """Return the rows of bench_refcal.py, with ratios to the paper's baseline."""
+    titles = {"error": "error", "ece": "ECE", "auc": "AUC"}
+    titles |= {"refinement_auc": "refinement AUC"}
+    names = results.drop_duplicates("loss").set_index("loss")["row"]
+    columns = {
+        title: results.groupby("loss", sort=False)[name].agg(with_deviation)
+        for name, title in titles.items()
+    }
+    for name in ("error", "ece"):
+        columns[f"{titles[name]}, ratio"] = {
+            loss: with_interval(loss, results, name) for loss in names.index
+        }
+    table = pd.DataFrame(columns).rename(index=names)
+    order = [name.format(loss) for name in STAGES for loss in LOSSES]
+    return table.loc[[row for row in order if row in table.index]]
