@@ -231,7 +231,6 @@ def difference_test(
         splits = rng.randint(np.iinfo(np.int32).max, size=N_SPLITS)
         errors = gap_error(a), gap_error(b)
         excess = ErrorExcess(*errors, a.weight / a.weight.mean())
-        # A scale of zero is none.
         law = norm(scale=excess.standard_error(rng) or np.finfo(float).tiny)
         bounds = [
             measure_draws(each, each.split, splits, **progress).mean()
