@@ -20,7 +20,7 @@ from sklearn_calib.losses._base import (
 # Stands for a weight of zero: it moves no mean, and its square is still a number.
 TINY = 1e-150
 
-PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
+PLAIN_RANKS = "Use a small value, such as 1e-6, for plain ranks."
 
 
 def soft_rank(

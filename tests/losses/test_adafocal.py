@@ -211,9 +211,9 @@ def test_bins_that_are_not_in_use_hold_no_sample():
         ({"gamma_min": -1e3}, r"gamma_min must be in \[-100, -0\.2\], got -1000\.0"),
         ({"gamma_initial": 21}, r"gamma_initial must be in \[-2, 20\], got 21\. The"),
         ({"gamma_initial": -3}, r"gamma_initial must be in \[-2, 20\], got -3\. The"),
-        ({"switch": -0.2}, "switch must be finite and >= 0, got -0.2. 0 switches it"),
+        ({"switch": -0.2}, "switch must be finite and >= 0, got -0.2. Pass 0 to"),
         ({"switch": 3}, r"gamma_min must be in \[-100, -3\], got -2\.0\. The paper"),
-        ({"lambd": -1}, "lambd must be finite and >= 0, got -1. 0 switches it off"),
+        ({"lambd": -1}, "lambd must be finite and >= 0, got -1. Pass 0 to disable"),
     ],
 )
 def test_bad_limits(params, message):

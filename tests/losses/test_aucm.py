@@ -184,9 +184,9 @@ def test_numbers_in_place_of_the_solution(name, n_classes):
             (bad, TypeError, "must be a torch.Tensor, a number or None, got ")
             for bad in ("1", [1.0], np.ones(3), {}, 1j, True)
         ),
-        (torch.ones(2), ValueError, r"of shape \(\) or \(3,\).* of shape \(2,\)"),
-        (torch.ones(3) * 1j, ValueError, "must be real .*got torch.complex64"),
-        (torch.ones(3, device="meta"), TypeError, "must hold values, .* meta tensor"),
+        (torch.ones(2), ValueError, r"have shape \(\) or \(3,\).* and shape \(2,\)"),
+        (torch.ones(3) * 1j, ValueError, "must be real .*got dtype torch.complex64"),
+        (torch.ones(3, device="meta"), TypeError, "must have values, .* meta tensor"),
     ],
 )
 def test_bad_value_in_place_of_the_solution(name, bad, error, message):

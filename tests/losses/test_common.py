@@ -388,6 +388,6 @@ def test_one_hot_target(loss, batch):
 @all_losses(where=lambda loss: not loss.takes_probabilities)
 def test_probabilities_are_refused(loss):
     logits, target = random_batch()
-    message = r"one class index for each row of logits, got \(6, 4\)\. Only losses of "
+    message = r"one class index for each row of logits, got \(6, 4\)\. Soft targets, "
     with pytest.raises(ValueError, match=message):
         loss(logits, torch.eye(4)[target])

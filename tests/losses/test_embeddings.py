@@ -237,10 +237,10 @@ def test_copies(loss):
             "target must be a torch.Tensor, got list",
         ),
         (torch.ones(2, 3).long(), torch.tensor([0, 1]), TypeError, "floating point, g"),
-        (torch.ones(2), torch.tensor([0, 1]), ValueError, r"\(N, views, d\).*got \(2,"),
-        (torch.ones(0, 3), torch.tensor([0]), ValueError, r"no side 0, got \(0, 3\)"),
+        (torch.ones(2), torch.tensor([0, 1]), ValueError, r"\(N, views, d\), .* \(2,"),
+        (torch.ones(0, 3), torch.tensor([0]), ValueError, r"non-empty .* \(0, 3\)"),
         (torch.ones(2, 3), torch.tensor([0]), ValueError, r"shape \(2,\).*got \(1,\)"),
-        (torch.ones(2, 3), torch.ones(2), TypeError, r"hold integers, got torch.float"),
+        (torch.ones(2, 3), torch.ones(2), TypeError, "integers, got torch.float32"),
     ],
 )
 def test_bad_batch(loss, embeddings, target, error, message):
@@ -252,7 +252,7 @@ def test_bad_batch(loss, embeddings, target, error, message):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (0, ValueError, "temperature must be greater than 0, got 0. The usual one is"),
+        (0, ValueError, "temperature must be greater than 0, got 0. A common value is"),
         (-1.0, ValueError, "temperature must be .*got -1.0"),
         (float("nan"), ValueError, "temperature must be .*got nan"),
         ("1", TypeError, "temperature must be a number.*got '1'"),

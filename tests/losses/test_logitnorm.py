@@ -57,7 +57,7 @@ def test_soft_target():
 
 @pytest.mark.parametrize("bad", [0, 0.0])
 def test_temperature_of_zero(bad):
-    message = rf"temperature must be finite and > 0, got {bad}\. A small one, such as"
+    message = rf"temperature must be finite and > 0, got {bad}\. Use a small value"
     with pytest.raises(ValueError, match=message):
         LogitNormLoss(temperature=bad)
     with pytest.raises(ValueError, match=message):

@@ -160,7 +160,7 @@ def test_avuc_is_finite_close_to_uniform(temperature, size):
         (SoftBinnedECELoss, {"binning": "bins"}, ValueError, "Did you mean 'bin'?"),
         (SoftBinnedECELoss, {"squared": "no"}, ValueError, "squared must be one of"),
         (AvUCLoss, {"threshold": 1}, ValueError, r"threshold must be in \[0, 1\), got"),
-        (AvUCLoss, {"temperature": 0}, ValueError, "> 0, or None, got 0. A small one"),
+        (AvUCLoss, {"temperature": 0}, ValueError, "> 0, or None, got 0. Use a sm"),
     ],
 )
 def test_bad_parameters(loss, params, error, message):

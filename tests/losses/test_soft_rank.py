@@ -196,7 +196,7 @@ def test_accelerator():
             torch.ones(3),
             0,
             ValueError,
-            "epsilon must be finite and > 0, got 0. A small",
+            "epsilon must be finite and > 0, got 0. Use a small",
         ),
         (torch.ones(3), -1.0, ValueError, "epsilon must be finite and > 0, got -1.0"),
         (torch.ones(3), np.inf, ValueError, "epsilon must be finite and > 0, got inf"),

@@ -178,7 +178,7 @@ def test_inverse_focal_tells_the_posterior_up_to_gamma_1():
     assert minimiser(InverseFocalLoss(gamma=3), [0.51, 0.49])[0] > 0.9
     q = np.array([[0.55, 0.45]])
     assert inverse_focal_posterior(q, 3)[0, 0] < 0.5
-    with pytest.raises(ValueError, match=r"gamma must be at most 1 .* got 3\. Above"):
+    with pytest.raises(ValueError, match=r"gamma must be at most 1 .* got 3\. Calib"):
         InverseFocalLoss(gamma=3).posterior(q)
 
 
