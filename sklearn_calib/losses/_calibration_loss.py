@@ -55,6 +55,9 @@ class CalibrationLoss(ReducedLoss):
     formula: ClassVar[str]
     # Whether `update` learns from predictions on a validation set.
     learns_from_validation = False
+    # The number of updates that a training needs if each builds on the previous ones,
+    # else 0.
+    min_updates = 0
     # Whether the loss of a sample does not depend on the other samples of the batch.
     is_per_sample = True
     # Whether the target may be soft targets instead of class indices.

@@ -44,6 +44,11 @@ class _ComposedLoss(CalibrationLoss):
         """Whether the base learns from validation data."""
         return self.base_.learns_from_validation
 
+    @property
+    def min_updates(self) -> int:  # type: ignore[override]
+        """Number of updates that the base needs."""
+        return self.base_.min_updates
+
     def update(
         self,
         y_true: ArrayLike,
