@@ -104,24 +104,24 @@ def sample_dependent_focal_loss(
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
     if competitor is None:
-        lead, log_rest = torch.sigmoid(margin), F.logsigmoid(-margin)
+        gap, log_rest = torch.sigmoid(margin), F.logsigmoid(-margin)
     else:
         log_rest = log_gap(logits, target, margin, competitor)
-        lead = -torch.expm1(log_rest)
-    gamma = _scheduled_gamma(lead, gammas, thresholds)
+        gap = -torch.expm1(log_rest)
+    gamma = _scheduled_gamma(gap, gammas, thresholds)
     values = focal_values(margin, gamma, log_rest)
     return reduce_loss(values, reduction, sample_weight)
 
 
 def _scheduled_gamma(
-    lead: Tensor, gammas: Sequence[float], thresholds: Sequence[float]
+    gap: Tensor, gammas: Sequence[float], thresholds: Sequence[float]
 ) -> Tensor:
     """Return the gamma of each sample; the intervals are closed on the left."""
     edges, choices = (
-        lead.new_tensor([float(value) for value in values])
+        gap.new_tensor([float(value) for value in values])
         for values in (thresholds, gammas)
     )
-    return choices[torch.bucketize(lead.detach(), edges, right=True)]
+    return choices[torch.bucketize(gap.detach(), edges, right=True)]
 
 
 def _check_schedule(

@@ -88,7 +88,7 @@ def test_nearest_point_of_the_permutahedron(values, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-12, 1e-8])
-def test_plain_ranks_in_the_limit(epsilon):
+def test_ordinary_ranks_in_the_limit(epsilon):
     values = torch.rand(500, generator=torch.Generator().manual_seed(0)).double()
     values[100:120] = values[0]
     ranks, grad = ranks_and_grad(values, torch.arange(500), epsilon=epsilon)
@@ -206,9 +206,9 @@ def test_accelerator():
         ([1.0, 2.0], 0.1, TypeError, "values must be a torch.Tensor .*got list"),
         (torch.arange(3), 0.1, TypeError, "of float32 or float64, got torch.int64"),
         (torch.ones(3).half(), 0.1, TypeError, "of float32 or float64, got torch.floa"),
-        (torch.ones(2, 2, 2), 0.1, ValueError, r"shape \(n,\) .*got \(2, 2, 2\)"),
-        (torch.ones(0), 0.1, ValueError, r"shape \(n,\) .*got \(0,\)"),
-        (torch.tensor(1.0), 0.1, ValueError, r"shape \(n,\) .*got \(\)"),
+        (torch.ones(2, 2, 2), 0.1, ValueError, r"shape \(n,\) .*got shape \(2, 2, 2\)"),
+        (torch.ones(0), 0.1, ValueError, r"shape \(n,\) .*got shape \(0,\)"),
+        (torch.tensor(1.0), 0.1, ValueError, r"shape \(n,\) .*got shape \(\)"),
         (torch.tensor([1, np.nan]), 0.1, ValueError, "values must be finite, got nan"),
         (torch.tensor([1, -np.inf]), 0.1, ValueError, "must be finite, got -inf"),
     ],
