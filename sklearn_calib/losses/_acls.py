@@ -27,10 +27,10 @@ def acls_loss(
 ) -> Tensor:
     r"""Adaptive and conditional label smoothing (ACLS): squared penalty above a margin.
 
-    The penalty of a sample, which is multiplied by `lambd` and added to the base loss,
-    has two terms [1]_. The first is ``lambd_top * max(0, max(z) - margin) ** 2`` for
-    the logit of the predicted class. The second is `lambd_others` times the mean of
-    ``max(0, max(z) - z_k - margin) ** 2`` over the other classes.
+    The loss of a sample is ``base + lambd * penalty``. The penalty has two terms [1]_.
+    The first is ``lambd_top * max(0, max(z) - margin) ** 2``, for the logit of the
+    predicted class. The second is `lambd_others` times the mean of ``max(0, max(z) -
+    z_k - margin) ** 2`` over the other classes.
 
     Parameters
     ----------

@@ -35,11 +35,11 @@ def avuc_loss(
 ) -> Tensor:
     r"""Accuracy versus uncertainty calibration (AvUC) penalty added to a base loss.
 
-    Predictions should be certain if they are correct and uncertain if they are wrong.
-    The penalty of the batch, which is multiplied by `lambd`, is ``log(1 + bad / good)``
-    [1]_. Here good is the weighted number of samples for which this holds, bad that of
-    the others, and the weights are degrees of certainty or uncertainty. A prediction is
-    uncertain if its entropy is above a soft [2]_ or hard threshold.
+    The loss is ``base + lambd * penalty``. The penalty is ``log(1 + bad / good)`` in
+    the batch [1]_. Here good is the weighted number of predictions that are correct and
+    certain, or wrong and uncertain, and bad is that of the other predictions. The
+    weights are degrees of certainty or uncertainty. A prediction is uncertain if its
+    entropy is above a soft [2]_ or hard threshold.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def avuc_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        to which the penalty of the batch is added.
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict

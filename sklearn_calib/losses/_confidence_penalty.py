@@ -28,9 +28,9 @@ def confidence_penalty_loss(
 ) -> Tensor:
     r"""Confidence penalty: base loss plus negative entropy or L1 distance from uniform.
 
-    The penalty of a sample, which is multiplied by `lambd`, is its negative entropy
-    ``sum_k p_k * log(p_k)`` [1]_ or the L1 distance ``sum_k |p_k - 1 / C|`` [2]_. Both
-    are larger for more confident predictions.
+    The loss of a sample is ``base + lambd * penalty``. The penalty is the negative
+    entropy ``sum_k p_k * log(p_k)`` [1]_ or the L1 distance ``sum_k |p_k - 1 / C|``
+    [2]_. Both are larger for more confident predictions.
 
     Parameters
     ----------

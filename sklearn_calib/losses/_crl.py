@@ -39,12 +39,12 @@ def crl_loss(
 ) -> Tensor:
     r"""Correctness ranking loss (CRL) added to a base loss.
 
-    Each sample i is compared with the next sample j of the batch, and the last with the
-    first. Let k be the proportion of correct predictions for a sample during training
-    so far, and s its confidence. The ranking loss is ``max(0, t * ((k_i - k_j) - (s_i -
-    s_j)))`` with t the sign of ``k_i - k_j`` [1]_. It is 0 if the sample that was
-    predicted correctly more often is more confident by at least the difference in k. It
-    is multiplied by `lambd` and added to the base loss.
+    The loss of a sample is ``base + lambd * ranking``. Each sample i is compared with
+    the next sample j of the batch, and the last with the first. Let k be the proportion
+    of correct predictions for a sample during training so far, and s its confidence.
+    The ranking loss is ``max(0, t * ((k_i - k_j) - (s_i - s_j)))`` with t the sign of
+    ``k_i - k_j`` [1]_. It is 0 if the sample that was predicted correctly more often is
+    more confident by at least the difference in k.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def crl_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        to which its comparison with the next sample belongs.
+        which includes its comparison with the next sample.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. The weight of a comparison is the product of both
         weights, divided by the mean weight.

@@ -37,11 +37,11 @@ def kde_ece_loss(
 ) -> Tensor:
     r"""Kernel estimate of the calibration error (KDE-ECE) added to a base loss.
 
-    The calibration error, which is multiplied by `lambd`, is the mean over the samples
-    of ``sum_k |r_k - p_k|``. Here p is the prediction for a sample and r is the mean
-    one-hot label of the other samples of the batch, weighted by a Dirichlet kernel of
-    the distance between their predictions and p [1]_. With cross-entropy as the base,
-    the loss is known as KDE-XE.
+    The loss is ``base + lambd * penalty``. The penalty is the calibration error of the
+    batch, the mean over the samples of ``sum_k |r_k - p_k|`` [1]_. Here p is the
+    prediction for a sample, and r is the mean one-hot label of the other samples. They
+    are weighted by a Dirichlet kernel, which is large if their predictions are close to
+    p. With cross-entropy as the base, the loss is known as KDE-XE.
 
     Parameters
     ----------

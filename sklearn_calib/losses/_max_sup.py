@@ -22,9 +22,9 @@ def max_sup_loss(
 ) -> Tensor:
     r"""Max suppression (MaxSup): penalise how far the largest logit exceeds the mean.
 
-    Label smoothing is cross-entropy plus a multiple of ``z_t - mean(z)``, which lowers
-    the logit of the true class even if the logit of another class is larger. MaxSup
-    adds ``lambd * (max(z) - mean(z))`` to the base loss instead [1]_.
+    The loss of a sample is ``base + lambd * (max(z) - mean(z))`` [1]_. In comparison,
+    label smoothing adds a multiple of ``z_t - mean(z)`` to the cross-entropy, which
+    lowers the logit of the true class even if the logit of another class is larger.
 
     Parameters
     ----------

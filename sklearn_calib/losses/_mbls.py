@@ -25,9 +25,9 @@ def mbls_loss(
 ) -> Tensor:
     r"""Margin-based label smoothing (MbLS): penalise logit distances above a margin.
 
-    The penalty of a sample, which is multiplied by `lambd` and added to the base loss,
-    is the mean over the classes of ``max(0, max(z) - z_k - margin)`` [1]_. Unlike label
-    smoothing, it does not penalise logits whose distance is at most the margin.
+    The loss of a sample is ``base + lambd * penalty``. The penalty is the mean over the
+    classes of ``max(0, max(z) - z_k - margin)`` [1]_. Unlike label smoothing, it does
+    not penalise logits whose distance to the largest logit is at most the margin.
 
     Parameters
     ----------

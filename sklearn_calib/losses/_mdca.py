@@ -23,8 +23,8 @@ def mdca_loss(
 ) -> Tensor:
     r"""Multi-class difference in confidence and accuracy (MDCA) added to a base loss.
 
-    The penalty of the batch, which is multiplied by `lambd`, is the mean over the
-    classes of ``|mean predicted probability - class frequency|`` in the batch [1]_.
+    The loss is ``base + lambd * penalty``. The penalty is the mean over the classes of
+    ``|mean predicted probability - class frequency|`` in the batch [1]_.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def mdca_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        to which the penalty of the batch is added.
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
@@ -120,7 +120,7 @@ def dca_loss(
 ) -> Tensor:
     r"""Difference between confidence and accuracy (DCA) added to a base loss.
 
-    The penalty of the batch, which is multiplied by `lambd`, is ``|mean confidence -
+    The loss is ``base + lambd * penalty``. The penalty is ``|mean confidence -
     accuracy|`` in the batch, where the confidence is the probability of the predicted
     class [1]_.
 
@@ -137,7 +137,7 @@ def dca_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        to which the penalty of the batch is added.
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict

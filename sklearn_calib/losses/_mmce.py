@@ -29,11 +29,11 @@ def mmce_loss(
 ) -> Tensor:
     r"""Maximum mean calibration error (MMCE) added to a base loss.
 
-    Let r be the confidence of a sample and c be 1 if its prediction is correct and 0
-    otherwise. The squared MMCE is the mean over all pairs of samples of the batch of
-    ``(c_i - r_i) * (c_j - r_j) * exp(-|r_i - r_j| / 0.4)`` [1]_. It is large if
-    predictions of similar confidence are all overconfident, or all underconfident. The
-    MMCE or its square is multiplied by `lambd` and added to the base loss.
+    The loss is ``base + lambd * penalty``, where the penalty is the MMCE of the batch
+    or its square. Let r be the confidence of a sample, and let c be 1 if its prediction
+    is correct and 0 otherwise. The squared MMCE is the mean over all pairs of samples
+    of ``(c_i - r_i) * (c_j - r_j) * exp(-|r_i - r_j| / 0.4)`` [1]_. It is large if
+    predictions of similar confidence are all overconfident, or all underconfident.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def mmce_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        to which the penalty of the batch is added.
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
@@ -147,12 +147,11 @@ def weighted_mmce_loss(
 ) -> Tensor:
     r"""Weighted maximum mean calibration error (MMCE) added to a base loss.
 
-    It is the MMCE of :func:`mmce_loss` with weights that give correct and wrong
-    predictions the same total weight [1]_. Each correct prediction is divided by the
-    number of correct predictions instead of the batch size, and each wrong prediction
-    by the number of wrong ones. Without these weights, wrong predictions of an accurate
-    network have little influence. The weighted MMCE, not its square, is multiplied by
-    `lambd`.
+    The loss is ``base + lambd * penalty``. The penalty is the MMCE of :func:`mmce_loss`
+    with sample weights that give correct and wrong predictions the same total weight
+    [1]_: a correct prediction is divided by the number of correct predictions instead
+    of the batch size, and a wrong one by the number of wrong predictions. Without these
+    weights, the wrong predictions of an accurate network have little influence.
 
     Parameters
     ----------
@@ -168,7 +167,7 @@ def weighted_mmce_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        to which the penalty of the batch is added.
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict

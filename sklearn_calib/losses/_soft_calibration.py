@@ -42,10 +42,10 @@ def soft_binned_ece_loss(
 ) -> Tensor:
     r"""Soft-binned expected calibration error (SB-ECE) added to a base loss.
 
-    A sample with confidence r belongs to all bins. Its membership in the bin with
-    centre b is the softmax of ``-(r - b)**2 / temperature`` over the bins. The
-    calibration error of the batch, which is multiplied by `lambd`, is therefore
-    differentiable [1]_.
+    The loss is ``base + lambd * penalty``. The penalty is the calibration error of the
+    batch, estimated with soft bins [1]_. A sample with confidence r belongs to all
+    bins. Its membership in the bin with centre b is the softmax of ``-(r - b)**2 /
+    temperature`` over the bins. The calibration error is therefore differentiable.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def soft_binned_ece_loss(
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
-        to which the penalty of the batch is added.
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
