@@ -55,7 +55,7 @@ def test_known_values(gamma, logits, target, expected):
 @pytest.mark.each("case", SEQUENCES)
 @pytest.mark.each("stage", range(5))
 def test_recorded_sequences(case, stage, reference):
-    """With the authors' edges passed in, and gamma followed through their gaps."""
+    """With the edges of the authors' code, and gamma computed from its gaps."""
     recorded, data = recorded_case(reference, case), reference(REFERENCE)
     now, following = recorded["values"]["stages"][stage : stage + 2]
     loss = AdaFocalLoss(reduction="sum").double()
@@ -87,7 +87,7 @@ def test_recorded_update_rule(reference):
 
 
 def test_update_is_the_rule():
-    """By hand: confidences of 0.65 and 0.85 where 1 and 0.5 are right."""
+    """By hand: mean confidences 0.65 and 0.85, accuracies 1 and 0.5."""
     loss = AdaFocalLoss(n_bins=2, lambd=4.0).double()
     proba = [[0.6, 0.4], [0.7, 0.3], [0.8, 0.2], [0.9, 0.1]]
     growth = np.exp(4 * 0.35)

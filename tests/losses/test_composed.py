@@ -1,4 +1,4 @@
-"""What holds for every loss that has a base."""
+"""Laws that hold for every loss with a base."""
 
 import copy
 import inspect
@@ -37,7 +37,7 @@ all_composed = pytest.mark.parametrize("name", NAMES)
 
 
 class Learner(CalibrationLoss):
-    """A loss of single samples that learns a factor."""
+    """A per-sample loss that learns a factor."""
 
     learns_from_validation = True
 

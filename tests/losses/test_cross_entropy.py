@@ -37,7 +37,7 @@ def test_known_values(logit, expected):
     ],
 )
 def test_known_gradient(logit, expected):
-    """Certainty that is right still has the gradient of what is left to gain."""
+    """The gradient of a certain and correct prediction is not rounded to 0."""
     logits = torch.tensor([[logit, 0.0]], dtype=torch.float64, requires_grad=True)
     cross_entropy_loss(logits, torch.tensor([0])).backward()
     assert logits.grad.tolist() == [

@@ -36,7 +36,7 @@ def random_batch():
 
 
 def test_projection():
-    """The divergence from the nearest label, which the gradient takes as constant."""
+    """KL divergence to the projection, which is a constant in the gradient."""
     logits, target = random_batch()
     logits.requires_grad_()
     proba = logits.softmax(1)

@@ -28,7 +28,7 @@ def random_batch(n_samples, *, seed=0):
 
 
 def test_recorded(recorded, assert_recorded):
-    """The code takes softmax twice unless it is given probabilities; ours if asked."""
+    """The authors' code applies softmax twice unless it is given probabilities."""
     params = recorded["params"]
     variant = (
         {"epsilon": params["regularization_strength"]}
@@ -43,7 +43,7 @@ def test_recorded(recorded, assert_recorded):
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 1.0])
 def test_gradient_of_the_paper(epsilon):
-    """Equation 40, with the Jacobian of the ranks in full."""
+    """Equation 40, with the full Jacobian of the ranks."""
     logits, target = random_batch(12)
     logits.requires_grad_()
     regularized_aurc_loss(logits, target, lambd=1.0, epsilon=epsilon).backward()
@@ -65,7 +65,7 @@ def test_gradient_of_the_paper(epsilon):
 @pytest.mark.parametrize("scale", [1.0, 50.0])
 @pytest.mark.parametrize("ranks", ["soft", "hard"])
 def test_one_softmax_serves_loss_and_confidence(ranks, scale):
-    """The default is faster, and the same as loss and confidence on their own."""
+    """The default gives the same result as separate loss and confidence."""
     logits, target = random_batch(20)
     gradients = []
     for confidence in ("msp", lambda logits: logits.softmax(1).amax(1)):
@@ -153,7 +153,7 @@ def test_auto_epsilon_is_bounded_and_constant():
 
 
 def test_soft_ranks_lower_the_confidence_of_mistakes():
-    """What the gradient has more than with hard ranks raises that of the others."""
+    """Compared with hard ranks, the gradient also raises the other confidences."""
     logits = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
     gradients = []
     for ranks in ("soft", "hard"):

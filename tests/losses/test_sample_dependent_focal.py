@@ -34,7 +34,7 @@ def test_known_values(logit, expected):
 
 
 def test_recorded(recorded, assert_recorded):
-    """The authors' code has a piece of its own from 0.5 on."""
+    """The authors' code has a separate interval from 0.5 on."""
     params = recorded["params"]
     loss = SampleDependentFocalLoss(
         gammas=(5, 3, params["gamma"]),
@@ -46,7 +46,7 @@ def test_recorded(recorded, assert_recorded):
 
 @pytest.mark.parametrize("name", ["small", "edge"])
 def test_recorded_dual(reference, name):
-    """DualFocal-SD has p_t - q, the lead of the true class, in place of p_t."""
+    """DualFocal-SD uses p_t - q instead of p_t."""
     data = reference("loss_adadualfocal")
     (case,) = (c for c in data["expected"] if c["id"] == f"{name}-sd53")
     batch, grad = data["inputs"][name], np.array(case["values"]["grad"], dtype=float)
@@ -57,7 +57,7 @@ def test_recorded_dual(reference, name):
     np.testing.assert_allclose(value.item(), case["values"]["loss"], rtol=1e-9)
     ours = logits.grad.numpy()
     if name == "edge":
-        # Two classes tie at q in row 5: which of them has the gradient is undefined.
+        # Two classes are tied at q in row 5; either may have the gradient.
         ours[5, 2:4] = ours[5, 2:4].sum()
         grad[5, 2:4] = grad[5, 2:4].sum()
     np.testing.assert_allclose(ours, grad, **data["tolerance"])

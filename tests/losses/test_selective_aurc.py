@@ -20,7 +20,7 @@ def random_batch(n_samples=40, *, seed=0):
 
 @pytest.mark.parametrize("case", CASES)
 def test_recorded(case, reference):
-    """Two batches, the second of which sees the histogram of both."""
+    """Two batches; the loss of the second uses the histogram of both."""
     data = reference("loss_selective_au")
     (recorded,) = (each for each in data["expected"] if each["id"] == case)
     batch = data["inputs"][recorded["input"]]
@@ -47,7 +47,7 @@ def test_formula():
 
 
 def test_the_whole_batch_is_told_apart_with_quantile_1():
-    """A narrow bandwidth leaves the share of less confident samples."""
+    """With a small bandwidth G is the fraction of less confident samples."""
     logits, target = random_batch()
     loss = selective_aurc_loss(
         logits, target, quantile=1.0, bandwidth=1e-6, reduction="none",

@@ -75,7 +75,7 @@ def test_gradient(shape, weight, epsilon):
 
 @given(values=grid, epsilon=epsilons)
 def test_nearest_point_of_the_permutahedron(values, epsilon):
-    """The sum and all partial sums of a permutahedron's points, and equal for equal."""
+    """Sums and partial sums are those of the permutahedron; ties have equal ranks."""
     ranks = soft_rank(values, epsilon=epsilon).numpy()
     n = len(ranks)
     assert ranks.sum() == pytest.approx(n * (n + 1) / 2)
@@ -107,7 +107,7 @@ def test_mean_rank_in_the_limit():
 
 
 def test_small_epsilon_keeps_the_digits():
-    """A pool whose gaps are below epsilon, far from zero in units of epsilon."""
+    """A pool with gaps below epsilon, of values much larger than epsilon."""
     gaps = np.array([0.0, 0.25, 0.5, 0.75]) * 2.0**-27
     values = np.concatenate([0.5 + gaps, [0.1, 0.9]])
     ranks, _ = ranks_and_grad(values, np.zeros(6), epsilon=2.0**-27)
@@ -123,7 +123,7 @@ def test_small_epsilon_keeps_the_digits():
     ],
 )
 def test_ranks_stay_among_the_ranks(values):
-    """Where values over epsilon would lose the ranks altogether."""
+    """For values / epsilon so large that ranks would be lost to rounding."""
     for epsilon in (1e-30, 1e-17, 1e-16, 1e-15):
         ranks, _ = ranks_and_grad(values, np.zeros(4), epsilon=epsilon)
         assert ranks.min() >= 1
