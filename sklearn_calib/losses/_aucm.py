@@ -58,13 +58,12 @@ def aucm_loss(
     target : Tensor of shape (N,)
         Class indices.
     margin : float, default=1.0
-        Distance between the mean scores of both classes from which on it is not
-        penalised, at least 0.
+        Required distance between the mean scores of both classes, at least 0.
     prior : {None, "batch"} or float, default=None
         Weighting of the classes, with p the proportion of positive samples:
 
-        - None gives both classes the same weight, as version 2 of the authors' code.
-        - "batch" multiplies this loss by ``p * (1 - p)``, with p of the batch, as
+        - None gives both classes the same weight, as in version 2 of the authors' code.
+        - "batch" multiplies this loss by ``p * (1 - p)``, with p of the batch, as in
           version 1.
         - A float in (0, 1) is p of the whole data set, `imratio` in the authors' code.
           Means over the samples of a class become sums divided by the expected number
@@ -73,8 +72,8 @@ def aucm_loss(
         Values that replace the solution of the batch, one per class if there are more
         than two; see the notes.
     reduction : {"mean", "sum", "none"}, default="mean"
-        Whether to return the loss of the batch, N times this loss, or a tensor of N
-        times the same loss: the loss is not a mean over samples.
+        Whether to return the loss of the batch, this loss times N, or a tensor of shape
+        (N,) filled with it. The loss is not a mean over samples.
     sample_weight : Tensor of shape (N,), default=None
         Non-negative sample weights. A sample of weight m counts as m identical samples.
 
@@ -97,8 +96,8 @@ def aucm_loss(
     Notes
     -----
     By default the min-max problem is solved for each batch, so that any optimiser can
-    be used. Batches need samples of each class: with ``prior=None`` the one-vs-rest
-    problem of a class that no sample, or every sample, belongs to adds 0.
+    be used. Batches need samples of each class: with ``prior=None`` a one-vs-rest
+    problem in which all samples have the same label adds 0.
 
     The authors learn a, b and alpha together with the network, over many batches. To do
     so, pass them as tensors to this function and to the optimiser. Because the loss is

@@ -89,8 +89,8 @@ def calfocal_loss(
 
     Notes
     -----
-    Gamma is treated as a constant in the gradient, also with ``per_sample=True``. The
-    paper does not specify this for ``per_sample=True``.
+    Gamma is treated as a constant in the gradient, also with ``per_sample=True``, for
+    which the paper does not specify it.
 
     References
     ----------

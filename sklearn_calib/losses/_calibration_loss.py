@@ -39,9 +39,9 @@ class CalibrationLoss(ReducedLoss):
     If a logit is NaN, the loss is NaN. If a logit is infinite, the loss is its limit
     for large logits, infinite or NaN.
 
-    Values are checked on the CPU only: negative, infinite or NaN weights raise an
-    error there. They are not checked on an accelerator, which would have to be waited
-    for, or inside `torch.compile` or a transform of `torch.func`.
+    Negative, infinite or NaN weights raise an error on the CPU. Values are not checked
+    on an accelerator, because the check would have to wait for it, or inside
+    `torch.compile` or a transform of `torch.func`.
 
     Examples
     --------

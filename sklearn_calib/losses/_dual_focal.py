@@ -55,13 +55,14 @@ def dual_focal_loss(
         Exponent of the weight, at least 0. With 0 the loss is cross-entropy. The
         authors tune it for each data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
-        Definition of q, the variants of table 4 in [1]_. All of them use only
-        probabilities strictly below p_t:
+        Definition of q, from the probabilities strictly below p_t or as a constant.
+        These are the variants of table 4 in [1]_:
 
-        - "largest": the largest of them;
+        - "largest": the largest probability below p_t;
         - 2 or 3: the second or third largest, or 0 if there are fewer;
-        - "mean2", "mean3" or "mean": the mean of the two or three largest or of all,
-          or of those that exist;
+        - "mean2" or "mean3": the mean of the two or three largest, or of fewer if there
+          are fewer;
+        - "mean": the mean of all probabilities below p_t;
         - a float in [0, 1]: this constant.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -96,9 +97,9 @@ def dual_focal_loss(
     therefore smallest at an exact tie, 0.022. Its minimum outside of ties is 0.079, at
     0.685. In training exact ties occur only by chance.
 
-    Unlike other focal losses, this one has no method `posterior` to recover the true
-    probabilities. The gradient of q, which equation 9 of [1]_ leaves out, would map
-    0.55 and 0.45 to 0.09 and 0.91.
+    The true probabilities cannot be recovered from the outputs of a network as for
+    other focal losses. With the gradient of q, which equation 9 of [1]_ leaves out, the
+    outputs 0.55 and 0.45 would be mapped to 0.09 and 0.91.
 
     References
     ----------

@@ -40,9 +40,11 @@ def focal_calibration_loss(
 ) -> Tensor:
     r"""Focal calibration loss (FCL): focal loss plus distance to the one-hot label.
 
-    The focal loss alone is not proper and makes a network underconfident. The second
-    term, by default the Brier score loss, moves the probabilities back towards the
-    labels [1]_.
+    The loss of a sample is ``-(1 - p_t) ** gamma * log(p_t) + lambd * distance``, with
+    p_t the predicted probability of the true class [1]_. The focal loss alone is not
+    proper and makes a network underconfident. The distance between the probabilities
+    and the one-hot label, by default the Brier score loss, moves the probabilities back
+    towards the labels.
 
     Parameters
     ----------

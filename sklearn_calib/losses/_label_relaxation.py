@@ -32,7 +32,8 @@ def label_relaxation_loss(
     a probability of at least ``1 - alpha`` [1]_. The loss is 0 if the predicted
     distribution is in this set. Otherwise it is the Kullback-Leibler divergence to the
     closest distribution of the set,
-    ``(1 - alpha) * log((1 - alpha) / p_t) + alpha * log(alpha / (1 - p_t))``.
+    ``(1 - alpha) * log((1 - alpha) / p_t) + alpha * log(alpha / (1 - p_t))``, with p_t
+    the predicted probability of the true class.
 
     Parameters
     ----------

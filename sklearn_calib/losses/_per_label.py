@@ -71,9 +71,9 @@ def per_label_loss(
 
     Notes
     -----
-    The base sums over both classes. The squared distance in ``"focal_calibration"`` and
-    ``"brier"`` is therefore :math:`2 (\sigma(z) - y)^2`, and a paper that sums over the
-    labels only has twice the weight used here.
+    The base sums over both classes of a label. The squared distance in
+    ``"focal_calibration"`` and ``"brier"`` is therefore :math:`2 (\sigma(z) - y)^2`. If
+    a paper has :math:`(\sigma(z) - y)^2` instead, its weight is twice the weight here.
 
     The focal loss of [1]_ also has a weight alpha for positive labels. It is left out,
     because it biases the probabilities.

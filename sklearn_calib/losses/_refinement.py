@@ -61,9 +61,9 @@ def refinement_loss(
         - \min_{n \in N_i} \tfrac{1}{2} \|z_i - z_n\|^2,
 
     with :math:`P_i` the other embeddings of the same label and :math:`N_i` those of
-    other labels. In [1]_ :math:`P_i` also contains the anchor, as printed. The first
-    minimum would then always be 0, so the anchor is left out here, and in equation 4.
-    An anchor without a positive or without a negative in the batch is ignored.
+    other labels. As printed in [1]_, :math:`P_i` also contains the anchor. The first
+    minimum would then always be 0, so the anchor is left out here, as in SupCon. An
+    anchor without a positive or without a negative in the batch is ignored.
 
     For embeddings of norm 1 and temperatures up to 1, :func:`supcon_loss` is an upper
     bound for each anchor, as stated in [1]_. This does not hold for larger

@@ -62,9 +62,9 @@ def regularized_aurc_loss(
     epsilon : float or "auto", default=0.05
         Smoothing of the ranks, above 0; see :func:`soft_rank`. Its effect depends on
         the batch size and on the spread of the confidences; see the notes. "auto" is
-        ``2 * spread / n``. Here spread is ``sqrt(12) * std``, the length of an interval
-        on which uniform confidences have this standard deviation, but at least 0.01. It
-        is treated as a constant in the gradient.
+        ``2 * spread / n``, with the spread ``sqrt(12) * std`` of the confidences, but
+        at least 0.01. For uniformly distributed confidences the spread is the length of
+        their interval. It is treated as a constant in the gradient.
     confidence : str or callable, default="msp"
         Confidence score to rank: the largest probability ("msp"), the difference
         between the two largest ("margin"), "negative_entropy", the sum of squared

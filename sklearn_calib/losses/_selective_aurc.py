@@ -48,8 +48,8 @@ def selective_aurc_loss(
     Let l be the base loss and c the confidence of a sample, G the distribution function
     of the confidences, and t the `quantile` of the confidences in the batch. The loss
     is the mean of ``-log(1 - G(min(c, t))) * l`` [1]_. It differs from the AURC loss in
-    two ways. All samples whose confidence is above t have the same weight. And the
-    ranks are computed from a smoothed histogram, which can include earlier batches.
+    two ways. First, all samples with a confidence above t have the same weight. Second,
+    the ranks are computed from a smoothed histogram, which can include earlier batches.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def selective_aurc_loss(
     target : Tensor of shape (N,)
         Class indices.
     quantile : float, default=0.5
-        Fraction of the batch, in [0, 1], in which samples of different confidence have
-        different weights. The authors use 0.25 to 0.5.
+        Fraction of the samples, the least confident ones, whose weights depend on their
+        confidence, in [0, 1]. The authors use 0.25 to 0.5.
     bandwidth : float, default=0.05
         Width of the sigmoid function that smooths the steps of G, above 0.
     confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
@@ -242,8 +242,8 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     Parameters
     ----------
     quantile : float, default=0.5
-        Fraction of the batch, in [0, 1], in which samples of different confidence have
-        different weights.
+        Fraction of the samples, the least confident ones, whose weights depend on their
+        confidence, in [0, 1].
     n_bins : int, default=64
         Number of bins of the histogram.
     bandwidth : float, default=0.05
