@@ -24,9 +24,10 @@ WEIGHTS = {
 # samples because of rounding. With this epsilon such confidences still have one rank.
 TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
 
-# The smallest spread of confidences that epsilon="auto" assumes. Without this bound the
-# gradient through the ranks would grow as one over the spread.
-MIN_SPREAD = 0.01
+# The smallest spread of confidences that epsilon="auto" assumes. The gradient through
+# the ranks grows as one over the spread. For an untrained network, whose confidences are
+# nearly equal, it would be much larger than that of the base loss and prevent learning.
+MIN_SPREAD = 0.2
 
 
 def rank_weights(

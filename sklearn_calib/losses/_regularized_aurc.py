@@ -63,7 +63,7 @@ def regularized_aurc_loss(
         Smoothing of the ranks, above 0; see :func:`soft_rank`. Its effect depends on
         the batch size and on the spread of the confidences; see the notes. "auto" is
         ``2 * spread / n``, with the spread ``sqrt(12) * std`` of the confidences, but
-        at least 0.01. For uniformly distributed confidences the spread is the length of
+        at least 0.2. For uniformly distributed confidences the spread is the length of
         their interval. It is treated as a constant in the gradient.
     confidence : str or callable, default="msp"
         Confidence score to rank: the largest probability ("msp"), the difference
@@ -127,6 +127,9 @@ def regularized_aurc_loss(
     the range from 1 to n, and the weights in the example are between 0.29 and 1.37.
     This makes the area term stronger, which does not always improve the probabilities.
     Search over epsilon.
+
+    The spread is at least 0.2 so that the gradient through the ranks is smaller than
+    that of the base loss while the confidences are nearly equal, early in training.
 
     The gradient also flows through the weights (equations 40 to 44). This part lowers
     the confidence of samples with a large loss and raises that of the others.
