@@ -25,8 +25,9 @@ WEIGHTS = {
 TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 # The smallest spread of confidences that epsilon="auto" assumes. The gradient through
-# the ranks grows as one over the spread. For an untrained network, whose confidences are
-# nearly equal, it would be much larger than that of the base loss and prevent learning.
+# the ranks grows as one over the spread. The confidences of an untrained network are
+# nearly equal, so that without this bound the gradient would be much larger than that
+# of the base loss and prevent learning.
 MIN_SPREAD = 0.2
 
 
