@@ -231,7 +231,7 @@ def test_error_says_what_is_wrong(action, exception, message):
     [
         (torch.tensor([0, 3]), ValueError, r"target must lie in \[0, 2\], got values"),
         (torch.tensor([0]), ValueError, r"target must have shape \(2,\)"),
-        (torch.tensor([0.0, 1.0]), TypeError, "target must hold integers"),
+        (torch.tensor([0.0, 1.0]), TypeError, "target must contain integers"),
     ],
 )
 def test_targets_of_losses(target, exception, message):

@@ -2,8 +2,8 @@
 
     python tools/loss_overview.py
 
-Names, formulas, parameters, needs and sources are read from the code. What each loss of
-single samples is minimal at, where the true class has probability 0.7, is computed.
+Names, formulas, parameters, needs and sources are read from the code. For per-sample
+losses, the minimiser for a true probability of 0.7 is computed.
 """
 
 import inspect
@@ -33,33 +33,33 @@ def parameters(loss):
 
 
 def needs(loss):
-    """Return what a loss needs or takes besides logits and labels."""
+    """Return what a loss needs or accepts in addition to logits and labels."""
     found = {
         "validation data": loss.learns_from_validation is True,
-        "which samples it sees": loss.needs_indices,
+        "sample indices": loss.needs_indices,
         "the start of each epoch": "start_epoch" in vars(loss),
         "the whole batch": not loss.is_per_sample,
-        "takes probabilities as labels": loss.takes_probabilities,
-        "a 0 or 1 for each label": loss.is_multilabel,
+        "accepts soft targets": loss.takes_probabilities,
+        "multi-label targets": loss.is_multilabel,
     }
     return ", ".join(name for name, holds in found.items() if holds) or "-"
 
 
 def minimiser(loss):
-    """Return the probability at which the expected loss is smallest, for truth 0.7."""
+    """Return the probability that minimises the expected loss, for a true 0.7."""
     is_one_class = loss.is_per_sample and not loss.is_multilabel
     if not is_one_class or loss is losses.LogitNormLoss:
         return "-"
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         criterion = loss(reduction="none").eval()
-    # No exact tie is on the grid: what a loss is there says nothing of its minimum.
+    # The grid has no exact tie, where some losses have an isolated small value.
     low, high = -12.0, 12.001
     for _ in range(4):
         margin = torch.linspace(low, high, 4001, dtype=torch.float64)
         logits = torch.stack([margin, torch.zeros_like(margin)], 1)
         risk = sum(
-            share * criterion(logits, torch.full((4001,), target))
-            for target, share in enumerate([0.7, 0.3])
+            proba * criterion(logits, torch.full((4001,), target))
+            for target, proba in enumerate([0.7, 0.3])
         )
         best = margin[risk.argmin()].item()
         low, high = best - (high - low) / 1000, best + (high - low) / 1000

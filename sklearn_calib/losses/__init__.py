@@ -1,6 +1,7 @@
-"""Losses as torch modules, each with its functional twin: logits in, a loss out.
+"""Loss functions on logits, each also available as a torch module.
 
-`SupConLoss` and `RefinementLoss` take embeddings: they have no name in the registry.
+`SupConLoss` and `RefinementLoss` take embeddings instead of logits and are therefore
+not in the registry.
 """
 
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 from sklearn_calib._core.lazy import lazy_names
 from sklearn_calib.losses._registry import LOSSES
 
-if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
+if TYPE_CHECKING:  # editors and type checkers cannot follow lazy imports
     from sklearn_calib.losses._acls import ACLSLoss as ACLSLoss, acls_loss as acls_loss
     from sklearn_calib.losses._ada_dual_focal import (
         AdaDualFocalLoss as AdaDualFocalLoss,

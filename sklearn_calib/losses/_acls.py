@@ -1,4 +1,4 @@
-"""Adaptive and conditional label smoothing, ACLS: a square penalty beyond a margin."""
+"""Adaptive and conditional label smoothing (ACLS)."""
 
 from functools import partial
 from typing import Any
@@ -25,37 +25,38 @@ def acls_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the squares of logits beyond a margin. Small is good.
+    r"""Adaptive and conditional label smoothing (ACLS): squared penalty above a margin.
 
-    Two things of a sample are penalised, both the more, the farther they are beyond the
-    margin, and neither within it [1]_: a large logit of the predicted class, by
-    ``lambd_top * max(0, max(z) - margin) ** 2``, and logits of the other classes far
-    below it, by ``lambd_others`` times their mean of ``max(0, max(z) - z_k - margin)
-    ** 2``. 0 is best.
+    The loss of a sample is ``base + lambd * penalty``. The penalty has two terms [1]_.
+    The first is ``lambd_top * max(0, max(z) - margin) ** 2``, for the logit of the
+    predicted class. The second is `lambd_others` times the mean of ``max(0, max(z) -
+    z_k - margin) ** 2`` over the other classes.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
-        Unnormalised log probabilities. Unlike for other losses their mean matters.
+        Unnormalised log probabilities. Adding a constant to all logits of a sample
+        changes the loss, unlike for other losses.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, where `base` takes them.
+        Class indices, or soft targets (class probabilities) if `base` accepts them.
     margin : float, default=10.0
-        Up to where nothing is penalised, at least 0.
+        Largest logit, and largest distance between logits, that is not penalised, at
+        least 0.
     lambd_top : float, default=1.0
-        Weight of the predicted class in the penalty, at least 0.
+        Weight of the term of the predicted class, at least 0.
     lambd_others : float, default=0.1
-        Weight of the other classes in the penalty, at least 0.
+        Weight of the term of the other classes, at least 0.
     lambd : float, default=0.1
         Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -67,19 +68,20 @@ def acls_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    ACLSLoss : The same as a module.
-    mbls_loss : Penalises distances, not their squares, and no large logit as such.
+    ACLSLoss : Module version of this function.
+    mbls_loss : Penalises distances between logits instead of their squares, and not
+        the largest logit itself.
 
     Notes
     -----
-    This is what the authors' code does. The largest logit is measured from 0, and is a
-    constant for the gradient in the distances from it: they lift the other logits and
-    leave the largest to its own penalty. The class is the predicted one, whether it is
-    right or not.
+    The loss is that of the authors' code. In the second term, the largest logit is
+    treated as a constant in the gradient, so that this term raises the other logits and
+    only the first term lowers the largest one. Both terms depend on the predicted
+    class, whether or not the prediction is correct.
 
     References
     ----------
@@ -97,7 +99,8 @@ def acls_loss(
     """
     _check_parameters(margin, lambd_top, lambd_others)
     check_nonnegative("lambd", lambd)
-    # The factors come before the squares, which may overflow where the loss does not.
+    # The factors are applied before squaring, because the squares may overflow although
+    # the loss does not.
     penalty = partial(
         _excess,
         margin=float(margin),
@@ -119,25 +122,25 @@ def acls_loss(
 def _excess(
     logits: Tensor, *_: Tensor, margin: float, lambd_top: float, lambd_others: float
 ) -> Tensor:
-    """Return what is penalised of each sample."""
+    """Return the penalty of each sample."""
     top = logits.amax(1, keepdim=True)
     others = F.relu(top.detach() - logits - margin)
-    of_top = F.relu(top.squeeze(1) - margin)
+    above = F.relu(top.squeeze(1) - margin)
     lambd_others = lambd_others / (logits.shape[1] - 1)
     others = (lambd_others * others * others).sum(1)
-    return lambd_top * of_top * of_top + others
+    return lambd_top * above * above + others
 
 
 def _check_parameters(margin: float, lambd_top: float, lambd_others: float) -> None:
-    """Check what function and module have in common."""
-    hint = "A small one, such as 0, penalises any difference."
+    """Check the parameters of the function and the module."""
+    hint = "Use a small value, such as 0, to penalise all differences."
     check_nonnegative("margin", margin, hint=hint)
     check_nonnegative("lambd_top", lambd_top)
     check_nonnegative("lambd_others", lambd_others)
 
 
 class ACLSLoss(_ComposedLoss, function=acls_loss):
-    """The module of :func:`acls_loss`, which has the details.
+    """Module version of :func:`acls_loss`. See there for details.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The adaptive dual focal loss: AdaFocal that watches the runner-up as well."""
+"""AdaDualFocal loss: dual focal loss with gamma adapted as in AdaFocal."""
 
 import torch
 from torch import Tensor
@@ -26,28 +26,30 @@ def ada_dual_focal_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Dual focal loss with a gamma for each bin of p_t - q. Small is good.
+    r"""AdaDualFocal loss: dual focal loss with gamma adapted to the calibration error.
 
-    The surprise at the true class is multiplied by ``(1 - p_t + q) ** gamma``, where q
-    is the largest probability strictly below p_t, or 0 if there is none, and gamma
-    belongs to the bin of the lead p_t - q [1]_. Where gamma is negative the weight is
-    ``(1 + p_t - q) ** abs(gamma)``. 0 is best.
+    Let p_t be the predicted probability of the true class, and q the largest
+    probability strictly below p_t, or 0 if there is none. Each bin of p_t - q has its
+    own gamma [1]_. The cross-entropy ``-log(p_t)`` is multiplied by ``(1 - p_t + q) **
+    gamma`` if gamma is at least 0, and by ``(1 + p_t - q) ** abs(gamma)`` if it is
+    negative.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     gamma : Tensor of shape (n_bins,)
-        The gamma of each bin, finite.
+        Finite gamma of each bin.
     edges : Tensor of shape (n_bins - 1,)
-        The numbers between the bins, not decreasing. A sample on an edge is in the bin
-        below it.
+        Interior edges of the bins, non-decreasing. A p_t - q equal to an edge belongs
+        to the bin below it.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -59,19 +61,22 @@ def ada_dual_focal_loss(
     ValueError
         If the shapes do not match.
     TypeError
-        If gamma or the edges are no tensors, or the logits no floating point tensor.
+        If `gamma` or `edges` is not a tensor, or `logits` is not a floating point
+        tensor.
 
     See Also
     --------
-    AdaDualFocalLoss : Finds gamma and the edges from validation data.
-    dual_focal_loss : One gamma for all samples.
-    adafocal_loss : Without the runner-up.
+    AdaDualFocalLoss : Module that learns gamma and the edges from validation data.
+    dual_focal_loss : Same gamma for all samples.
+    adafocal_loss : Does not depend on q.
 
     Notes
     -----
-    Each sample's gamma is a constant for the gradient, which flows through q. The paper
-    gives no formula for a negative gamma; ours relates to the inverse focal loss as the
-    dual focal loss does to the focal loss, with p_t - q in place of p_t.
+    The gradient flows through q. The gamma of a sample is treated as a constant in the
+    gradient.
+
+    The paper does not give a formula for a negative gamma. Here p_t is replaced by
+    p_t - q in the weight of the inverse focal loss, as in that of the focal loss.
 
     References
     ----------
@@ -92,48 +97,49 @@ def ada_dual_focal_loss(
     check_bins(logits, edges, gamma=gamma)
     margin = true_class_margin(logits, target)
     log_rest = log_gap(logits, target, margin, "largest")
-    lead = -torch.expm1(log_rest.detach())
-    gamma = gamma.to(logits.dtype)[bin_of(lead, edges)]
+    gap = -torch.expm1(log_rest.detach())
+    gamma = gamma.to(logits.dtype)[bin_of(gap, edges)]
     values = signed_focal_values(margin, log_rest, gamma)
     return reduce_loss(values, reduction, sample_weight)
 
 
 class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
-    """Dual focal loss that finds its gammas from the validation data. Small is good.
+    """AdaDualFocal loss: dual focal loss with gamma adapted to the calibration error.
 
-    The module of :func:`ada_dual_focal_loss`. Gammas and bins are those of
-    :class:`AdaFocalLoss`, made from the confidences of the validation samples, but
-    looked up at the lead of the true class, p_t - q [1]_.
+    Module version of :func:`ada_dual_focal_loss`. Gammas and bins are computed from the
+    validation confidences as in :class:`AdaFocalLoss`, but the bin of a training sample
+    is that of p_t - q [1]_.
 
     Parameters
     ----------
     n_bins : int, default=15
         Number of bins, at least 1.
     lambd : float, default=1.0
-        How fast gamma follows the calibration error, at least 0. With 0 it stays.
+        Rate at which gamma follows the calibration error, at least 0. With 0 gamma does
+        not change.
     gamma_max : float, default=20.0
-        The largest gamma, at least `switch`. It may be infinite.
+        Largest gamma, at least `switch`. It may be infinite.
     gamma_min : float, default=-2.0
-        The smallest gamma, between -100 and ``-switch``.
+        Smallest gamma, between -100 and ``-switch``.
     switch : float, default=0.2
-        Where the absolute value of gamma falls below it, gamma changes its sign and
-        starts again from there. With 0 it never does.
+        If the absolute value of gamma falls below `switch`, gamma changes its sign and
+        its absolute value becomes `switch`. With 0 gamma never changes its sign.
     gamma_initial : float, default=1.0
-        Gamma of all bins before the first update, which then have equal width.
+        Gamma of all bins before the first update. Until then the bins have equal width.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
 
     Attributes
     ----------
     gamma : Tensor of shape (n_bins,)
-        The gamma of each bin, a buffer: it is part of ``state_dict``.
+        Gamma of each bin, a buffer, which is part of ``state_dict``.
     edges : Tensor of shape (n_bins - 1,)
-        The numbers between the bins, a buffer. If an update had not enough different
-        confidences for all bins, the last edges are infinite.
+        Interior edges of the bins, a buffer. If the last update had too few distinct
+        confidences to fill all bins, the last edges are infinite.
 
     See Also
     --------
-    AdaFocalLoss : How many updates gamma needs.
+    AdaFocalLoss : Describes how many updates gamma needs.
     sklearn_calib.callbacks.UpdateLoss : Calls :meth:`update` during training.
 
     References

@@ -1,4 +1,4 @@
-"""The adaptive focal loss: a gamma per bin that follows the calibration error."""
+"""AdaFocal loss: focal loss with gamma adapted to the calibration error of each bin."""
 
 import math
 from numbers import Real
@@ -37,28 +37,30 @@ def adafocal_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Focal loss with a gamma for each bin of p_t, inverse focal where it is negative.
+    r"""AdaFocal loss: focal loss with gamma adapted to the calibration of each bin.
 
-    The surprise at the true class is multiplied by ``(1 - p_t) ** gamma`` where the
-    gamma of the sample's bin is at least 0, and by ``(1 + p_t) ** abs(gamma)`` where it
-    is negative [1]_: the network is held back where it was overconfident, and spurred
-    where it was underconfident. The smaller the better, 0 is best.
+    Each bin of p_t, the predicted probability of the true class, has its own gamma
+    [1]_. The cross-entropy ``-log(p_t)`` is multiplied by ``(1 - p_t) ** gamma`` if
+    gamma is at least 0, as in the focal loss, and by ``(1 + p_t) ** abs(gamma)`` if it
+    is negative, as in the inverse focal loss. A positive gamma limits the confidence in
+    overconfident bins, and a negative gamma raises it in underconfident bins.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     gamma : Tensor of shape (n_bins,)
-        The gamma of each bin, finite.
+        Finite gamma of each bin.
     edges : Tensor of shape (n_bins - 1,)
-        The probabilities between the bins, not decreasing. A sample on an edge is in
+        Interior edges of the bins, non-decreasing. A p_t equal to an edge belongs to
         the bin below it.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -70,18 +72,19 @@ def adafocal_loss(
     ValueError
         If the shapes do not match.
     TypeError
-        If gamma or the edges are no tensors, or the logits no floating point tensor.
+        If `gamma` or `edges` is not a tensor, or `logits` is not a floating point
+        tensor.
 
     See Also
     --------
-    AdaFocalLoss : Finds gamma and the edges from validation data.
-    focal_loss : One gamma for all samples.
-    inverse_focal_loss : What a negative gamma stands for.
+    AdaFocalLoss : Module that learns gamma and the edges from validation data.
+    focal_loss : Same gamma for all samples.
+    inverse_focal_loss : The loss of a bin whose gamma is negative.
 
     Notes
     -----
-    Each sample's gamma is a constant for the gradient, and the loss jumps where p_t
-    crosses an edge.
+    The gamma of a sample is treated as a constant in the gradient. The loss jumps where
+    p_t crosses an edge.
 
     References
     ----------
@@ -107,61 +110,62 @@ def adafocal_loss(
 
 
 class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
-    """Focal loss that finds its gammas from the validation data. Small is good.
+    """AdaFocal loss: focal loss with gamma adapted to the calibration of each bin.
 
-    The module of :func:`adafocal_loss`. Its state is one gamma for each equal-mass bin
-    of the validation confidences. Each :meth:`update` multiplies it by
-    ``exp(lambd * (confidence - accuracy))``, so that gamma rises until the bin is no
-    longer overconfident; where gamma falls below `switch`, the bin goes over to the
-    inverse focal loss, and back in the same way [1]_.
+    Module version of :func:`adafocal_loss`. Its state is one gamma for each equal-mass
+    bin of the validation confidences. Each :meth:`update` multiplies gamma by
+    ``exp(lambd * (confidence - accuracy))``, so that gamma increases until the bin is
+    no longer overconfident. If gamma falls below `switch`, the bin changes to the
+    inverse focal loss, and changes back in the same way [1]_.
 
     Parameters
     ----------
     n_bins : int, default=15
-        Number of bins, at least 1. The paper finds 10 to 20 best.
+        Number of bins, at least 1. The paper recommends 10 to 20.
     lambd : float, default=1.0
-        How fast gamma follows the calibration error, at least 0. With 0 it stays.
+        Rate at which gamma follows the calibration error, at least 0. With 0 gamma does
+        not change.
     gamma_max : float, default=20.0
-        The largest gamma, at least `switch`. It may be infinite.
+        Largest gamma, at least `switch`. It may be infinite.
     gamma_min : float, default=-2.0
-        The smallest gamma, at most ``-switch``: minus the largest exponent of the
-        inverse focal loss, whose gradient has the wrong sign somewhere above 3.591.
+        Smallest gamma, at most ``-switch``. It is minus the largest exponent of the
+        inverse focal loss, whose gradient may have the wrong sign for exponents above
+        3.591.
     switch : float, default=0.2
-        Where the absolute value of gamma falls below it, gamma changes its sign and
-        starts again from there. With 0 it never does.
+        If the absolute value of gamma falls below `switch`, gamma changes its sign and
+        its absolute value becomes `switch`. With 0 gamma never changes its sign.
     gamma_initial : float, default=1.0
-        Gamma of all bins before the first update, which then have equal width.
+        Gamma of all bins before the first update. Until then the bins have equal width.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
 
     Attributes
     ----------
     gamma : Tensor of shape (n_bins,)
-        The gamma of each bin, a buffer: it is part of ``state_dict``.
+        Gamma of each bin, a buffer, which is part of ``state_dict``.
     edges : Tensor of shape (n_bins - 1,)
-        The probabilities between the bins, a buffer. If an update had not enough
-        different confidences for all bins, the last edges are infinite.
+        Interior edges of the bins, a buffer. If the last update had too few distinct
+        confidences to fill all bins, the last edges are infinite.
 
     See Also
     --------
-    CalFocalLoss : Forgets the previous gamma at each update.
-    AdaDualFocalLoss : The same with the dual focal loss.
+    CalFocalLoss : Computes gamma without the previous gamma at each update.
+    AdaDualFocalLoss : Adapts the gamma of the dual focal loss.
     sklearn_calib.callbacks.UpdateLoss : Calls :meth:`update` during training.
 
     Notes
     -----
-    The validation data that the loss has learned from are no longer fit for calibrating
-    the result.
+    Do not calibrate the network on the validation set from which the loss has learned.
 
-    Gamma needs many updates, since each multiplies it by at most ``exp(lambd)`` and
-    usually by a few percent. The paper makes one after each of 350 epochs.
-    :class:`~sklearn_calib.NeuralClassifier` makes several in each epoch if `max_epochs`
-    is below 100 and the validation set is large enough; `update_every` of
-    :class:`~sklearn_calib.callbacks.UpdateLoss` changes this.
+    Gamma needs many updates, because each multiplies it by at most ``exp(lambd)`` and
+    usually changes it by a few percent. The paper updates it after each of 350 epochs.
+    :class:`~sklearn_calib.NeuralClassifier` updates it several times in each epoch if
+    `max_epochs` is below 100 and the validation set is large enough. Set `update_every`
+    of :class:`~sklearn_calib.callbacks.UpdateLoss` to change this.
 
-    A focal loss stops raising a confidence but never lowers it. Where few samples have
-    been memorised before gamma has risen, it comes too late: then weight decay, more
-    updates, a larger `lambd` or `gamma_initial` help.
+    A larger gamma slows down the growth of the confidence but does not lower it. If the
+    network memorises a small training set before gamma has increased, use weight decay,
+    more updates, or a larger `lambd` or `gamma_initial`.
 
     References
     ----------
@@ -210,7 +214,7 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
         self.register_buffer("gamma", torch.full((n_bins,), float(gamma_initial)))
 
     def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
-        """Change gamma where there are samples."""
+        """Update gamma in the occupied bins."""
         in_use = self.gamma[: len(confidence)]
         in_use.copy_(
             updated_gamma(
@@ -234,10 +238,9 @@ def updated_gamma(
     gamma_min: float,
     switch: float,
 ) -> Tensor:
-    """Return each bin's next gamma, given its confidence minus its accuracy."""
+    """Return the new gamma of each bin, given its confidence minus its accuracy."""
     is_focal = gamma >= 0
-    # A greater exponent than 80 overflows in single precision; gamma is at its limit
-    # long before.
+    # Larger exponents may overflow in single precision. Gamma reaches its limit before.
     exponent = (lambd * torch.where(is_focal, gap, -gap)).clamp(max=80)
     gamma = gamma * torch.exp(exponent)
     gamma = gamma.clamp(gamma_min, float(min(gamma_max, LARGEST_GAMMA)))
@@ -255,7 +258,7 @@ def _check_gamma(name: str, value: float, low: float, high: float) -> float:
         )
     if not low <= value <= high:
         raise ValueError(
-            f"{name} must be in [{low:g}, {high:g}], got {value!r}. The paper has "
+            f"{name} must be in [{low:g}, {high:g}], got {value!r}. The paper uses "
             "gamma_min=-2, switch=0.2, gamma_initial=1 and gamma_max=20."
         )
     return value

@@ -1,4 +1,4 @@
-"""The AUC margin loss: the mean scores of two classes are to lie a margin apart."""
+"""AUC margin loss (AUCM)."""
 
 from numbers import Real
 from typing import Any, Literal
@@ -38,18 +38,18 @@ def aucm_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""AUC margin loss, AUCM: how far apart two classes score. The smaller the better.
+    r"""AUC margin loss (AUCM): surrogate for maximising the area under the ROC curve.
 
-    With s the probability of class 1, the loss is the variance of s among the positive
-    samples, plus that among the negative ones, plus the square of what their means lack
-    of being `margin` apart. It is what remains of the min-max problem ::
+    Let s be the predicted probability of class 1. The loss is the variance of s over
+    the positive samples, plus the variance over the negative samples, plus
+    ``max(0, margin - mean+ s + mean- s)^2`` with the means of s over both. This is the
+    value of the min-max problem of [1]_ ::
 
         mean+ (s - a)^2 + mean- (s - b)^2
             + 2 alpha (margin + mean- s - mean+ s) - alpha^2
 
-    of [1]_ at its solution, the smallest over a and b and the largest over alpha >= 0.
-    With more than two classes it is the mean over each class against the rest. 0 is
-    best.
+    at its solution, the minimum over a and b and the maximum over alpha >= 0. With more
+    than two classes, the loss is the mean over the one-vs-rest problems.
 
     Parameters
     ----------
@@ -58,21 +58,24 @@ def aucm_loss(
     target : Tensor of shape (N,)
         Class indices.
     margin : float, default=1.0
-        How far apart the mean scores are to be, at least 0.
+        Required distance between the mean scores of both classes, at least 0.
     prior : {None, "batch"} or float, default=None
-        None weighs both classes the same (version 2 of the authors' code). "batch"
-        multiplies that by ``p * (1 - p)`` with p the share of the positive samples
-        (version 1). A float in (0, 1) is p itself, of all the data (its `imratio`), by
-        which the sums over the samples of a class are divided, in place of their
-        number: it is meant for a, b and alpha that outlast a batch.
+        Weighting of the classes, with p the proportion of positive samples:
+
+        - None gives both classes the same weight, as in version 2 of the authors' code.
+        - "batch" multiplies this loss by ``p * (1 - p)``, with p of the batch, as in
+          version 1.
+        - A float in (0, 1) is p of the whole data set, `imratio` in the authors' code.
+          Means over the samples of a class become sums divided by the expected number
+          of such samples. Use it if a, b and alpha are learned over many batches.
     a, b, alpha : Tensor of shape () or (C,), default=None
-        Values to use in place of the solution, one per class if there are more than
-        two; see the notes.
+        Values that replace the solution of the batch, one per class if there are more
+        than two; see the notes.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the loss of the batch; N times that; or N times the same value,
-        since no sample has a loss of its own.
+        Whether to return the loss of the batch, this loss times N, or a tensor of shape
+        (N,) filled with it. The loss is not a mean over samples.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
 
     Returns
     -------
@@ -84,23 +87,26 @@ def aucm_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If the margin is no number, or the logits are no floating point tensor.
+        If `margin` is not a number, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    AUCMLoss : The same as a module.
+    AUCMLoss : Module version of this function.
 
     Notes
     -----
-    With the solution taken for each batch, any optimiser will do, and batches need some
-    samples of each class: with ``prior=None`` a class that is absent, or alone, adds 0.
-    The authors learn a, b and alpha beside the network instead, over many batches. To
-    do so give them as tensors to the optimiser, here as well; as it descends and alpha
-    must ascend, call ``alpha.register_hook(torch.neg)`` once, and after each step
-    ``alpha.data.clamp_(min=0)``.
+    By default the min-max problem is solved for each batch, so that any optimiser can
+    be used. Batches need samples of each class: with ``prior=None`` a one-vs-rest
+    problem in which all samples have the same label adds 0.
 
-    The loss asks for an order, not for calibrated probabilities, and saturates them:
-    calibrate the result. Multi-class is one of several readings of [1]_.
+    The authors learn a, b and alpha together with the network, over many batches. To do
+    so, pass them as tensors to this function and to the optimiser. Because the loss is
+    maximised over alpha, call ``alpha.register_hook(torch.neg)`` once, and
+    ``alpha.data.clamp_(min=0)`` after each step.
+
+    The loss optimises the ranking of the samples. Its probabilities are close to 0 or 1
+    and not calibrated, so calibrate them afterwards. The one-vs-rest mean is one of
+    several possible extensions of [1]_ to more than two classes.
 
     References
     ----------
@@ -128,7 +134,7 @@ def aucm_loss(
     weight = torch.ones_like(target, dtype=logits.dtype)
     if sample_weight is not None:
         weight = check_weight(sample_weight, weight, within=PROPORTIONS)
-    score, label = _one_against_rest(logits, target)
+    score, label = _one_vs_rest(logits, target)
     positive = (weight.unsqueeze(1) * label).T
     negative = (weight.unsqueeze(1) * (1 - label)).T
     margin = float(margin)
@@ -136,8 +142,8 @@ def aucm_loss(
     return reduce_loss(value.expand(len(target)), reduction, sample_weight)
 
 
-def _one_against_rest(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return scores and labels of shape (N, problems): one problem for two classes."""
+def _one_vs_rest(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return scores and labels of shape (N, problems), one problem if C is 2."""
     score = softmax(logits)
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
     return (score, label) if logits.shape[1] > 2 else (score[:, 1:], label[:, 1:])
@@ -153,20 +159,20 @@ def _min_max(
     b: Tensor | None,
     alpha: Tensor | None,
 ) -> Tensor:
-    """Return the loss of each problem, given the samples' weights in both classes."""
+    """Return the loss of each problem, given the sample weights in both classes."""
     scale, up, down = _prior_factors(positive.sum(1), negative.sum(1), prior)
     above, below = _mean(score, positive), _mean(score, negative)
     spread = up * _mean((score - _or(a, above)).square(), positive)
     spread = spread + down * _mean((score - _or(b, below)).square(), negative)
-    lack = margin + down * below - up * above
-    alpha = _or(alpha, lack.clamp_min(0))
-    return scale * (spread + 2 * alpha * lack - alpha.square())
+    shortfall = margin + down * below - up * above
+    alpha = _or(alpha, shortfall.clamp_min(0))
+    return scale * (spread + 2 * alpha * shortfall - alpha.square())
 
 
 def _prior_factors(
     n_positive: Tensor, n_negative: Tensor, prior: Prior
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the factors of the whole loss and of the means of both classes."""
+    """Return the factors of the total loss and of the means of both classes."""
     rate = n_positive / above_zero(n_positive + n_negative)
     one = torch.ones_like(rate)
     if prior is None:
@@ -178,19 +184,19 @@ def _prior_factors(
 
 
 def _mean(values: Tensor, weight: Tensor) -> Tensor:
-    """Return the weighted mean of each column, 0 if all its weights are 0."""
+    """Return the weighted mean of each column, 0 if all of its weights are 0."""
     return (weight * values.T).sum(1) / above_zero(weight.sum(1))
 
 
 def _or(given: Tensor | None, default: Tensor) -> Tensor:
-    """Return what is given as a tensor, or else the default."""
+    """Return `given` with the dtype and device of the default, or the default."""
     return default if given is None else given.to(default)
 
 
 def _check_given(
     name: str, value: Any, logits: Tensor, n_problems: int
 ) -> Tensor | None:
-    """Return what is given in place of the solution as a tensor, or None."""
+    """Return a, b or alpha as a validated tensor, or None."""
     if value is None:
         return None
     number = as_float(value)
@@ -200,9 +206,9 @@ def _check_given(
     check_can_move(name, value, logits)
     if value.is_complex() or value.shape not in ((), (n_problems,)):
         raise ValueError(
-            f"{name} must be real and of shape () or ({n_problems},), one number for "
-            f"all classes or one per class, got {value.dtype} of shape "
-            f"{tuple(value.shape)}. None takes the solution of the batch."
+            f"{name} must be real and have shape () or ({n_problems},), one number for "
+            f"all classes or one per class, got dtype {value.dtype} and shape "
+            f"{tuple(value.shape)}. Pass None to use the solution of the batch."
         )
     return value
 
@@ -214,16 +220,15 @@ def _check_params(margin: float, prior: Prior) -> None:
         return
     if not isinstance(prior, Real) or not 0 < prior < 1:
         raise ValueError(
-            f"prior must be None, 'batch' or a float in (0, 1), got {prior!r}. None "
-            "weighs both classes the same."
+            f"prior must be None, 'batch' or a float in (0, 1), got {prior!r}. Use "
+            "None to give both classes the same weight."
         )
 
 
 class AUCMLoss(CalibrationLoss, function=aucm_loss):
-    """The module of :func:`aucm_loss`, which has the details.
+    """Module version of :func:`aucm_loss`. See there for details.
 
-    It needs no optimiser of its own: what the authors learn beside the network is
-    solved for in each batch.
+    It does not need a special optimiser: the min-max problem is solved for each batch.
 
     Examples
     --------
@@ -235,7 +240,7 @@ class AUCMLoss(CalibrationLoss, function=aucm_loss):
 
     formula = "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of a class"
     is_per_sample = False
-    # Arguments of the function: None solves for them in each batch.
+    # Arguments of the function. None uses the solution of each batch.
     a = b = alpha = None
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Accuracy versus uncertainty, AvUC: certain where right, uncertain where wrong."""
+"""Accuracy versus uncertainty calibration (AvUC) penalty."""
 
 import math
 from functools import partial
@@ -16,8 +16,8 @@ from sklearn_calib.losses._penalty import add_penalty, top_label
 from sklearn_calib.losses._softmax import softmax
 from sklearn_calib.losses._typing import Reduction
 
-# The authors' code mixes uniform probabilities to this share into those whose entropy
-# it takes. And no smaller a share of the batch is divided by, which may have none good.
+# The weight of uniform probabilities that the authors' code mixes into the predicted
+# ones before computing their entropy. Also the smallest denominator of bad / good.
 SMALLEST = 1e-5
 
 
@@ -33,13 +33,13 @@ def avuc_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times accuracy versus uncertainty, AvUC. Small is good.
+    r"""Accuracy versus uncertainty calibration (AvUC) penalty added to a base loss.
 
-    Predictions should be certain where they are right and uncertain where they are
-    wrong. The penalty is ``log(1 + bad / good)``, where good and bad count the samples
-    that are so and those that are not, each by how certain or uncertain it is [1]_. A
-    prediction is uncertain if its entropy is above a threshold, which is soft [2]_ or
-    hard. 0 is best.
+    The loss is ``base + lambd * penalty``. The penalty is ``log(1 + bad / good)`` in
+    the batch [1]_. Here good is the weighted number of predictions that are correct and
+    certain, or wrong and uncertain, and bad is that of the other predictions. The
+    weights are degrees of certainty or uncertainty. A prediction is uncertain if its
+    entropy is above a soft [2]_ or hard threshold.
 
     Parameters
     ----------
@@ -50,21 +50,22 @@ def avuc_loss(
     lambd : float, default=1.0
         Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     threshold : float, default=0.5
-        Entropy from which a prediction is uncertain, in [0, 1) of the largest possible
-        one, which is log(C) nats.
+        Entropy above which a prediction is uncertain, as a fraction in [0, 1) of the
+        largest possible entropy, log(C) nats.
     temperature : float or None, default=1.0
-        How soft the threshold is, above 0; None for a hard one [1]_, with which a
-        sample counts by its confidence too, or where it is wrong by one minus it.
+        Softness of the threshold, above 0. None means a hard threshold [1]_, with which
+        correct predictions are also weighted by their confidence and wrong ones by one
+        minus their confidence.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, to
-        each of which the penalty of the batch is added.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -76,22 +77,25 @@ def avuc_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    AvUCLoss : The same as a module.
-    soft_binned_ece_loss : The other penalty of the paper with the soft threshold.
+    AvUCLoss : Module version of this function.
+    soft_binned_ece_loss : The other penalty in the paper on the soft threshold.
 
     Notes
     -----
-    With e the entropy in nats a sample is uncertain to the share u = ``sigmoid((logit(e
-    / log(C)) - logit(threshold)) / temperature)``, and counts as ``u * tanh(e)`` among
-    the uncertain, as ``(1 - u) * (1 - tanh(e))`` among the certain. The entropy is that
-    of probabilities with 1e-5 of uniform ones mixed in, so that the penalty of a
-    certain prediction that is right is small but not 0. The gradient flows through
-    entropy and confidence. The largest entropy itself, of equal logits, is held
-    constant: there the logit is infinite.
+    Let e be the entropy in nats and ``u = sigmoid((logit(e / log(C)) -
+    logit(threshold)) / temperature)``. A sample counts with the weight ``u * tanh(e)``
+    as uncertain, and with the weight ``(1 - u) * (1 - tanh(e))`` as certain.
+
+    The entropy is that of the predicted probabilities mixed with uniform ones, which
+    have the weight 1e-5. The penalty of a certain and correct prediction is therefore
+    small but not 0.
+
+    The gradient flows through entropy and confidence. Only at the largest entropy, of
+    equal logits, u is treated as a constant, because logit(1) is infinite.
 
     References
     ----------
@@ -128,51 +132,52 @@ def avuc_loss(
 def _avuc(
     logits: Tensor,
     target: Tensor,
-    share: Tensor,
+    weight: Tensor,
     *,
     threshold: float,
     temperature: float | None,
 ) -> Tensor:
     """Return the penalty of the batch."""
-    doubt, miss = top_label(logits, target)
+    uncertainty, wrong = top_label(logits, target)
     entropy = _entropy(logits)
-    part = entropy / math.log(logits.shape[1])
+    fraction = entropy / math.log(logits.shape[1])
     if temperature is None:
-        uncertain = (part >= float(threshold)).to(part.dtype)
-        share = share * torch.where(miss > 0, doubt, 1 - doubt)
+        is_uncertain = (fraction >= float(threshold)).to(fraction.dtype)
+        weight = weight * torch.where(wrong > 0, uncertainty, 1 - uncertainty)
     else:
-        uncertain = _soft_step(part, threshold, temperature)
-    unsure, sure = uncertain * entropy.tanh(), (1 - uncertain) * (1 - entropy.tanh())
-    good = (share * torch.where(miss > 0, unsure, sure)).sum()
-    bad = (share * torch.where(miss > 0, sure, unsure)).sum()
+        is_uncertain = _soft_step(fraction, threshold, temperature)
+    uncertain = is_uncertain * entropy.tanh()
+    certain = (1 - is_uncertain) * (1 - entropy.tanh())
+    good = (weight * torch.where(wrong > 0, uncertain, certain)).sum()
+    bad = (weight * torch.where(wrong > 0, certain, uncertain)).sum()
     return torch.log1p(bad / good.clamp_min(SMALLEST))
 
 
 def _entropy(logits: Tensor) -> Tensor:
-    """Return the entropy in nats."""
+    """Return the entropy in nats of predictions mixed with uniform probabilities."""
     proba = (1 - SMALLEST) * softmax(logits) + SMALLEST / logits.shape[1]
     return torch.special.entr(proba).sum(1)
 
 
-def _soft_step(part: Tensor, threshold: float, temperature: float) -> Tensor:
-    """Return a number that rises from 0 to 1 where `part` passes the threshold."""
-    # The clamp protects 1 - part, which is 0 for equal logits, or below by rounding.
-    part = part.clamp_max(1 - torch.finfo(part.dtype).eps)
+def _soft_step(fraction: Tensor, threshold: float, temperature: float) -> Tensor:
+    """Return a smooth step from 0 to 1 at the threshold."""
+    # For equal logits the fraction is 1, or above 1 by rounding.
+    fraction = fraction.clamp_max(1 - torch.finfo(fraction.dtype).eps)
     middle = math.log(threshold / (1 - threshold)) if threshold else -math.inf
-    return torch.sigmoid((part.logit() - middle) / float(temperature))
+    return torch.sigmoid((fraction.logit() - middle) / float(temperature))
 
 
 def _check_params(threshold: float, temperature: float | None) -> None:
     """Check the parameters of the penalty."""
-    hint = "A small one, such as 0.1, leaves few predictions certain."
+    hint = "Use a small value, such as 0.1, to treat few predictions as certain."
     check_nonnegative("threshold", threshold, below=1, hint=hint)
     if temperature is not None:
-        hint = "A small one, such as 0.01, is almost a hard threshold."
+        hint = "Use a small value, such as 0.01, for an almost hard threshold."
         check_positive("temperature", temperature, also=", or None", hint=hint)
 
 
 class AvUCLoss(_ComposedLoss, function=avuc_loss):
-    """The module of :func:`avuc_loss`, which has the details.
+    """Module version of :func:`avuc_loss`. See there for details.
 
     Examples
     --------
@@ -183,7 +188,7 @@ class AvUCLoss(_ComposedLoss, function=avuc_loss):
     tensor(1.0415)
     """
 
-    formula = "log(1 + (sure and wrong + unsure and right) / (the others))"
+    formula = "log(1 + (certain and wrong + uncertain and correct) / (the others))"
 
     def __init__(
         self,

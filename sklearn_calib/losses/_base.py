@@ -1,4 +1,4 @@
-"""What every loss shares: checks of a batch and of parameters, and the reduction."""
+"""Input validation and reduction shared by all losses."""
 
 import math
 from collections.abc import Collection
@@ -16,25 +16,26 @@ REDUCTIONS = get_args(Reduction)
 
 _T = TypeVar("_T")
 
-# The bounds of the largest weight where weights are proportions, and where they count
-# repetitions: more of them change nothing in double precision.
+# Bounds of the largest weight, where only the ratios of weights matter and where
+# weights are repetitions. More repetitions change nothing in double precision.
 PROPORTIONS = (1e-6, 1e6)
 REPETITIONS = (0.0, 1e18)
 
-# The memory of a batch grows with the bins, and there are not so many samples.
+# Memory grows with the number of bins, and more bins than samples are of no use.
 MOST_BINS = 10**6
 
 
 def is_choice(value: Any, choices: Collection) -> bool:
-    """Tell whether a value, which may be anything, is one of names, switches, numbers.
+    """Return whether a value of any type is one of `choices`.
 
-    Lists cannot be looked up in dicts, nor arrays be compared with names.
+    The type is checked first, because lists are not hashable and comparing an array
+    with a string does not give a bool.
     """
     return isinstance(value, str | Real | np.bool_) and value in choices
 
 
 def check_choice(name: str, value: _T, choices: Collection) -> _T:
-    """Return `value` if it is one of the names or switches `choices`."""
+    """Return `value` if it is one of `choices`, else raise a ValueError."""
     if is_choice(value, choices):
         return value
     allowed = ", ".join(map(repr, choices))
@@ -44,7 +45,10 @@ def check_choice(name: str, value: _T, choices: Collection) -> _T:
 
 
 def as_float(value: Any) -> float | None:
-    """Return a number as a float, an integer above all of them as infinity, or None."""
+    """Return a number as a float, or None for anything else.
+
+    An integer that is larger than all floats becomes infinity.
+    """
     if not isinstance(value, Real) or isinstance(value, bool):
         return None
     try:
@@ -59,12 +63,12 @@ def check_nonnegative(
     *,
     below: float = math.inf,
     most: float = math.inf,
-    hint: str = "0 switches it off.",
+    hint: str = "Pass 0 to disable it.",
 ) -> _T:
     """Return `value` if it is a number in [0, below), or in [0, most].
 
-    It is returned as it came, for modules to keep. Before it is computed with it must
-    be made a float: tensors know neither fractions nor all integers.
+    It is returned unchanged, because modules store their parameters unchanged. Convert
+    it to a float before computing: tensors do not accept fractions or large integers.
     """
     number = as_float(value)
     if number is not None and 0 <= number < below and number <= most:
@@ -80,7 +84,7 @@ def check_nonnegative(
 
 
 def check_positive(name: str, value: _T, *, also: str = "", hint: str) -> _T:
-    """Return `value` if it is a number above 0; `also` names what else is allowed."""
+    """Return `value` if it is a number > 0; `also` names other allowed values."""
     rule = f"finite and > 0{also}"
     number = as_float(value)
     if number is None:
@@ -94,18 +98,20 @@ def check_positive(name: str, value: _T, *, also: str = "", hint: str) -> _T:
 
 
 def check_n_bins(n_bins: int, *, usual: int = 15) -> int:
-    """Return the number of bins if it is an integer of at least 1."""
+    """Return `n_bins` if it is an integer between 1 and `MOST_BINS`."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
         raise TypeError(
             f"n_bins must be an integer >= 1, got {n_bins!r} of type "
-            f"{type(n_bins).__name__}. The paper has {usual}."
+            f"{type(n_bins).__name__}. The paper uses {usual}."
         )
     if n_bins < 1:
-        raise ValueError(f"n_bins must be >= 1, got {n_bins!r}. The paper has {usual}.")
+        raise ValueError(
+            f"n_bins must be >= 1, got {n_bins!r}. The paper uses {usual}."
+        )
     if n_bins > MOST_BINS:
         raise ValueError(
             f"n_bins must be at most {MOST_BINS}, got {n_bins!r}: most bins would be "
-            f"empty, and take their memory. The paper has {usual}."
+            f"empty but still use memory. The paper uses {usual}."
         )
     return n_bins
 
@@ -113,16 +119,17 @@ def check_n_bins(n_bins: int, *, usual: int = 15) -> int:
 def check_batch(
     logits: Tensor, target: Tensor, *, soft: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return logits of at least single precision and the target that goes with them.
+    """Validate a batch and return its logits and target.
 
-    The target is one class index per sample or, where `soft` allows it, one row of
-    probabilities. Half precision is widened: there a margin of 9 rounds p_t to 1.
+    The target is one class index per sample or, with ``soft=True``, possibly one row
+    of class probabilities per sample. Logits in half precision are converted to single
+    precision, because in half precision p_t rounds to 1 from a margin of 9 on.
     """
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.shape[0] == 0 or logits.shape[1] < 2:
         raise ValueError(
             "logits must have shape (N, C) with N >= 1 and C >= 2, got "
-            f"{tuple(logits.shape)}. Two classes take two outputs, one per class."
+            f"{tuple(logits.shape)}. A binary problem needs two outputs, one per class."
         )
     if logits.dtype.itemsize < 4:
         logits = logits.float()
@@ -132,36 +139,36 @@ def check_batch(
 
 
 def is_traced() -> bool:
-    """Tell whether torch.compile or a transform of torch.func runs the code.
+    """Return whether torch.compile or a transform of torch.func runs the code.
 
-    Then no Python code can depend on values, and a transform asks more of a
-    `torch.autograd.Function` than its gradient, which would make each call slower.
+    If so, Python code must not depend on values. A transform also needs more methods
+    of a `torch.autograd.Function` than its gradient, which would slow down each call.
     """
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def can_check_values(tensor: Tensor) -> bool:
-    """Tell whether a check may read the values: an accelerator would be waited for."""
+    """Return whether checks may read values without waiting for an accelerator."""
     return tensor.device.type == "cpu" and not is_traced()
 
 
 def check_not_meta(name: str, tensor: Tensor) -> None:
-    """Refuse a tensor without values where they decide what is computed."""
+    """Raise a TypeError for a meta tensor, which has no values to rank or search."""
     if tensor.is_meta:
         raise TypeError(
-            f"{name} must have values, to be ranked or to choose a bandwidth by, got a "
-            "meta tensor. Use another loss, or a fixed bandwidth."
+            f"{name} must have values, which are ranked or used to choose a bandwidth, "
+            "got a meta tensor. Use another loss, or a fixed bandwidth."
         )
 
 
 def in_full_precision(tensor: Tensor) -> torch.autocast:
-    """Return a context without autocast, which rounds products."""
+    """Return a context that disables autocast, which would round products."""
     kind = "cpu" if tensor.is_meta else tensor.device.type
     return torch.autocast(kind, enabled=False)
 
 
 def check_tensor(name: str, value: Any, *, rule: str = "a torch.Tensor") -> None:
-    """Refuse anything but a dense tensor."""
+    """Raise a TypeError unless `value` is a dense tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{name} must be {rule}, got {type(value).__name__}. "
@@ -170,32 +177,32 @@ def check_tensor(name: str, value: Any, *, rule: str = "a torch.Tensor") -> None
     if value.layout != torch.strided:
         raise TypeError(
             f"{name} must be dense, got a tensor of layout {value.layout}. "
-            "Call its method to_dense()."
+            f"Call {name}.to_dense()."
         )
 
 
 def check_device(
     name: str, value: Any, like: Tensor, *, like_name: str = "logits"
 ) -> None:
-    """Refuse a tensor that is on another device than the one it is used with."""
+    """Raise a ValueError unless `value` is on the same device as `like`."""
     if value.device != like.device:
         raise ValueError(
             f"{name} must be on the device of {like_name}, {like.device}, got "
-            f"{value.device}. Move it with its method to()."
+            f"{value.device}. Call {name}.to({str(like.device)!r})."
         )
 
 
 def check_can_move(name: str, value: Any, like: Tensor) -> None:
-    """Refuse a tensor without values that is to be moved to one with values."""
+    """Raise a TypeError for a meta tensor if `like` has values."""
     if value.is_meta and not like.is_meta:
         raise TypeError(
-            f"{name} must hold values, as logits do, got a meta tensor. Make it on the "
-            f"device of logits, {like.device}."
+            f"{name} must have values, as logits have, got a meta tensor. Create it on "
+            f"the device of logits, {like.device}."
         )
 
 
 def check_tensors(logits: Tensor, target: Tensor) -> None:
-    """Refuse anything but dense tensors, and logits that are not floating point."""
+    """Raise an error unless both are dense tensors and logits are floating point."""
     check_tensor("logits", logits)
     check_tensor("target", target)
     check_device("target", target, logits)
@@ -212,18 +219,18 @@ def _check_class_index(target: Tensor, logits: Tensor) -> Tensor:
     if target.shape != (n_samples,):
         raise ValueError(
             f"target must have shape ({n_samples},), one class index for each row of "
-            f"logits, got {tuple(target.shape)}. Only losses of single samples, "
-            "such as cross_entropy_loss, and mdca_loss take probabilities, of the "
-            "shape of logits, as Mixup makes them."
+            f"logits, got {tuple(target.shape)}. Soft targets, which have the shape of "
+            "logits, are accepted only by mdca_loss and by per-sample losses such as "
+            "cross_entropy_loss."
         )
     if not is_integer(target):
         raise TypeError(
-            f"target must hold integers, got {target.dtype}. Call target.long()."
+            f"target must contain integers, got {target.dtype}. Call target.long()."
         )
     target = target.long()
     if not can_check_values(target):
         return target
-    # A gather checks the range for a third of what it costs to read it.
+    # A gather checks the range in a third of the time of computing it.
     try:
         logits.detach().gather(1, target.unsqueeze(1))
     except RuntimeError as error:
@@ -239,28 +246,28 @@ def _check_class_index(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def check_finite(name: str, values: Tensor, among: Tensor | bool = True) -> None:
-    """Refuse values, out of those `among` which to look, that are NaN or infinite."""
+    """Raise a ValueError if a value where `among` is True is NaN or infinite."""
     bad = values[~values.isfinite() & among]
     if len(bad):
         raise ValueError(
-            f"{name} must be finite, got {bad[0].item()}. See whether the training "
-            "diverges: a smaller learning rate helps."
+            f"{name} must be finite, got {bad[0].item()}. The training may have "
+            "diverged: try a smaller learning rate."
         )
 
 
 def is_integer(tensor: Tensor) -> bool:
-    """Tell whether a tensor holds integers."""
-    # torch.can_cast would tell as well, but torch.compile does not know it.
+    """Return whether a tensor has an integer dtype."""
+    # torch.compile does not support torch.can_cast.
     is_other = tensor.is_floating_point() or tensor.is_complex()
     return not is_other and tensor.dtype != torch.bool
 
 
 def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
-    """Return the target as probabilities of the precision of the logits."""
+    """Return soft targets with the dtype of the logits."""
     if target.shape != logits.shape or not target.is_floating_point():
         raise ValueError(
-            "a target of two dimensions must hold probabilities in the shape of "
-            f"logits, {tuple(logits.shape)}, got {tuple(target.shape)} of "
+            "A 2-d target must contain class probabilities and have the shape of "
+            f"logits, {tuple(logits.shape)}, got shape {tuple(target.shape)} and dtype "
             f"{target.dtype}. For class indices call target.squeeze(1)."
         )
     if can_check_values(target):
@@ -268,9 +275,9 @@ def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
         gap = (target.detach().sum(1) - 1).abs().max().item()
         if not (low >= 0 and gap <= ROW_SUM_TOLERANCE):
             raise ValueError(
-                "the rows of target must be probabilities that sum to one, got a "
-                f"minimum of {low:.3g} and sums up to {gap:.3g} away from one. "
-                "Pass softmax(scores), not scores."
+                "The rows of target must be probabilities that sum to one, got a "
+                f"minimum of {low:.3g} and sums that differ from one by up to "
+                f"{gap:.3g}. Pass softmax(scores) instead of scores."
             )
     return target.to(logits.dtype)
 
@@ -278,10 +285,10 @@ def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
 def reduce_loss(
     values: Tensor, reduction: Reduction, sample_weight: Tensor | None = None
 ) -> Tensor:
-    """Return the mean, the sum or all of the samples' losses, weighted if asked.
+    """Return the mean, the sum or all of the losses of the samples.
 
-    With weights w the mean is sum(w * l) / sum(w), the sum is sum(w * l) and "none" is
-    w * l, so that the sum is that of "none". A batch of total weight zero has mean 0.
+    With weights w the mean is sum(w * l) / sum(w), the sum is sum(w * l), and "none"
+    returns w * l. The mean of a batch whose weights are all zero is 0.
     """
     check_choice("reduction", reduction, REDUCTIONS)
     weight = sample_weight
@@ -295,7 +302,7 @@ def reduce_loss(
 
 
 def mean_by_row(values: Tensor) -> Tensor:
-    """Return the mean of each row, also where its sum is too large to be a number."""
+    """Return the mean of each row, also if its sum overflows."""
     mean = values.mean(1)
     if not can_check_values(mean) or math.isfinite(mean.detach().sum().item()):
         return mean
@@ -303,36 +310,36 @@ def mean_by_row(values: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Return the mean of the losses, weighted unless the weight is None."""
+    """Return the mean of the losses, weighted unless `weight` is None."""
     if weight is None:
         mean = values.mean()
     else:
         mean = (weight * values).sum() / above_zero(weight.sum())
     if not can_check_values(mean) or math.isfinite(mean.item()):
         return mean
-    # The sum may be infinite where the mean is not.
+    # The sum may overflow although the mean is finite.
     weight = torch.ones_like(values) if weight is None else weight
     return (weight / above_zero(weight.sum()) * values).sum()
 
 
 def above_zero(values: Tensor) -> Tensor:
-    """Return values that can be divided by: 0 / 0 is 0."""
+    """Return values clipped to the smallest positive number, so that 0 / 0 is 0."""
     return values.clamp_min(torch.finfo(values.dtype).tiny)
 
 
 def check_weight(
     sample_weight: Tensor, values: Tensor, *, within: tuple[float, float] | None = None
 ) -> Tensor:
-    """Return one weight per sample, of the losses' precision and device.
+    """Validate sample weights and return them with the dtype and device of `values`.
 
-    All are scaled so that the largest lies `within` two bounds, as it usually does
-    already: sums of large ones overflow, and single precision may not hold small ones.
+    If the largest weight is outside the bounds `within`, all weights are rescaled:
+    sums of large weights overflow, and small ones underflow in single precision.
     """
     check_tensor("sample_weight", sample_weight, rule="a torch.Tensor or None")
     if sample_weight.shape != values.shape:
         raise ValueError(
-            f"sample_weight must have shape {tuple(values.shape)}, one weight per "
-            f"sample, got {tuple(sample_weight.shape)}. Give one weight per sample."
+            f"sample_weight must have shape {tuple(values.shape)}, got "
+            f"{tuple(sample_weight.shape)}. Pass one weight per sample."
         )
     if sample_weight.is_complex():
         raise TypeError(
@@ -343,7 +350,7 @@ def check_weight(
         check_weight_values(sample_weight)
     if within is None:
         return sample_weight.to(values)
-    # Half precision does not hold the bounds.
+    # The bounds are out of range in half precision.
     precision = torch.promote_types(sample_weight.dtype, values.dtype)
     sample_weight = sample_weight.to(precision)
     largest = sample_weight.detach().amax()
@@ -354,15 +361,15 @@ def check_weight(
 
 
 def check_weight_values(sample_weight: Tensor) -> None:
-    """Refuse weights that are negative, NaN or infinite."""
+    """Raise a ValueError if a weight is negative, NaN or infinite."""
     low, high = (each.item() for each in sample_weight.detach().aminmax())
     if low < 0:
         raise ValueError(
-            f"sample_weight must be non-negative, got {low}. Leave out samples by a "
-            "weight of zero."
+            f"sample_weight must be non-negative, got {low}. Use a weight of zero to "
+            "ignore a sample."
         )
     if not high < math.inf:
         raise ValueError(
-            f"sample_weight must be finite, got {high}. Leave out samples by a weight "
-            "of zero."
+            f"sample_weight must be finite, got {high}. Use a weight of zero to ignore "
+            "a sample."
         )

@@ -1,4 +1,4 @@
-"""The Brier score as a training loss."""
+"""Brier score loss."""
 
 from typing import Any
 
@@ -22,22 +22,22 @@ def brier_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Squared distance of the probabilities from the label. The smaller the better.
+    r"""Brier score loss: squared distance of the probabilities to the one-hot label.
 
-    For each sample the squared differences between the predicted probabilities and the
-    one-hot label are summed over the classes [1]_: 0 is best, 2 is worst. The loss is
-    strictly proper, and bounded, so that a mislabelled sample cannot dominate.
+    The squared differences between predicted probabilities and one-hot label are summed
+    over the classes [1]_, so that the loss of a sample is in [0, 2]. It is strictly
+    proper. Because it is bounded, mislabelled samples cannot dominate it.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities whose rows sum to one.
+        Class indices, or soft targets (class probabilities whose rows sum to one).
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -49,21 +49,21 @@ def brier_loss(
     ValueError
         If the shapes do not match or a value is out of range.
     TypeError
-        If the logits are no floating point tensor.
+        If `logits` is not a floating point tensor.
 
     See Also
     --------
-    BrierLoss : The same as a module.
+    BrierLoss : Module version of this function.
     sklearn.metrics.brier_score_loss : The metric. For two classes its default is half
         of this loss.
 
     Notes
     -----
-    The gradient vanishes for a sample whose true class has probability 0: training
-    from a confident wrong start is slow.
+    The gradient vanishes if the predicted probability of the true class is near 0.
+    Training is therefore slow if the network starts with confident wrong predictions.
 
-    With probabilities as target the loss is smaller than its mean over the labels, by
-    their own impurity ``1 - sum(target ** 2)``: a constant for the network.
+    With soft targets the loss is smaller than its average over the labels, by
+    ``1 - sum(target ** 2)``. This difference does not depend on the network.
 
     References
     ----------
@@ -82,7 +82,7 @@ def brier_loss(
 
 
 def brier_values(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the loss of each sample of a checked batch."""
+    """Return the loss of each sample of a validated batch."""
     if target.ndim == 2:
         return (softmax(logits) - target).square().sum(1)
     if is_traced():
@@ -93,20 +93,21 @@ def brier_values(logits: Tensor, target: Tensor) -> Tensor:
 def _values_and_terms(
     logits: Tensor, target: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the losses, and what their gradients are made from."""
+    """Return the losses and the terms of their gradients."""
     proba = logits.softmax(1)
     others = proba.scatter(1, target.unsqueeze(1), 0.0)
-    # 1 - p_t as the sum of the others: the difference is 0 from a margin of 37 on.
+    # 1 - p_t as a sum over the other classes: computed as a difference, it would be 0
+    # from a margin of 37 on.
     rest = others.sum(1)
     return others.square().sum(1) + rest.square(), proba, others, rest
 
 
 class _BrierValues(Function):
-    """The loss of each sample with its gradient, which is ``2 * p_k * (g_k - value)``.
+    """Loss of each sample with its gradient, ``2 * p_k * (g_k - value)``.
 
-    Here g is p_k + 1 - p_t for the other classes, 0 for the true one. What rounding
-    leaves of the mean of g - value is taken off once more: where one probability is
-    near 1, its difference is as small as the other probabilities.
+    Here g_k is p_k + 1 - p_t for the other classes and 0 for the true class. The mean
+    of g - value under p is 0 except for rounding errors. It is subtracted again,
+    because if one probability is near 1, its g - value is as small as these errors.
     """
 
     @staticmethod
@@ -119,7 +120,7 @@ class _BrierValues(Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         logits, target, values, proba, others, rest = ctx.saved_tensors
         if torch.is_grad_enabled():
-            # What is saved has no graph: a second derivative needs a new one.
+            # Saved tensors have no graph: a second derivative needs a new one.
             values = _values_and_terms(logits, target)[0]
             return *torch.autograd.grad(values, logits, grad, create_graph=True), None
         gap = others + (rest - values).unsqueeze(1)
@@ -129,7 +130,7 @@ class _BrierValues(Function):
 
 
 class BrierLoss(CalibrationLoss, function=brier_loss):
-    """The module of :func:`brier_loss`, which has the details.
+    """Module version of :func:`brier_loss`. See there for details.
 
     Examples
     --------
@@ -143,18 +144,18 @@ class BrierLoss(CalibrationLoss, function=brier_loss):
     takes_probabilities = True
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
-        """Return the true probabilities at which the loss is minimal at `proba`.
+        """Return the class posterior for which `proba` minimises the expected loss.
 
-        The loss is proper: these are `proba` themselves.
+        The loss is proper, so that the posterior is `proba` itself.
 
         Parameters
         ----------
         proba : array-like of shape (n_samples, n_classes)
-            What a network says that minimises the expected loss.
+            Softmax outputs of a network that minimises the expected loss.
 
         Returns
         -------
         posterior : ndarray of shape (n_samples, n_classes)
-            The probabilities that the classes then have, in the same order.
+            True class probabilities, with the classes in the same order.
         """
         return check_proba(proba, name="proba")

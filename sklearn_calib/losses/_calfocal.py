@@ -1,4 +1,4 @@
-"""The calibration-aware focal loss: gamma is made anew from the calibration error."""
+"""CalFocal loss: focal loss with gamma set by the calibration error of each bin."""
 
 import math
 from typing import Any
@@ -37,36 +37,37 @@ def calfocal_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Focal loss whose gamma grows with the overconfidence in the bin of p_t.
+    r"""CalFocal loss: focal loss with gamma set by the calibration error of each bin.
 
-    The surprise at the true class is multiplied by ``(1 - p_t) ** gamma``, where gamma
-    is ``exp(lambd * (confidence - accuracy))`` with the mean confidence and the
-    accuracy of the validation samples in the bin of p_t, or with p_t itself in place of
-    the confidence [1]_. The smaller the better, 0 is best.
+    The cross-entropy ``-log(p_t)``, with p_t the predicted probability of the true
+    class, is multiplied by ``(1 - p_t) ** gamma``. Here gamma is ``exp(lambd *
+    (confidence - accuracy))``, with the mean confidence and the accuracy of the
+    validation samples in the bin that contains p_t [1]_.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     edges : Tensor of shape (n_bins - 1,)
-        The probabilities between the bins, not decreasing. A sample on an edge is in
+        Interior edges of the bins, non-decreasing. A p_t equal to an edge belongs to
         the bin below it.
     bin_confidence : Tensor of shape (n_bins,)
-        The mean confidence of each bin. With ``per_sample=True`` it has no influence.
+        Mean confidence of each bin. Ignored with ``per_sample=True``.
     bin_accuracy : Tensor of shape (n_bins,)
-        The accuracy of each bin.
+        Accuracy of each bin.
     lambd : float, default=1.0
-        How much gamma depends on the calibration error, at least 0. With 0 gamma is 1.
-        The paper tries 1, 10 and 100.
+        Strength of the dependence of gamma on the calibration error, at least 0. With 0
+        gamma is 1. The paper compares 1, 10 and 100.
     per_sample : bool, default=False
-        Whether each sample has a gamma of its own, from p_t minus the accuracy, rather
-        than all of a bin the same.
+        Whether gamma is computed for each sample, with p_t in place of the mean
+        confidence of its bin.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -76,20 +77,20 @@ def calfocal_loss(
     Raises
     ------
     ValueError
-        If lambd is negative or not finite, or the shapes do not match.
+        If `lambd` is negative or not finite, or the shapes do not match.
     TypeError
-        If lambd is no number, per_sample no bool, what belongs to the bins no tensor,
-        or the logits no floating point tensor.
+        If `lambd` is not a number, `per_sample` is not a bool, an argument that
+        describes the bins is not a tensor, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    CalFocalLoss : Learns the bins from validation data.
-    adafocal_loss : Goes on from the previous gamma.
+    CalFocalLoss : Module that learns the bins from validation data.
+    adafocal_loss : Focal loss with one gamma per bin, positive or negative.
 
     Notes
     -----
-    Gamma is a constant for the gradient, also with ``per_sample=True``; the paper does
-    not say so, but goes on to a gamma per bin, which is one.
+    Gamma is treated as a constant in the gradient, also with ``per_sample=True``, for
+    which the paper does not specify it.
 
     References
     ----------
@@ -125,51 +126,53 @@ def calfocal_loss(
 
 def _gamma(gap: Tensor, lambd: float) -> Tensor:
     """Return gamma for each gap between confidence and accuracy."""
-    # exp(100) overflows in single precision, and meets log(1 - p_t) = 0 as inf * 0.
+    # exp(100) overflows in single precision, and infinity times log(1 - p_t) = 0 is
+    # NaN.
     return torch.exp((lambd * gap).clamp(max=math.log(LARGEST_GAMMA)))
 
 
 def _check_per_sample(per_sample: bool) -> None:
-    """Raise TypeError unless `per_sample` is a bool."""
+    """Raise a TypeError unless `per_sample` is a bool."""
     if not isinstance(per_sample, bool):
         raise TypeError(
-            f"per_sample must be True or False, got {per_sample!r}. False has one "
-            "gamma per bin."
+            f"per_sample must be True or False, got {per_sample!r}. With False gamma "
+            "depends only on the bin."
         )
 
 
 class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
-    """Focal loss whose gamma grows with the overconfidence in validation data.
+    """CalFocal loss: focal loss with gamma set by the calibration error of each bin.
 
-    The module of :func:`calfocal_loss`, which has the details. Its state is the mean
-    confidence and the accuracy of equal-mass bins of the validation confidences, which
-    each :meth:`update` makes anew. Small is good.
+    Module version of :func:`calfocal_loss`. See there for details. Its state is the
+    mean confidence and the accuracy of equal-mass bins of the validation set, which
+    each :meth:`update` computes again.
 
     Parameters
     ----------
     n_bins : int, default=15
         Number of bins, at least 1.
     lambd : float, default=1.0
-        How much gamma depends on the calibration error, at least 0. With 0 gamma is 1.
+        Strength of the dependence of gamma on the calibration error, at least 0. With 0
+        gamma is 1.
     per_sample : bool, default=False
-        Whether gamma depends on each sample's p_t rather than on the mean confidence of
-        its bin.
+        Whether gamma is computed for each sample, with p_t in place of the mean
+        confidence of its bin.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
 
     Attributes
     ----------
     edges : Tensor of shape (n_bins - 1,)
-        The probabilities between the bins, a buffer: it is part of ``state_dict``. If
-        an update had not enough different confidences for all bins, the last edges are
-        infinite.
+        Interior edges of the bins, a buffer, which is part of ``state_dict``. If the
+        last update had too few distinct confidences to fill all bins, the last edges
+        are infinite.
     bin_confidence, bin_accuracy : Tensor of shape (n_bins,)
-        The mean confidence and the accuracy of each bin, buffers. Before the first
-        update the bins have equal width, and both are the middle of the bin.
+        Mean confidence and accuracy of each bin, buffers. Before the first update the
+        bins have equal width, and both are equal to the centre of the bin.
 
     See Also
     --------
-    AdaFocalLoss : Goes on from the previous gamma, and so finds the one that it takes.
+    AdaFocalLoss : Adapts gamma over several updates.
     sklearn_calib.callbacks.UpdateLoss : Calls :meth:`update` during training.
 
     Examples
@@ -205,7 +208,7 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
         self.register_buffer("bin_accuracy", middle.clone())
 
     def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
-        """Remember the bins that are in use."""
+        """Store the mean confidence and the accuracy of the occupied bins."""
         n_used = len(confidence)
         self.bin_confidence[:n_used].copy_(torch.from_numpy(confidence))
         self.bin_accuracy[:n_used].copy_(torch.from_numpy(accuracy))

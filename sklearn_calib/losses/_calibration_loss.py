@@ -1,4 +1,4 @@
-"""The base class of all losses: what a loss declares, and what it can do."""
+"""Base class of all losses."""
 
 import inspect
 from collections.abc import Mapping
@@ -16,29 +16,32 @@ from sklearn_calib.losses._reduced_loss import ReducedLoss
 from sklearn_calib.losses._registry import LOSSES, get_loss_names
 from sklearn_calib.losses._typing import Confidence
 
-# What stands before the names of a base's parameters.
+# The prefix of the parameters of a base loss.
 BASE = "base__"
 
 
 class CalibrationLoss(ReducedLoss):
-    """Base class of all losses: a torch module with scikit-learn's ``get_params``.
+    """Base class for calibration losses: a torch module with ``get_params``.
 
-    A subclass stores every argument of its constructor, unchanged, under the name of
-    the argument. Then ``repr``, pickling and :func:`sklearn.base.clone` work with
-    nothing else to write. Its ``forward`` returns the loss of a batch.
+    A subclass stores every argument of its constructor unchanged in an attribute of
+    the same name, as scikit-learn's estimators do. Then ``repr``, pickling and
+    :func:`sklearn.base.clone` work without further code. ``forward`` returns the loss
+    of a batch.
 
     Parameters
     ----------
     reduction : {"mean", "sum", "none"}, default="mean"
-        How the losses of the samples become the loss of the batch: their (weighted)
-        mean, their (weighted) sum, or no reduction.
+        Reduction of the losses of the samples: their (weighted) mean, their (weighted)
+        sum, or no reduction.
 
     Notes
     -----
-    The loss is NaN if a logit is. With an infinite logit it is its limit for large
-    logits, infinite or NaN. Negative, infinite and NaN weights are refused on the CPU;
-    where a check would have to wait for an accelerator, or run inside `torch.compile`
-    or a transform of `torch.func`, values are not checked.
+    If a logit is NaN, the loss is NaN. If a logit is infinite, the loss is its limit
+    for large logits, infinite or NaN.
+
+    Negative, infinite or NaN weights raise an error on the CPU. Values are not checked
+    on an accelerator, because the check would have to wait for it, or inside
+    `torch.compile` or a transform of `torch.func`.
 
     Examples
     --------
@@ -48,77 +51,80 @@ class CalibrationLoss(ReducedLoss):
     {'gamma': 2.0, 'reduction': 'mean'}
     """
 
-    # The loss of a sample or a batch, as the overview of all losses shows it.
+    # The loss of a sample or a batch, as shown in the overview of all losses.
     formula: ClassVar[str]
-    # Whether `update` learns from predictions for a validation set.
+    # Whether `update` learns from predictions on a validation set.
     learns_from_validation = False
-    # How many updates a training needs if each builds on those before, else 0.
+    # The number of updates that a training needs if each builds on the previous ones,
+    # else 0.
     min_updates = 0
-    # Whether the loss of a sample is the same in any batch.
+    # Whether the loss of a sample does not depend on the other samples of the batch.
     is_per_sample = True
-    # Whether the target may be probabilities instead of class indices.
+    # Whether the target may be soft targets instead of class indices.
     takes_probabilities = False
-    # Whether forward takes the positions of the samples in the training data, and
-    # `start_history` and `record` keep a history of them.
+    # Whether `forward` takes the positions of the samples in the training data, of
+    # which `start_history` and `record` keep a history.
     needs_indices = False
-    # Whether a forward pass reads values, to rank or to search, and not only computes
-    # with them: then torch.compile cannot make one graph of it, nor a meta tensor do.
+    # Whether the forward pass depends on values, as for ranking or a search. If so,
+    # torch.compile cannot trace it into one graph, and meta tensors are not accepted.
     needs_values = False
-    # Whether the target has a 0 or a 1 for each logit, instead of one class.
+    # Whether the target has a 0 or a 1 for each logit, instead of one class index.
     is_multilabel = False
 
     @staticmethod
     def of(module: nn.Module) -> "CalibrationLoss":
-        """Return a module that is a `CalibrationLoss`, or else one with the defaults.
+        """Return the module if it is a `CalibrationLoss`, else a default one.
 
-        A class of the user's that has methods of the same names is not asked.
+        Other modules are never asked, even if they have methods of the same names.
 
         Parameters
         ----------
         module : torch.nn.Module
-            The loss of a network, as it is or compiled.
+            The loss of a network, possibly compiled.
 
         Returns
         -------
         loss : CalibrationLoss
-            The loss itself, or one that declares and does nothing.
+            The loss itself, or an instance of the base class, whose flags are the
+            defaults and whose methods do nothing.
         """
-        module = getattr(module, "_orig_mod", module)  # where torch.compile keeps it
+        module = getattr(module, "_orig_mod", module)  # set by torch.compile
         return module if isinstance(module, CalibrationLoss) else CalibrationLoss()
 
     @staticmethod
     def build(
         loss: Any, params: dict[str, Any], *, prefix: str = "", hint: str = ""
     ) -> nn.Module:
-        """Return a new instance of any loss, with `params` in place of its own values.
+        """Return a new instance of a loss, with some parameters replaced.
 
         Parameters
         ----------
         loss : str, class or instance
             The name of a loss, or a `torch.nn.Module`.
         params : dict
-            Values by name, those of a base as ``base__gamma``.
+            Parameter names mapped to values; those of a base have a prefix, as in
+            ``base__gamma``.
         prefix : str, default=""
-            What messages put before the names of parameters.
+            Prefix of the parameter names in error messages.
         hint : str, default=""
-            How messages about a wrong name end.
+            Text at the end of error messages about a wrong name.
 
         Returns
         -------
         loss : torch.nn.Module
-            An instance of torch is copied.
+            A new instance. An instance of a loss of torch is copied.
 
         Raises
         ------
         TypeError
             If `loss` is not a loss.
         ValueError
-            If the loss has no parameter of one of the names.
+            If the loss does not have one of the parameters.
         """
         if not _is_known(found := find_loss(loss)):
             raise TypeError(
                 "loss must be a name, a class or an instance of torch.nn.Module, got "
-                f"{loss!r}. The names: {get_loss_names()}."
+                f"{loss!r}. Valid names are: {get_loss_names()}."
             )
         CalibrationLoss.check_params(loss, params, prefix=prefix, hint=hint)
         if isinstance(found, CalibrationLoss):
@@ -127,19 +133,20 @@ class CalibrationLoss(ReducedLoss):
 
     @staticmethod
     def list_params(loss: Any, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters of any loss and of its base, with `given` in place.
+        """Return the parameters of a loss and of its base, with some replaced.
 
         Parameters
         ----------
         loss : str, class or instance
             The name of a loss, or a `torch.nn.Module`.
         given : dict
-            Values by name.
+            Parameter names mapped to the values that replace others.
 
         Returns
         -------
         params : dict
-            Values by name. If `loss` is not a loss, `given` is returned.
+            Parameter names mapped to values. If `loss` is not a loss, a copy of
+            `given` is returned.
         """
         if not _is_known(loss):
             return dict(given)
@@ -155,20 +162,20 @@ class CalibrationLoss(ReducedLoss):
     def check_params(
         loss: Any, given: dict[str, Any], *, prefix: str = "", hint: str = ""
     ) -> None:
-        """Raise ValueError for the first name that is not a parameter of the loss.
+        """Raise a ValueError for the first name that is not a parameter of the loss.
 
-        A base has no reduction.
+        The `reduction` of a base cannot be set.
 
         Parameters
         ----------
         loss : str, class or instance
             The name of a loss, or a `torch.nn.Module`.
         given : dict
-            Values by name.
+            Parameter names mapped to values.
         prefix : str, default=""
-            What stood before the names.
+            Prefix of the parameter names in the message.
         hint : str, default=""
-            How the message ends.
+            Text at the end of the message.
         """
         names = _own_names(loss)
         if names is None:
@@ -179,7 +186,7 @@ class CalibrationLoss(ReducedLoss):
             if not (name in names or name.removeprefix(BASE) in of_base):
                 raise ValueError(
                     f"Loss {_loss_name(loss)} has no parameter {name!r}, got "
-                    f"{prefix}{name}.{did_you_mean(name, names)} Its parameters: "
+                    f"{prefix}{name}.{did_you_mean(name, names)} Valid parameters are: "
                     f"{sorted(names)}.{hint}"
                 )
         if of_base:
@@ -196,9 +203,9 @@ class CalibrationLoss(ReducedLoss):
         logits : Tensor of shape (N, C)
             Unnormalised log probabilities.
         target : Tensor of shape (N,)
-            Class indices, or what else the function of the loss takes.
+            Class indices, or another target that the function of the loss accepts.
         sample_weight : Tensor of shape (N,), default=None
-            Non-negative weights.
+            Non-negative sample weights.
 
         Returns
         -------
@@ -212,11 +219,11 @@ class CalibrationLoss(ReducedLoss):
     def _values_and_confidence(
         self, logits: Tensor, target: Tensor, confidence: Confidence
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss of each sample, as of a base, and its confidence."""
+        """Return the loss and the confidence of each sample."""
         return self(logits, target), compute_confidence(confidence, logits)
 
     def start_epoch(self) -> None:
-        """Prepare for an epoch of training. By default nothing happens."""
+        """Prepare for an epoch of training. By default this does nothing."""
 
     def update(
         self,
@@ -225,7 +232,7 @@ class CalibrationLoss(ReducedLoss):
         *,
         sample_weight: ArrayLike | None = None,  # noqa: ARG002 - nothing is learned
     ) -> dict[str, Any]:
-        """Learn from predictions for the validation set, if the loss does.
+        """Learn from predictions on the validation set. By default this does nothing.
 
         Parameters
         ----------
@@ -234,26 +241,27 @@ class CalibrationLoss(ReducedLoss):
         y_proba : array-like of shape (n_samples, n_classes)
             Predicted probabilities.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights.
+            Non-negative sample weights.
 
         Returns
         -------
         record : dict
-            Values for the history of the epoch, by name. By default there are none.
+            Names mapped to values, which are added to the history of the epoch. Empty
+            by default.
         """
         return {}
 
     def start_history(self, n_samples: int) -> None:
-        """Begin a history of the training data. By default nothing happens.
+        """Start a history of the training data. By default this does nothing.
 
         Parameters
         ----------
         n_samples : int
-            Number of samples of the training data.
+            Number of training samples.
         """
 
     def record(self, logits: Tensor, target: Tensor, *, indices: Tensor) -> None:
-        """Add the outputs for a batch to the history. By default nothing happens.
+        """Add the outputs for a batch to the history. By default this does nothing.
 
         Parameters
         ----------
@@ -266,21 +274,23 @@ class CalibrationLoss(ReducedLoss):
         """
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
-        """Return the class posterior that belongs to a network's probabilities.
+        """Return the class posterior for which `proba` minimises the expected loss.
 
         Parameters
         ----------
         proba : ndarray of shape (n_samples, n_classes)
-            Softmax of the logits of a network that minimises the loss.
+            Softmax outputs of a network that minimises the expected loss.
 
         Returns
         -------
         posterior : ndarray of shape (n_samples, n_classes)
+            True class probabilities, with the classes in the same order.
 
         Raises
         ------
         NotImplementedError
-            If no such map is known, as by default.
+            By default: the map from `proba` to the posterior is known for some losses
+            only.
         """
         raise NotImplementedError(
             f"{type(self).__name__} is not known to determine the posterior."
@@ -288,12 +298,12 @@ class CalibrationLoss(ReducedLoss):
 
 
 def find_loss(loss: Any) -> Any:
-    """Return the class of a name, and a class or an instance as it is."""
+    """Return the class with a given name; return a class or an instance unchanged."""
     return LOSSES.get(loss) if isinstance(loss, str) else loss
 
 
 def _is_known(loss: Any) -> bool:
-    """Tell whether something is the name, the class or an instance of a loss."""
+    """Return whether `loss` is the name, the class or an instance of a loss."""
     if isinstance(loss, str):
         return loss in LOSSES
     return isinstance(loss, nn.Module) or (
@@ -302,7 +312,7 @@ def _is_known(loss: Any) -> bool:
 
 
 def _own_names(loss: Any) -> set[str] | None:
-    """Return the names of a loss's own parameters, None if any name may be one."""
+    """Return the parameter names of a loss, or None if any name may be valid."""
     signature = _signature(loss)
     is_open = any(each.kind is each.VAR_KEYWORD for each in signature.values())
     if not _is_known(loss) or (is_open and not _has_base(loss)):
@@ -311,7 +321,7 @@ def _own_names(loss: Any) -> set[str] | None:
 
 
 def _own_params(loss: Any) -> dict[str, Any]:
-    """Return the parameters of a loss with the values it has, or else its defaults."""
+    """Return the parameters of a loss with their current values or defaults."""
     if isinstance(loss, CalibrationLoss):
         return loss.get_params(deep=False)
     parameters = _signature(loss).values()
@@ -323,14 +333,14 @@ def _has_base(loss: Any) -> bool:
 
 
 def _signature(loss: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the constructor's parameters of a loss; of an instance of torch none."""
+    """Return the constructor parameters of a loss, none for an instance of torch's."""
     loss = find_loss(loss) if _is_known(loss) else None
     loss = type(loss) if isinstance(loss, CalibrationLoss) else loss
     return inspect.signature(loss).parameters if isinstance(loss, type) else {}
 
 
 def _loss_name(loss: Any) -> str:
-    """Return what a message calls a loss."""
+    """Return the name of a loss in error messages."""
     if isinstance(loss, str):
         return repr(loss)
     return loss.__name__ if isinstance(loss, type) else type(loss).__name__

@@ -1,4 +1,4 @@
-"""How sure a network is of each sample: differentiable functions of its logits."""
+"""Differentiable confidence scores computed from logits."""
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ def _max_logit(logits: Tensor) -> Tensor:
     return logits.amax(1)
 
 
-# The names and meanings of sklearn_calib._core.confidence, which has them in NumPy.
+# The same names as in sklearn_calib._core.confidence, which computes them in NumPy.
 _CONFIDENCES = {
     "l2_norm": _l2_norm,
     "margin": _margin,
@@ -42,7 +42,7 @@ _CONFIDENCES = {
 
 
 def check_confidence(confidence: Confidence) -> Confidence:
-    """Return `confidence` if it is a function or the name of one."""
+    """Return `confidence` if it is callable or the name of a confidence score."""
     if callable(confidence):
         return confidence
     if is_choice(confidence, _CONFIDENCES):
@@ -54,15 +54,15 @@ def check_confidence(confidence: Confidence) -> Confidence:
 
 
 def compute_confidence(confidence: Confidence, logits: Tensor) -> Tensor:
-    """Return one score per row of logits, larger where the network is surer."""
+    """Return one score per row of logits, larger for more confident predictions."""
     check_confidence(confidence)
     function = confidence if callable(confidence) else _CONFIDENCES[confidence]
     score = function(logits)
     if not isinstance(score, Tensor) or score.shape != logits.shape[:1]:
         raise ValueError(
             f"confidence must return a tensor of shape ({len(logits)},), one score per "
-            f"row of logits, got {tuple(getattr(score, 'shape', ()))}. Reduce over "
-            "the classes, as in logits.amax(1)."
+            f"row of logits, got shape {tuple(getattr(score, 'shape', ()))}. Reduce "
+            "over the classes, as in logits.amax(1)."
         )
     if callable(confidence) and can_check_values(score):
         check_finite("confidence", score, among=logits.isfinite().all(1))

@@ -1,4 +1,4 @@
-"""Penalties on probabilities far from uniform: negative entropy and the L1 distance."""
+"""Confidence penalty: negative entropy, or L1 distance from uniform probabilities."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -26,31 +26,32 @@ def confidence_penalty_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the distance from uniform. The smaller the better.
+    r"""Confidence penalty: base loss plus negative entropy or L1 distance from uniform.
 
-    The penalty of a sample is ``sum_k p_k * log(p_k)``, the negative of the entropy
-    [1]_, or ``sum_k |p_k - 1 / C|`` [2]_: the surer the network, the larger.
+    The loss of a sample is ``base + lambd * penalty``. The penalty is the negative
+    entropy ``sum_k p_k * log(p_k)`` [1]_ or the L1 distance ``sum_k |p_k - 1 / C|``
+    [2]_. Both are larger for more confident predictions.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, where `base` takes them.
+        Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=0.1
         Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     penalty : {"entropy", "l1"}, default="entropy"
-        How the distance from uniform probabilities is measured: by minus the entropy
-        in nats, from -log(C) to 0, or by absolute differences, from 0 to 2 - 2 / C.
+        Penalty of a sample: the negative entropy in nats, from -log(C) to 0, or the L1
+        distance from uniform probabilities, from 0 to 2 - 2 / C.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -62,18 +63,19 @@ def confidence_penalty_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    ConfidencePenaltyLoss : The same as a module.
-    mbls_loss : Penalises logits only where they are far apart.
+    ConfidencePenaltyLoss : Module version of this function.
+    mbls_loss : Penalises only logits that are far below the largest one.
 
     Notes
     -----
-    With the entropy the loss may be negative: its minimum is not a certain prediction.
-    Code in circulation takes the mean of ``p_k * log(p_k)`` over the classes, here it
-    is their sum, as in [1]_: a mean is had with ``lambd`` divided by C.
+    With the entropy, the loss may be negative.
+
+    Some implementations average ``p_k * log(p_k)`` over the classes. Here it is summed,
+    as in [1]_. Divide `lambd` by C to obtain the mean.
 
     References
     ----------
@@ -81,8 +83,8 @@ def confidence_penalty_loss(
        Neural Networks by Penalizing Confident Output Distributions", ICLR Workshop
        2017.
     .. [2] B. Liu, I. Ben Ayed, A. Galdran and J. Dolz, "The Devil is in the Margin:
-       Margin-based Label Smoothing for Network Calibration", CVPR 2022. As a
-       competitor, in the code.
+       Margin-based Label Smoothing for Network Calibration", CVPR 2022. As a baseline
+       in the authors' code.
 
     Examples
     --------
@@ -120,7 +122,7 @@ PENALTIES: dict[Penalty, Callable[..., Tensor]] = {
 
 
 class ConfidencePenaltyLoss(_ComposedLoss, function=confidence_penalty_loss):
-    """The module of :func:`confidence_penalty_loss`, which has the details.
+    """Module version of :func:`confidence_penalty_loss`. See there for details.
 
     Examples
     --------

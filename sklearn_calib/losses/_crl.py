@@ -1,4 +1,4 @@
-"""The correctness ranking loss: surer of what the network got right more often."""
+"""Correctness ranking loss (CRL)."""
 
 import math
 from collections.abc import Mapping
@@ -37,13 +37,14 @@ def crl_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the correctness ranking loss. Small is good.
+    r"""Correctness ranking loss (CRL) added to a base loss.
 
-    Each sample i is compared with the next one of the batch, j, and the last with the
-    first. With k the share of the times that a sample was predicted right so far in
-    the training, the ranking loss is ``relu(t * ((k_i - k_j) - (s_i - s_j)))``, where
-    t is the sign of ``k_i - k_j`` [1]_: the confidence s of the sample that was right
-    more often must be larger, by as much. 0 is best.
+    The loss of a sample is ``base + lambd * ranking``. Each sample i is compared with
+    the next sample j of the batch, and the last with the first. Let k be the proportion
+    of correct predictions for a sample during training so far, and s its confidence.
+    The ranking loss is ``max(0, t * ((k_i - k_j) - (s_i - s_j)))`` with t the sign of
+    ``k_i - k_j`` [1]_. It is 0 if the sample that was predicted correctly more often is
+    more confident by at least the difference in k.
 
     Parameters
     ----------
@@ -52,26 +53,27 @@ def crl_loss(
     target : Tensor of shape (N,)
         Class indices.
     history : Tensor of shape (n_samples, 2), default=None
-        How often each sample of the training data was predicted right, and how often
-        it was predicted. Of a sample that never was, k is 0.
+        Numbers of correct predictions and of all predictions for each training sample.
+        For a sample without predictions, k is 0.
     indices : Tensor of shape (N,), default=None
-        Where the samples of the batch are in the history. Without, as for validation
-        data, the loss is that of `base`.
+        Positions of the samples of the batch in the history. With None, as for
+        validation data, the loss is that of `base`.
     lambd : float, default=1.0
         Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
     confidence : str or callable, default="msp"
-        What is ranked, s, as in :func:`regularized_aurc_loss`; the authors have "msp",
+        Confidence score s, as in :func:`regularized_aurc_loss`. The authors use "msp",
         "margin" and "negative_entropy", which is divided by log(C) here.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, that
-        of its comparison with the next.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which includes its comparison with the next sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights. A comparison weighs the product of both, over the mean.
+        Non-negative sample weights. The weight of a comparison is the product of both
+        weights, divided by the mean weight.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Returns
     -------
@@ -84,20 +86,20 @@ def crl_loss(
         If a parameter is out of range, an index is not in the history or the shapes do
         not match.
     TypeError
-        If a parameter or a tensor is of the wrong type, or a keyword is unknown.
+        If a parameter or a tensor has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    CRLLoss : The same as a module, which keeps the history.
+    CRLLoss : Module version of this function, which keeps the history.
 
     Notes
     -----
-    Over the history k is scaled to ``(k - min) / (1 - min)``, with its minimum over all
-    samples, as in the authors' code, whose 0 / 0 where all samples were always right
-    is 0 here.
+    As in the authors' code, k is scaled to ``(k - min) / (1 - min)`` with the minimum
+    over all training samples. If all predictions were correct, this is 0 / 0 in the
+    authors' code and 0 here.
 
-    Who is compared with whom depends on the order of the batch, so batches must be
-    shuffled. Weights are repetitions in the mean over all orders, not in each.
+    The compared pairs depend on the order of the samples in a batch, so shuffle the
+    training data. Weights act as repetitions only on average over all orders.
 
     References
     ----------
@@ -124,7 +126,7 @@ def crl_loss(
         weight = check_weight(weight, values, within=PROPORTIONS)
     if indices is not None:
         _check_indices(indices, target, history)
-        # None is refused by the line above, which type checkers do not see.
+        # The line above raises for None, which type checkers cannot infer.
         known = history.to(values)  # type: ignore[union-attr]
         correctness = _correctness(known)[indices]
         ranking = _ranking_values(logits, correctness, confidence)
@@ -133,16 +135,16 @@ def crl_loss(
 
 
 def _correctness(history: Tensor) -> Tensor:
-    """Return the share of right predictions of all samples, scaled to reach 0."""
-    share = history[:, 0] / history[:, 1].clamp_min(1)
-    lowest = share.min()
-    return torch.where(lowest < 1, (share - lowest) / (1 - lowest), 0.0)
+    """Return the proportion of correct predictions per sample, scaled to start at 0."""
+    proportion = history[:, 0] / history[:, 1].clamp_min(1)
+    lowest = proportion.min()
+    return torch.where(lowest < 1, (proportion - lowest) / (1 - lowest), 0.0)
 
 
 def _ranking_values(
     logits: Tensor, correctness: Tensor, confidence: Confidence
 ) -> Tensor:
-    """Return the ranking loss of each sample and the next."""
+    """Return the ranking loss of each sample and the next one."""
     score = compute_confidence(confidence, logits)
     if confidence == "negative_entropy":
         score = score / math.log(logits.shape[1])
@@ -151,7 +153,7 @@ def _ranking_values(
 
 
 def _partner_weight(weight: Tensor | None) -> float | Tensor:
-    """Return the weight of each sample's next one, over the mean weight."""
+    """Return the weight of the next sample, divided by the mean weight."""
     if weight is None:
         return 1.0
     return weight.roll(-1) / above_zero(weight.mean())
@@ -164,19 +166,19 @@ def _check_params(lambd: float, confidence: Confidence) -> None:
 
 
 def _check_history(history: Tensor, logits: Tensor) -> None:
-    """Check that the history counts right predictions and all of them."""
+    """Raise an error unless the history is a real tensor of shape (n_samples, 2)."""
     check_tensor("history", history, rule="a torch.Tensor or None")
     check_can_move("history", history, logits)
     if history.is_complex() or history.ndim != 2 or history.shape[1] != 2:
         raise ValueError(
-            "history must be real and of shape (n_samples, 2), the numbers of right "
-            f"predictions and of all, got {history.dtype} of shape "
-            f"{tuple(history.shape)}. CRLLoss keeps it in its attribute history."
+            "history must be real and have shape (n_samples, 2), the numbers of "
+            f"correct and of all predictions, got dtype {history.dtype} and shape "
+            f"{tuple(history.shape)}. Use the attribute history of CRLLoss."
         )
 
 
 def _check_indices(indices: Tensor, target: Tensor, history: Tensor | None) -> None:
-    """Check that the indices are rows of the history, one for each sample."""
+    """Raise an error unless the indices are rows of the history, one per sample."""
     if not isinstance(indices, Tensor) or indices.dtype != torch.int64:
         raise TypeError(
             "indices must be a torch.Tensor of int64, got "
@@ -185,8 +187,8 @@ def _check_indices(indices: Tensor, target: Tensor, history: Tensor | None) -> N
         )
     if indices.shape != target.shape:
         raise ValueError(
-            f"indices must have shape {tuple(target.shape)}, one position per sample, "
-            f"got {tuple(indices.shape)}. Give one position per sample."
+            f"indices must have shape {tuple(target.shape)}, got "
+            f"{tuple(indices.shape)}. Pass one position per sample."
         )
     size = 0 if history is None else len(history)
     if size and not can_check_values(indices):
@@ -194,22 +196,23 @@ def _check_indices(indices: Tensor, target: Tensor, history: Tensor | None) -> N
     low, high = indices.min().item(), indices.max().item()
     if low < 0 or high >= size:
         raise ValueError(
-            f"indices must lie in the history of {size} samples, got values in "
-            f"[{low}, {high}]. Call start_history with the number of training samples."
+            f"indices must be positions in the history of {size} samples, got values "
+            f"in [{low}, {high}]. Call start_history with the number of training "
+            "samples."
         )
 
 
 class CRLLoss(_ComposedLoss, function=crl_loss):
-    """The module of :func:`crl_loss`, which has the details.
+    """Module version of :func:`crl_loss`. See there for details.
 
-    It keeps the history of the training: call :meth:`start_history` once, then for
-    each batch the loss, with `indices`, and :meth:`record`.
+    It keeps the history of the training. Call :meth:`start_history` once. Then, for
+    each batch, call the loss with `indices`, and :meth:`record`.
 
     Attributes
     ----------
     history : Tensor of shape (n_samples, 2)
-        How often each sample was predicted right and how often it was predicted, a
-        buffer: it is part of ``state_dict``, and loading one takes its length.
+        Numbers of correct predictions and of all predictions for each training sample,
+        a buffer, which is part of ``state_dict``. Loading a state resizes it.
 
     Examples
     --------
@@ -228,7 +231,8 @@ class CRLLoss(_ComposedLoss, function=crl_loss):
     """
 
     formula = (
-        "max(0, s (k_i - k_j - r_i + r_j)), s = sign(k_i - k_j), k the hits so far"
+        "max(0, s (k_i - k_j - r_i + r_j)), s = sign(k_i - k_j), k the proportion of "
+        "correct predictions so far"
     )
     needs_indices = True
 
@@ -249,20 +253,20 @@ class CRLLoss(_ComposedLoss, function=crl_loss):
         self.register_buffer("history", torch.zeros(0, 2, dtype=torch.int64))
 
     def start_history(self, n_samples: int) -> None:
-        """Forget the past; see :meth:`CalibrationLoss.start_history`."""
+        """Start an empty history; see :meth:`CalibrationLoss.start_history`."""
         self.history = self.history.new_zeros(n_samples, 2)
 
     def record(self, logits: Tensor, target: Tensor, *, indices: Tensor) -> None:
         """Count correct predictions of a batch; see :meth:`CalibrationLoss.record`."""
         _check_indices(indices, target, self.history)
-        hit = logits.detach().argmax(1) == target
-        counts = torch.stack([hit, torch.ones_like(hit)], 1)
+        correct = logits.detach().argmax(1) == target
+        counts = torch.stack([correct, torch.ones_like(correct)], 1)
         self.history.index_add_(0, indices, counts.to(self.history))
 
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *args: Any
     ) -> None:
-        """Take the length of the history that is loaded."""
+        """Resize the history before loading it."""
         if f"{prefix}history" in state_dict:
             self.start_history(len(state_dict[f"{prefix}history"]))
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -1,4 +1,4 @@
-"""Cross-entropy, with label smoothing and soft targets."""
+"""Cross-entropy loss with label smoothing and soft targets."""
 
 from typing import Any
 
@@ -30,26 +30,28 @@ def cross_entropy_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Surprise at the true class, -log p_t. The smaller the better, 0 at least.
+    r"""Cross-entropy loss with optional label smoothing.
 
-    It is strictly proper: in expectation nothing beats the true probabilities. A
-    network that can fit its training set nevertheless becomes overconfident with it,
-    because the loss rewards certainty on samples that are right already.
+    The loss of a sample is ``-log(p_t)``, where p_t is the predicted probability of the
+    true class. It is strictly proper: its expected value is minimal at the true
+    probabilities. A network that can fit its training set nevertheless becomes
+    overconfident, because the loss rewards more confidence in predictions that are
+    already correct.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities whose rows sum to one.
+        Class indices, or soft targets (class probabilities whose rows sum to one).
     label_smoothing : float, default=0.0
-        Share of the target that is spread evenly over all classes, the true one
-        included, in [0, 1): each class receives ``label_smoothing / C`` [1]_. Values
-        from 0.05 to 0.1 are usual.
+        Fraction of the target that is distributed uniformly over all classes,
+        including the true one, in [0, 1): each class receives ``label_smoothing / C``
+        [1]_. Values from 0.05 to 0.1 are usual.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -61,19 +63,19 @@ def cross_entropy_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter is no number, or the logits are no floating point tensor.
+        If a parameter is not a number, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    CrossEntropyLoss : The same as a module.
+    CrossEntropyLoss : Module version of this function.
 
     Notes
     -----
-    With class indices and no smoothing the loss is softplus of minus the margin of the
-    true class: it is 4.2e-18 at a margin of 40, where
+    With class indices and no smoothing, the loss stays positive for very confident
+    predictions. It is 4.2e-18 if the log odds of the true class are 40, where
     :func:`torch.nn.functional.cross_entropy` returns 0.
 
-    Some papers spread the smoothing over the other classes only. Their ``alpha`` is
+    Some papers distribute the smoothing over the other classes only. Their ``alpha`` is
     ``label_smoothing * (C - 1) / C`` here.
 
     References
@@ -101,73 +103,77 @@ def cross_entropy_loss(
 def _cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float) -> Tensor:
     """Return the loss of each sample."""
     if target.ndim == 1 and not label_smoothing:
-        return surprise_and_confidence(logits, target)[0]
+        return log_loss_and_confidence(logits, target)[0]
     log_proba = F.log_softmax(logits, 1)
     if target.ndim == 1:
-        hit = log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
+        expected = log_proba.gather(1, target.unsqueeze(1)).squeeze(1)
     else:
-        hit = (target * log_proba).sum(1)
-    return (label_smoothing - 1) * hit - label_smoothing * mean_by_row(log_proba)
+        expected = (target * log_proba).sum(1)
+    return (label_smoothing - 1) * expected - label_smoothing * mean_by_row(log_proba)
 
 
-def surprise_and_confidence(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def log_loss_and_confidence(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return -log p_t and the largest probability of each sample."""
     if is_traced():
-        surprise = -F.logsigmoid(true_class_margin(logits, target))
-        return surprise, logits.softmax(1).max(1).values
-    return _SurpriseAndConfidence.apply(logits, target)
+        log_loss = -F.logsigmoid(true_class_margin(logits, target))
+        return log_loss, logits.softmax(1).max(1).values
+    return _LogLossAndConfidence.apply(logits, target)
 
 
-class _SurpriseAndConfidence(Function):
-    """-log p_t and the largest probability, from one softmax and with their gradient.
+class _LogLossAndConfidence(Function):
+    """-log p_t and the largest probability, computed from one softmax.
 
-    The surprise is exact however close p_t is to 1. Written down, the gradient takes
-    less time than by the margin, and that of both much less than of one by one.
+    The log loss is exact even if p_t is close to 1. The explicit gradient is faster
+    than autograd through the margin, and much faster if both results are used.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         index = target.unsqueeze(1)
-        share = logits - logits.amax(1, keepdim=True)
-        gap = share.gather(1, index)
-        others = share.exp_().scatter_(1, index, 0.0).sum(1, keepdim=True)
-        # The sum of all minus 1: if the true class is on top, that of the others alone,
-        # which a 1 beside it would swamp.
+        unscaled = logits - logits.amax(1, keepdim=True)
+        gap = unscaled.gather(1, index)
+        others = unscaled.exp_().scatter_(1, index, 0.0).sum(1, keepdim=True)
+        # The sum over all classes minus 1. If the true class is predicted, this is the
+        # sum over the others, which would be lost to rounding next to a 1.
         rest = others + gap.expm1()
         confidence = (1 + rest).reciprocal_()
-        ctx.save_for_backward(logits, index, share, others, confidence)
+        ctx.save_for_backward(logits, index, unscaled, others, confidence)
         ctx.set_materialize_grads(False)
         return (rest.log1p_() - gap).squeeze(1), confidence.squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, grad: Any, confidence_grad: Tensor | None) -> Any:
-        logits, index, share, others, confidence = ctx.saved_tensors
+        logits, index, unscaled, others, confidence = ctx.saved_tensors
         scale = confidence
-        # What is saved has no graph: a second derivative needs a new one.
+        # Saved tensors have no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():
             proba = logits.softmax(1)
-            share, scale = proba.scatter(1, index, 0.0), 1
-            others, confidence = share.sum(1, keepdim=True), proba.amax(1, keepdim=True)
+            unscaled, scale = proba.scatter(1, index, 0.0), 1
+            others, confidence = (
+                unscaled.sum(1, keepdim=True),
+                proba.amax(1, keepdim=True),
+            )
         grad = 0 if grad is None else grad.unsqueeze(1)
         if confidence_grad is None:
-            return _surprise_grad(share, others, index, scale * grad), None
-        # Where p is that of the surprise plus 1 for the true class, the gradient of the
-        # confidence is -p times it, and it on its own for the class on top.
+            return _log_loss_grad(unscaled, others, index, scale * grad), None
+        # With unit vectors e, the gradient of the confidence c is c * (e_top - p), and
+        # that of the log loss is p - e_t. So the term -c * p is -c times the gradient
+        # of the log loss minus c * e_t.
         lift = confidence * confidence_grad.unsqueeze(1)
-        result = _surprise_grad(share, others, index, scale * (grad - lift))
+        result = _log_loss_grad(unscaled, others, index, scale * (grad - lift))
         top = logits.argmax(1, keepdim=True)
         return result.scatter_add_(1, top, lift).scatter_add_(1, index, -lift), None
 
 
-def _surprise_grad(
-    share: Tensor, others: Tensor, index: Tensor, factor: float | Tensor
+def _log_loss_grad(
+    unscaled: Tensor, others: Tensor, index: Tensor, factor: float | Tensor
 ) -> Tensor:
-    """Return p for the other classes and p_t - 1, exactly, for the true one."""
-    return (share * factor).scatter_(1, index, -others * factor)
+    """Return p for the other classes and the exact p_t - 1 for the true class."""
+    return (unscaled * factor).scatter_(1, index, -others * factor)
 
 
 class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
-    """The module of :func:`cross_entropy_loss`, which has the details.
+    """Module version of :func:`cross_entropy_loss`. See there for details.
 
     Examples
     --------
@@ -191,37 +197,40 @@ class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
     def _values_and_confidence(
         self, logits: Tensor, target: Tensor, confidence: Confidence
     ) -> tuple[Tensor, Tensor]:
-        """Return both from one softmax where it has them; a subclass may differ."""
+        """Compute both from one softmax if possible; a subclass may override forward.
+
+        See :meth:`CalibrationLoss._values_and_confidence`.
+        """
         is_plain = type(self) is CrossEntropyLoss and not self.label_smoothing
         if is_plain and confidence == "msp":
-            return surprise_and_confidence(logits, target)
+            return log_loss_and_confidence(logits, target)
         return super()._values_and_confidence(logits, target, confidence)
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
-        """Return the true probabilities at which the loss is minimal at `proba`.
+        """Return the class posterior for which `proba` minimises the expected loss.
 
-        The loss is proper: these are `proba` themselves.
+        The loss is proper, so that the posterior is `proba` itself.
 
         Parameters
         ----------
         proba : array-like of shape (n_samples, n_classes)
-            What a network says that minimises the expected loss.
+            Softmax outputs of a network that minimises the expected loss.
 
         Returns
         -------
         posterior : ndarray of shape (n_samples, n_classes)
-            The probabilities that the classes then have, in the same order.
+            True class probabilities, with the classes in the same order.
 
         Raises
         ------
         ValueError
-            If labels are smoothed: a network that says less than the share of each
-            class would tell of negative probabilities.
+            If `label_smoothing` is not 0: a probability below ``label_smoothing / C``
+            would give a negative posterior.
         """
         if self.label_smoothing:
             raise ValueError(
-                "label_smoothing must be 0 for the loss to tell the posterior, got "
-                f"{self.label_smoothing!r}. Calibrate afterwards instead, as by "
-                "TemperatureScaling."
+                "label_smoothing must be 0 to recover the posterior, got "
+                f"{self.label_smoothing!r}. Calibrate the predictions instead, for "
+                "example with TemperatureScaling."
             )
         return check_proba(proba, name="proba")

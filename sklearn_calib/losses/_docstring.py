@@ -1,4 +1,4 @@
-"""The docstring of a loss's class, with what it has in common with the function's."""
+"""Complete the docstring of a loss class from that of its function."""
 
 import re
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 def complete_docstring(own: str, function: str, names: Iterable[str]) -> str:
     """Return the docstring of a class, completed from that of its function.
 
-    The function's has the summary, the parameters `names` of the constructor, and the
-    references. A docstring with a section of parameters is returned as it is. Both
-    are given without their indentation.
+    The summary, the descriptions of the parameters in `names` and the references come
+    from the docstring of the function. A class docstring that has a Parameters section
+    is returned unchanged. Both docstrings are given without indentation.
     """
     text, sections = _split(own)
     if "Parameters" in sections:
@@ -29,13 +29,13 @@ def complete_docstring(own: str, function: str, names: Iterable[str]) -> str:
 
 
 def _split(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return what stands before the first section, and the sections by title."""
+    """Return the text before the first section, and a dict of sections by title."""
     text, *parts = SECTION.split(docstring)
     return text, dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _pick(parameters: str, names: Iterable[str]) -> str:
-    """Return the descriptions of some parameters."""
+    """Return the descriptions of the parameters in `names`."""
     entries = re.split(r"^(?=\S)", parameters, flags=re.MULTILINE)[1:]
     by_name = {entry.partition(" :")[0].strip("*"): entry for entry in entries}
     return "".join(f"{by_name[name].rstrip()}\n" for name in names)

@@ -1,4 +1,4 @@
-"""The dual focal loss."""
+"""Dual focal loss."""
 
 from numbers import Real
 from typing import Any, Literal
@@ -19,8 +19,8 @@ from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._soft_targets import averages_over_labels
 from sklearn_calib.losses._typing import Reduction
 
-# By name, how many of the classes below the true one count, nearest first; None is all.
-# A rank takes the last of them, a mean all of them.
+# The number of classes ranked below the true one that each competitor depends on; None
+# means all. A rank is the last of these classes, a mean is over all of them.
 RANKS: dict[Any, int] = {"largest": 1, 2: 2, 3: 3}
 MEANS: dict[Any, int | None] = {"mean2": 2, "mean3": 3, "mean": None}
 COMPETITORS = (*RANKS, *MEANS)
@@ -37,31 +37,37 @@ def dual_focal_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Focal loss that watches the runner-up as well. The smaller the better.
+    r"""Dual focal loss: focal loss that also rewards the gap to the next-ranked class.
 
-    The surprise at the true class is multiplied by ``(1 - p_t + q) ** gamma`` [1]_,
-    where q is the largest probability strictly below p_t, or 0 if there is none. The
-    loss rewards a gap between the two, and so corrects the underconfidence of the
-    focal loss. 0 is best.
+    The cross-entropy ``-log(p_t)``, with p_t the predicted probability of the true
+    class, is multiplied by ``(1 - p_t + q) ** gamma`` [1]_. Here q is the largest
+    probability strictly below p_t, or 0 if there is none. Because the loss rewards a
+    gap between p_t and q, it reduces the underconfidence of the focal loss.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     gamma : float, default=5.0
-        How fast the weight ``(1 - p_t + q) ** gamma`` falls, at least 0. With 0 the
-        loss is cross-entropy. The authors tune it per data set, between 2 and 6.
+        Exponent of the weight, at least 0. With 0 the loss is cross-entropy. The
+        authors tune it for each data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
-        What q in the weight is, among the probabilities strictly below p_t: the
-        largest; the second or third largest, 0 if there are fewer; the mean of the two
-        or three largest, or of all, as far as there are any. A float in [0, 1] is a
-        constant q. These are the variants of table 4 in [1]_.
+        Definition of q, from the probabilities strictly below p_t or as a constant.
+        These are the variants of table 4 in [1]_:
+
+        - "largest": the largest probability below p_t;
+        - 2 or 3: the second or third largest, or 0 if there are fewer;
+        - "mean2" or "mean3": the mean of the two or three largest, or of fewer if there
+          are fewer;
+        - "mean": the mean of all probabilities below p_t;
+        - a float in [0, 1]: this constant.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -73,26 +79,27 @@ def dual_focal_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If gamma is no number, or the logits are no floating point tensor.
+        If `gamma` is not a number, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    DualFocalLoss : The same as a module.
-    focal_loss : Without the runner-up.
-    sample_dependent_focal_loss : Takes a competitor too (DualFocal-SD).
+    DualFocalLoss : Module version of this function.
+    focal_loss : Does not depend on q.
+    sample_dependent_focal_loss : Has the same `competitor` (DualFocal-SD).
 
     Notes
     -----
-    The gradient flows through q, and with several classes tied at q through one of
-    them. Classes tied with the true one are no competitors. By design the loss jumps
-    where a class passes the true one.
+    The gradient flows through q. If several classes are tied at q, it flows through one
+    of them. Classes tied with the true class do not count for q.
 
-    Hence, of all predictions for two classes of probabilities 0.7 and 0.3, an exact
-    tie has the smallest expected loss: 0.022 with gamma 5, where the minimum off ties,
-    at 0.685, has 0.079. A network meets exact ties by chance only. Unlike other focal
-    losses, this one does not tell the posterior from what it is minimal at: the
-    gradient of q, which equation 9 of [1]_ leaves out, would turn 0.55 and 0.45 into
-    0.09 and 0.91.
+    By definition the loss jumps where another class overtakes the true class. For two
+    classes with true probabilities 0.7 and 0.3 and gamma 5, the expected loss is
+    therefore smallest at an exact tie, 0.022. Its minimum outside of ties is 0.079, at
+    0.685. In training exact ties occur only by chance.
+
+    The true probabilities cannot be recovered from the outputs of a network as for
+    other focal losses. With the gradient of q, which equation 9 of [1]_ leaves out, the
+    outputs 0.55 and 0.45 would be mapped to 0.09 and 0.91.
 
     References
     ----------
@@ -122,18 +129,20 @@ def log_gap(
     """Return log(1 - p_t + q) for each sample."""
     log_rest = F.logsigmoid(-margin)
     if is_choice(competitor, COMPETITORS):
-        # q is a share of 1 - p_t. As a sum, 1 - p_t + q is 0 where p_t = 1, and the
-        # gradient of its power for gamma < 1 meets log(p_t) = 0 as inf * 0 = nan.
-        return log_rest + torch.log1p(_share(logits, target, margin, competitor))
+        # In log space, with q as a fraction of 1 - p_t. Computed as a sum, 1 - p_t + q
+        # is 0 at p_t = 1. For gamma < 1 the gradient of its power is infinite there,
+        # and infinity times log(p_t) = 0 is NaN.
+        return log_rest + torch.log1p(_fraction(logits, target, margin, competitor))
     return torch.logaddexp(log_rest, log_rest.new_tensor(float(competitor)).log())
 
 
-def _share(
+def _fraction(
     logits: Tensor, target: Tensor, margin: Tensor, competitor: Competitor
 ) -> Tensor:
-    """Return q / (1 - p_t) for each sample, 0 where no class is below the true one."""
-    # Logits are compared, not probabilities, which collide by rounding. The distance
-    # of the true class from itself, 0, is replaced together with the negative ones.
+    """Return q / (1 - p_t) for each sample, 0 if no class is below the true one."""
+    # Logits are compared, because different probabilities may round to the same number.
+    # Distances that are not positive, such as that of the true class to itself, are
+    # replaced by infinity.
     distance = logits.gather(1, target.unsqueeze(1)) - logits
     n_below = (distance > 0).sum(1)
     distance = F.threshold(distance, 0.0, torch.inf)
@@ -141,25 +150,25 @@ def _share(
     if count is not None:
         count = min(count, logits.shape[1])
         distance = distance.topk(count, dim=1, largest=False).values
-    share = torch.exp(margin.unsqueeze(1) - distance)
+    fraction = torch.exp(margin.unsqueeze(1) - distance)
     if competitor in RANKS:
-        return share[:, -1]
-    return share.sum(1) / n_below.clamp(1, share.shape[1])
+        return fraction[:, -1]
+    return fraction.sum(1) / n_below.clamp(1, fraction.shape[1])
 
 
 def check_competitor(competitor: Competitor) -> None:
-    """Check that the competitor is a rank, a mean or a constant probability."""
+    """Raise a ValueError unless the competitor is a rank, a mean or a constant."""
     if is_choice(competitor, COMPETITORS):
         return
     if not isinstance(competitor, Real) or not 0 <= competitor <= 1:
         raise ValueError(
             f"competitor must be one of {COMPETITORS} or a float in [0, 1], got "
-            f"{competitor!r}. The loss of the paper has 'largest'."
+            f"{competitor!r}. The paper uses 'largest'."
         )
 
 
 class DualFocalLoss(CalibrationLoss, function=dual_focal_loss):
-    """The module of :func:`dual_focal_loss`, which has the details.
+    """Module version of :func:`dual_focal_loss`. See there for details.
 
     Examples
     --------

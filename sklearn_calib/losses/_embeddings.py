@@ -1,4 +1,4 @@
-"""What the losses of embeddings share: the checks of a batch and who is like whom."""
+"""Input validation, pairs and reduction shared by the losses on embeddings."""
 
 import math
 
@@ -16,18 +16,18 @@ from sklearn_calib.losses._typing import Reduction
 
 
 def flatten_views(embeddings: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return all views as rows, of at least single precision, and their labels."""
+    """Return all views as rows, in at least single precision, and their labels."""
     check_tensor("embeddings", embeddings)
     check_tensor("target", target)
     if not embeddings.is_floating_point():
         raise TypeError(
             f"embeddings must be floating point, got {embeddings.dtype}. "
-            "Pass what the encoder returned, scaled to length 1."
+            "Pass the normalised outputs of the encoder."
         )
     if embeddings.ndim not in (2, 3) or embeddings.numel() == 0:
         raise ValueError(
-            "embeddings must have shape (N, d) or (N, views, d) with no side 0, got "
-            f"{tuple(embeddings.shape)}. Stack the views along dimension 1."
+            "embeddings must be non-empty and have shape (N, d) or (N, views, d), got "
+            f"shape {tuple(embeddings.shape)}. Stack the views along dimension 1."
         )
     check_device("target", target, embeddings, like_name="embeddings")
     _check_labels(target, len(embeddings))
@@ -39,20 +39,20 @@ def flatten_views(embeddings: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _check_labels(target: Tensor, n_samples: int) -> None:
-    """Raise an error unless there is an integer for each sample."""
+    """Raise an error unless the target has one integer label per sample."""
     if target.shape != (n_samples,):
         raise ValueError(
-            f"target must have shape ({n_samples},), one label for each sample, "
-            f"got {tuple(target.shape)}. The views of a sample share its label."
+            f"target must have shape ({n_samples},), got {tuple(target.shape)}. Pass "
+            "one label per sample: all views of a sample have the same label."
         )
     if not is_integer(target):
         raise TypeError(
-            f"target must hold integers, got {target.dtype}. Call target.long()."
+            f"target must contain integers, got {target.dtype}. Call target.long()."
         )
 
 
 def within_range(rows: Tensor) -> tuple[Tensor, float]:
-    """Return rows with finite squares, and the factor that they lack, usually 1."""
+    """Return rows scaled to have finite squares, and the scale, which is usually 1."""
     if not can_check_values(rows):
         return rows, 1.0
     largest = rows.detach().abs().amax().item()
@@ -63,12 +63,12 @@ def within_range(rows: Tensor) -> tuple[Tensor, float]:
 
 
 def same_label(labels: Tensor) -> Tensor:
-    """Tell for each pair of rows whether they share a label, without the diagonal."""
+    """Return for each pair of different rows whether they have the same label."""
     return (labels.unsqueeze(1) == labels).fill_diagonal_(False)
 
 
 def similarities(rows: Tensor) -> Tensor:
-    """Return all inner products, never in half precision."""
+    """Return all inner products, in full precision also under autocast."""
     with in_full_precision(rows):
         return rows @ rows.T
 
@@ -76,9 +76,9 @@ def similarities(rows: Tensor) -> Tensor:
 def reduce_anchors(
     values: Tensor, anchors: Tensor, shape: torch.Size, reduction: Reduction
 ) -> Tensor:
-    """Reduce the losses of the anchors; in "none" the rows left out have 0."""
+    """Reduce the losses of the anchors; with "none" the other rows have a loss of 0."""
     if reduction == "none":
         rows = values.new_zeros(anchors.shape).masked_scatter(anchors, values)
         return rows.view(shape)
-    # The mean of no anchors at all is the empty sum, with a gradient of 0.
+    # Without anchors the mean is an empty sum, whose gradient is 0.
     return values.sum() / (max(1, len(values)) if reduction == "mean" else 1)

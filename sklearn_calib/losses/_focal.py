@@ -1,4 +1,4 @@
-"""The focal loss."""
+"""Focal loss."""
 
 from typing import Any
 
@@ -32,26 +32,28 @@ def focal_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Cross-entropy that fades for samples that are right already. Small is good.
+    r"""Focal loss: cross-entropy down-weighted for well-classified samples.
 
-    The surprise at the true class is multiplied by ``(1 - p_t) ** gamma`` [1]_, so that
-    a network gains little by pushing p_t from 0.9 to 0.99 and ends up less confident
-    than with cross-entropy [2]_. 0 is best.
+    The cross-entropy ``-log(p_t)``, with p_t the predicted probability of the true
+    class, is multiplied by ``(1 - p_t) ** gamma`` [1]_. A network then gains little by
+    raising p_t from 0.9 to 0.99 and becomes less confident than with cross-entropy
+    [2]_.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     gamma : float, default=3.0
-        How fast the weight falls with p_t, at least 0. With 0 the loss is
-        cross-entropy; the larger, the less confident the network. The default is the
-        constant that [2]_ recommends.
+        Exponent of the weight, at least 0. With 0 the loss is cross-entropy. Larger
+        values make the network less confident. The default is the constant that [2]_
+        recommends.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -61,21 +63,23 @@ def focal_loss(
     Raises
     ------
     ValueError
-        If gamma is negative or not finite, or the shapes do not match.
+        If `gamma` is negative or not finite, or the shapes do not match.
     TypeError
-        If gamma is no number, or the logits are no floating point tensor.
+        If `gamma` is not a number, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    FocalLoss : The same as a module.
-    sample_dependent_focal_loss : Another gamma where the network is very wrong.
-    dual_focal_loss : Looks at the runner-up too, against underconfidence.
+    FocalLoss : Module version of this function.
+    sample_dependent_focal_loss : Larger gamma for samples with a small p_t.
+    dual_focal_loss : Variant that reduces the underconfidence of the focal loss.
 
     Notes
     -----
-    The gradient flows through the weight. The loss is not proper: with gamma above 0
-    its minimiser is less confident than a confident truth, so gamma is to be tuned, or
-    the result to be calibrated, or mapped by :meth:`FocalLoss.posterior`.
+    The gradient flows through the weight.
+
+    The loss is not proper. With gamma above 0 its minimiser is less confident than the
+    true probabilities where these are confident. Tune gamma, calibrate the predictions,
+    or map them to the posterior with :meth:`FocalLoss.posterior`.
 
     References
     ----------
@@ -101,49 +105,50 @@ def focal_loss(
 def focal_values(
     margin: Tensor, gamma: float | Tensor, log_base: Tensor | None = None
 ) -> Tensor:
-    """Return the focal loss of each sample; gamma is a number or one per sample.
+    """Return the focal loss of each sample, given one gamma or one per sample.
 
-    Its weight is ``(1 - p_t) ** gamma``, or the power of another base.
+    The weight is ``(1 - p_t) ** gamma``, or ``exp(log_base) ** gamma`` if `log_base` is
+    given.
     """
-    # In log space. As a power its derivative at p_t = 1 is infinite for gamma < 1 and
-    # would meet log(p_t) = 0 as inf * 0 = nan.
+    # In log space, because the derivative of the power is infinite at p_t = 1 if
+    # gamma < 1, and infinity times log(p_t) = 0 is NaN.
     log_base = F.logsigmoid(-margin) if log_base is None else log_base
     if is_traced():
         return torch.exp(gamma * log_base) * -F.logsigmoid(margin)
-    return _FadingSurprise.apply(log_base, margin, gamma)
+    return _WeightedLogLoss.apply(log_base, margin, gamma)
 
 
-class _FadingSurprise(Function):
-    """exp(gamma * log_base) * -log(p_t) with a gradient that is never inf * 0.
+class _WeightedLogLoss(Function):
+    """exp(gamma * log_base) * -log(p_t) with a finite gradient.
 
-    That by the base overflows before the loss does, where the base does not depend on
-    the logits any more.
+    The gradient with respect to `log_base` may overflow although the loss does not. The
+    gradient of `log_base` itself is then 0, and infinity times 0 would be NaN.
     """
 
     @staticmethod
     def forward(
         ctx: Any, log_base: Tensor, margin: Tensor, gamma: float | Tensor
     ) -> Tensor:
-        weight, surprise = (gamma * log_base).exp_(), -F.logsigmoid(margin)
-        ctx.save_for_backward(log_base, margin, weight, surprise)
+        weight, log_loss = (gamma * log_base).exp_(), -F.logsigmoid(margin)
+        ctx.save_for_backward(log_base, margin, weight, log_loss)
         ctx.gamma = gamma
-        return weight * surprise
+        return weight * log_loss
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        log_base, margin, weight, surprise = ctx.saved_tensors
-        # What is saved has no graph: a second derivative needs a new one.
+        log_base, margin, weight, log_loss = ctx.saved_tensors
+        # Saved tensors have no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():
             weight = torch.exp(ctx.gamma * log_base)
-            surprise = -F.logsigmoid(margin)
+            log_loss = -F.logsigmoid(margin)
         grad = weight * grad
         largest = torch.finfo(grad.dtype).max
-        of_base = (ctx.gamma * surprise * grad).clamp(-largest, largest)
-        return of_base, -torch.sigmoid(-margin) * grad, None
+        base_grad = (ctx.gamma * log_loss * grad).clamp(-largest, largest)
+        return base_grad, -torch.sigmoid(-margin) * grad, None
 
 
 class FocalLoss(CalibrationLoss, function=focal_loss):
-    """The module of :func:`focal_loss`, which has the details.
+    """Module version of :func:`focal_loss`. See there for details.
 
     Examples
     --------
@@ -161,20 +166,20 @@ class FocalLoss(CalibrationLoss, function=focal_loss):
         self.gamma = check_nonnegative("gamma", gamma)
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
-        """Return the true probabilities at which the loss is minimal at `proba`.
+        """Return the class posterior for which `proba` minimises the expected loss.
 
-        For a network that is trained long enough on enough data, this undoes the
-        underconfidence of the loss [1]_, with nothing to fit.
+        This corrects the underconfidence that the loss causes [1]_, without fitting
+        parameters. It assumes that the network was trained long enough on enough data.
 
         Parameters
         ----------
         proba : array-like of shape (n_samples, n_classes)
-            What a network says that minimises the expected loss.
+            Softmax outputs of a network that minimises the expected loss.
 
         Returns
         -------
         posterior : ndarray of shape (n_samples, n_classes)
-            The probabilities that the classes then have, in the same order.
+            True class probabilities, with the classes in the same order.
 
         References
         ----------

@@ -1,4 +1,4 @@
-"""The focal calibration loss."""
+"""Focal calibration loss (FCL)."""
 
 from typing import get_args
 
@@ -38,31 +38,36 @@ def focal_calibration_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Focal loss plus the distance of the probabilities from the label.
+    r"""Focal calibration loss (FCL): focal loss plus distance to the one-hot label.
 
-    The focal loss alone is not proper and leaves a network underconfident; the second
-    term, which is the Brier loss, pulls the probabilities back to the labels [1]_. The
-    smaller the better, 0 is best.
+    The loss of a sample is ``-(1 - p_t) ** gamma * log(p_t) + lambd * distance``, with
+    p_t the predicted probability of the true class [1]_. The focal loss alone is not
+    proper and makes a network underconfident. The distance between the probabilities
+    and the one-hot label, by default the Brier score loss, moves the probabilities back
+    towards the labels.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     gamma : float, default=2.0
-        How fast the focal weight falls with p_t, at least 0.
+        Exponent of the weight of the focal loss, at least 0.
     lambd : float, default=1.0
         Weight of the distance, at least 0. With 0 the loss is the focal loss.
     norm : {"l2", "l1"}, default="l2"
-        The distance, summed over the classes: of squares, or of absolute values.
+        Whether the distance is the sum over classes of squared or of absolute
+        differences.
     gamma_cal : float, default=None
         If given, at least 0, the distance is multiplied by ``(1 - p_t) ** gamma_cal``,
-        held constant for the gradient: the self-adaptive variant of the authors' code.
+        through which no gradient flows. This is the self-adaptive variant of the
+        authors' code.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -74,24 +79,25 @@ def focal_calibration_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter is no number, or the logits are no floating point tensor.
+        If a parameter is not a number, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    FocalCalibrationLoss : The same as a module.
+    FocalCalibrationLoss : Module version of this function.
     focal_loss : The first term.
-    brier_loss : The second.
+    brier_loss : The second term.
 
     Notes
     -----
     Other implementations average the distance over the C classes: their weight is
     ``C * lambd``.
 
-    The loss keeps the order of the classes, but is not proper, though [1]_ says so
-    (section 4.3): with gamma above 0 it moves towards the truth as lambd grows, and
-    does not reach it. Where two classes have probabilities 0.7 and 0.3 and gamma is 3,
-    it is minimal at 0.558 for lambd 0, 0.598 for 0.5 and 0.6345 for 1.5. The truth can
-    be told from there by :meth:`FocalCalibrationLoss.posterior`.
+    The minimiser of the expected loss ranks the classes correctly, but the loss is not
+    proper, although section 4.3 of [1]_ says so. With gamma above 0 the minimiser
+    approaches the true probabilities as lambd grows, but does not reach them. For two
+    classes with true probabilities 0.7 and 0.3 and gamma 3, it is 0.558 for lambd 0,
+    0.598 for 0.5 and 0.6345 for 1.5. :meth:`FocalCalibrationLoss.posterior` recovers
+    the true probabilities from the minimiser.
 
     References
     ----------
@@ -125,7 +131,7 @@ def focal_calibration_loss(
 def _check_parameters(
     gamma: float, lambd: float, norm: Norm, gamma_cal: float | None
 ) -> None:
-    """Check what function and module have in common."""
+    """Check the parameters of the function and the module."""
     check_nonnegative("gamma", gamma)
     check_nonnegative("lambd", lambd)
     check_choice("norm", norm, NORMS)
@@ -134,7 +140,7 @@ def _check_parameters(
 
 
 class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
-    """The module of :func:`focal_calibration_loss`, which has the details.
+    """Module version of :func:`focal_calibration_loss`. See there for details.
 
     Examples
     --------
@@ -164,19 +170,20 @@ class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
         self.gamma_cal = gamma_cal
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
-        """Return the true probabilities at which the loss is minimal at `proba`.
+        """Return the class posterior for which `proba` minimises the expected loss.
 
-        With `gamma_cal`, at which its gradient, held constant in the gate, is zero.
+        With `gamma_cal`, `proba` is where the gradient of the expected loss is zero,
+        with the weight ``(1 - p_t) ** gamma_cal`` treated as a constant.
 
         Parameters
         ----------
         proba : array-like of shape (n_samples, n_classes)
-            What a network says that minimises the expected loss.
+            Softmax outputs of a network that minimises the expected loss.
 
         Returns
         -------
         posterior : ndarray of shape (n_samples, n_classes)
-            The probabilities that the classes then have, in the same order.
+            True class probabilities, with the classes in the same order.
         """
         return focal_calibration_posterior(
             check_proba(proba, name="proba"),

@@ -1,4 +1,4 @@
-"""The inverse focal loss."""
+"""Inverse focal loss."""
 
 import warnings
 
@@ -20,9 +20,9 @@ from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._soft_targets import averages_over_labels
 from sklearn_calib.losses._typing import Reduction
 
-# The derivative in p of -(1 + p) ** gamma * log(p) is negative as long as gamma is
-# below (1 + p) / (-p * log(p)). That is smallest where log(p) = -(1 + p), which is at
-# p = W(1 / e), with W Lambert's function, and there it equals 1 / p.
+# -(1 + p) ** gamma * log(p) decreases in p as long as gamma is below
+# (1 + p) / (-p * log(p)). This bound is smallest where log(p) = -(1 + p), that is at
+# p = W(1 / e) with Lambert's function W, and it equals 1 / p there.
 GAMMA_MAX = 3.591121476668622
 
 
@@ -34,25 +34,27 @@ def inverse_focal_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Cross-entropy that insists on samples that are right already. Small is good.
+    r"""Inverse focal loss: cross-entropy up-weighted for well-classified samples.
 
-    The surprise at the true class is multiplied by ``(1 + p_t) ** gamma`` [1]_, the
-    opposite of the focal loss: the network grows more confident, but keeps apart the
-    easy samples from the hard, which calibration afterwards can use. 0 is best.
+    The cross-entropy ``-log(p_t)``, with p_t the predicted probability of the true
+    class, is multiplied by ``(1 + p_t) ** gamma`` [1]_. This has the opposite effect of
+    the focal loss. The network becomes more confident, but its confidence separates
+    easy from hard samples better, which helps post-hoc calibration.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     gamma : float, default=1.0
-        How fast the weight rises with p_t, at least 0. With 0 the loss is
-        cross-entropy. Values between 1 and 3 were chosen by cross-validation in [2]_.
+        Exponent of the weight, at least 0. With 0 the loss is cross-entropy. In [2]_
+        values between 1 and 3 were chosen by cross-validation.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -62,22 +64,22 @@ def inverse_focal_loss(
     Raises
     ------
     ValueError
-        If gamma is negative or not finite, or the shapes do not match.
+        If `gamma` is negative or not finite, or the shapes do not match.
     TypeError
-        If gamma is no number, or the logits are no floating point tensor.
+        If `gamma` is not a number, or `logits` is not a floating point tensor.
 
     Warns
     -----
     UserWarning
-        If gamma is above 3.591. From there on the loss rises with p_t around
-        p_t = 0.278, so that it pushes such samples the wrong way. The exact bound is
-        1 / W(1 / e), with W Lambert's function; [2]_ gives 3.5 and 4. The module warns
-        when it is made, not at every batch.
+        If `gamma` is above 3.591. The loss then increases with p_t around p_t = 0.278,
+        so that its gradient has the wrong sign for such samples. The exact bound is
+        1 / W(1 / e) with Lambert's function W; [2]_ gives 3.5 and 4. The module warns
+        in its constructor, not for every batch.
 
     See Also
     --------
-    InverseFocalLoss : The same as a module.
-    focal_loss : The opposite.
+    InverseFocalLoss : Module version of this function.
+    focal_loss : Has the opposite effect.
 
     References
     ----------
@@ -110,7 +112,7 @@ def _inverse_focal(
     reduction: Reduction,
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the loss without the warning."""
+    """Return the loss without warning about gamma."""
     gamma = float(check_nonnegative("gamma", gamma))
     margin = true_class_margin(*check_batch(logits, target))
     values = focal_values(margin, gamma, torch.sigmoid(margin).log1p())
@@ -122,15 +124,15 @@ def _warn_above_maximum(gamma: float, stacklevel: int = 3) -> None:
     if check_nonnegative("gamma", gamma) > GAMMA_MAX:
         warnings.warn(
             f"gamma must be at most {GAMMA_MAX:.3f} for the inverse focal loss to "
-            f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} samples "
-            "are now pushed the wrong way; lower gamma.",
+            f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} the "
+            "gradient has the wrong sign. Lower gamma.",
             UserWarning,
             stacklevel=stacklevel,
         )
 
 
 class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
-    """The module of :func:`inverse_focal_loss`, which has the details.
+    """Module version of :func:`inverse_focal_loss`. See there for details.
 
     Examples
     --------
@@ -145,42 +147,42 @@ class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
 
     def __init__(self, *, gamma: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
-        # One more, for every constructor of a loss is wrapped.
+        # One level more, because the constructors of losses are wrapped.
         _warn_above_maximum(gamma, stacklevel=4)
         self.gamma = gamma
 
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of a batch, without the warning of the constructor."""
+        """Return the loss of a batch; only the constructor warns about gamma."""
         return _inverse_focal(
             logits, target, sample_weight=sample_weight, **self._arguments()
         )
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:
-        """Return the true probabilities at which the loss is minimal at `proba`.
+        """Return the class posterior for which `proba` minimises the expected loss.
 
         Parameters
         ----------
         proba : array-like of shape (n_samples, n_classes)
-            What a network says that minimises the expected loss.
+            Softmax outputs of a network that minimises the expected loss.
 
         Returns
         -------
         posterior : ndarray of shape (n_samples, n_classes)
-            The probabilities that the classes then have, in the same order.
+            True class probabilities, with the classes in the same order.
 
         Raises
         ------
         ValueError
-            If gamma is above 1: the loss is not convex, so that there are probabilities
-            which are minimal for no posterior.
+            If `gamma` is above 1: the loss is then not convex, and some values of
+            `proba` do not minimise it for any posterior.
         """
         if self.gamma > 1:
             raise ValueError(
-                "gamma must be at most 1 for the inverse focal loss to tell the "
-                f"posterior, got {self.gamma!r}. Above, what it is minimal at jumps; "
-                "calibrate afterwards instead, as by TemperatureScaling."
+                "gamma must be at most 1 to recover the posterior from the inverse "
+                f"focal loss, got {self.gamma!r}. Calibrate the predictions instead, "
+                "for example with TemperatureScaling."
             )
         proba = check_proba(proba, name="proba")
         return inverse_focal_posterior(proba, self.gamma)

@@ -1,4 +1,4 @@
-"""A loss plus the calibration error of the batch, estimated with kernels (KDE-XE)."""
+"""Kernel density estimate of the calibration error (KDE-ECE) as a penalty."""
 
 from typing import Any, get_args
 
@@ -35,12 +35,13 @@ def kde_ece_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the calibration error of the batch. Small is good.
+    r"""Kernel estimate of the calibration error (KDE-ECE) added to a base loss.
 
-    The error is the mean over the samples of ``sum_k |r_k - p_k|``, where r is the
-    share of the labels among the other samples of the batch, each weighted by a
-    Dirichlet kernel that looks at how close its prediction is to p [1]_. With
-    cross-entropy as the base it is known as KDE-XE. 0 is best.
+    The loss is ``base + lambd * penalty``. The penalty is the calibration error of the
+    batch, the mean over the samples of ``sum_k |r_k - p_k|`` [1]_. Here p is the
+    prediction for a sample, and r is the mean one-hot label of the other samples. They
+    are weighted by a Dirichlet kernel, which is large if their predictions are close to
+    p. With cross-entropy as the base, the loss is known as KDE-XE.
 
     Parameters
     ----------
@@ -51,27 +52,28 @@ def kde_ece_loss(
     lambd : float, default=0.5
         Weight of the calibration error, at least 0. With 0 the loss is that of `base`.
     mode : {"canonical", "classwise", "top_label"}, default="canonical"
-        What is to be calibrated: all probabilities together; those of each class by
-        itself, the errors added up; or that of the predicted class, against whether
-        the prediction is right.
+        Notion of calibration: of the whole probability vector; of the probability of
+        each class separately, with the errors summed; or of the probability of the
+        predicted class.
     norm : {"l1", "l2"}, default="l1"
-        Whether absolute values are added up or squares, of which no root is taken.
+        Whether to sum absolute values or squares, without a square root.
     bandwidth : float or "auto", default=0.1
-        Width of the kernels, above 0: a sample of probability p looks at others within
-        about ``sqrt(p * (1 - p) * bandwidth)``. "auto" takes the one of seven from
-        0.001 to 1 under which the predictions of the batch are the most likely, each
-        left out in turn; it is a constant for the gradient.
+        Bandwidth of the kernels, above 0. A kernel at the probability p has a width of
+        about ``sqrt(p * (1 - p) * bandwidth)``. "auto" chooses the one of seven values
+        from 0.001 to 1 that maximises the leave-one-out likelihood of the predictions
+        of the batch. It is treated as a constant in the gradient.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, which
-        depends on the others through r.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which depends on the other samples through r.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples, each of
-        which sees the m - 1 others. So the scale of the weights matters.
+        Non-negative sample weights. A sample of weight m counts as m identical samples,
+        each of which is compared with the m - 1 others. The scale of the weights
+        therefore matters.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Returns
     -------
@@ -83,22 +85,22 @@ def kde_ece_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    KDEECELoss : The same as a module.
+    KDEECELoss : Module version of this function.
 
     Notes
     -----
-    Kernels are compared as logarithms, and no probability is clipped: the value and
-    the gradient are finite however sure the network is. A sample without any other has
-    an error of 0. Of tied classes the first is predicted, as by argmax.
+    Kernels are computed in log space, without clipping probabilities. The loss and its
+    gradient are therefore finite for predictions of any confidence. The error of a
+    batch of one sample is 0. If classes are tied, the first one is predicted, as by
+    argmax.
 
-    Time and memory grow as N squared, and with ``mode="classwise"`` as C times that.
-    A batch must be large enough to show what is to be calibrated: leaving one out, the
-    estimate is far from 0 for few samples even of a perfect network, and the more so
-    with many classes.
+    Time and memory are O(N^2), or O(C N^2) with ``mode="classwise"``. Use large
+    batches: for a few samples the leave-one-out estimate is far from 0 even if the
+    network is perfectly calibrated, in particular with many classes.
 
     References
     ----------
@@ -135,12 +137,12 @@ def _check_params(lambd: float, mode: Mode, norm: Norm, bandwidth: FloatOrAuto) 
     check_choice("mode", mode, MODES)
     check_choice("norm", norm, NORMS)
     if not is_choice(bandwidth, ("auto",)):
-        hint = "A small one, such as 0.01, looks at close predictions only."
+        hint = "Use a small value, such as 0.01, to compare only close predictions."
         check_positive("bandwidth", bandwidth, also=", or 'auto'", hint=hint)
 
 
 class KDEECELoss(_ComposedLoss, function=kde_ece_loss):
-    """The module of :func:`kde_ece_loss`, which has the details.
+    """Module version of :func:`kde_ece_loss`. See there for details.
 
     Examples
     --------

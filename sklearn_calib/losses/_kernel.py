@@ -1,4 +1,4 @@
-"""The calibration error of a batch, estimated with Dirichlet kernels."""
+"""Estimate the calibration error of a batch with Dirichlet kernels."""
 
 import math
 from typing import Literal
@@ -24,30 +24,35 @@ def calibration_errors(
     bandwidth: FloatOrAuto,
     weight: Tensor | None,
 ) -> Tensor:
-    """Return the error of each sample: its distance from the labels close to it."""
+    """Return the calibration error of each sample.
+
+    It is the distance between the prediction of the sample and the kernel-weighted mean
+    label of the other samples.
+    """
     log_proba, label = MODES[mode](logits, target)
     neighbours = _neighbours(logits, weight)
     if bandwidth == "auto":
         bandwidth = _find_bandwidth(log_proba.detach(), neighbours, weight)
-    share = _log_densities(log_proba, float(bandwidth), neighbours).softmax(-1)
-    gap = share @ label - log_proba.exp()[..., : label.shape[2]]
+    weights = _log_densities(log_proba, float(bandwidth), neighbours).softmax(-1)
+    gap = weights @ label - log_proba.exp()[..., : label.shape[2]]
     error = gap.abs().pow(power).sum((0, 2))
     return error * (neighbours.sum(1) > 0)
 
 
 def _canonical(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return all log probabilities and labels, as one problem."""
+    """Return all log probabilities and labels as one problem."""
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
     return logits.log_softmax(1)[None], label[None]
 
 
 def _classwise(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each class against the rest, as C problems of two classes.
+    """Return C one-vs-rest problems.
 
-    The gaps of two classes are the same, so the label is that of the first one alone.
+    The gaps of both classes of such a problem are equal in size, so the label has a
+    single column.
     """
     log_proba, top = logits.log_softmax(1), logits.argmax(1, keepdim=True)
-    # 1 - p is exact in floating point where p is not near 1, as only the largest is.
+    # 1 - p is exact in floating point unless p is near 1, as only the largest p may be.
     log_rest = torch.log1p(-log_proba.exp().scatter(1, top, 0.0))
     log_rest = log_rest.scatter(1, top, _log_odds(logits, top)[1])
     label = F.one_hot(target, logits.shape[1]).to(logits.dtype)
@@ -55,10 +60,10 @@ def _classwise(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether the prediction is right, as one problem of two classes."""
+    """Return the binary problem of whether the prediction is correct."""
     log_proba = torch.cat(_log_odds(logits, logits.argmax(1, keepdim=True)), 1)
-    _, miss = top_label(logits, target)
-    return log_proba[None], (1 - miss)[None, :, None]
+    _, wrong = top_label(logits, target)
+    return log_proba[None], (1 - wrong)[None, :, None]
 
 
 def _log_odds(logits: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,37 +72,42 @@ def _log_odds(logits: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
     return F.logsigmoid(margin), F.logsigmoid(-margin)
 
 
-# From logits and target to log probabilities and labels of B problems, (B, N, classes).
+# These map logits and target to log probabilities and labels of B problems, of shape
+# (B, N, classes).
 MODES = {"canonical": _canonical, "classwise": _classwise, "top_label": _top_label}
 
 
 def _neighbours(logits: Tensor, weight: Tensor | None) -> Tensor:
-    """Return how often each sample (row) finds each (column) when it is left out."""
+    """Return the weight of each sample (column) in the estimate for each other (row).
+
+    A sample is left out of its own estimate: one of its repetitions is subtracted.
+    """
     weight = logits.new_ones(len(logits)) if weight is None else weight
     itself = torch.eye(len(logits), dtype=logits.dtype, device=logits.device)
     return (weight - itself).clamp_min(0)
 
 
 def _log_densities(log_proba: Tensor, bandwidth: float, neighbours: Tensor) -> Tensor:
-    """Return the log density at each sample (row) of the kernels of each (column)."""
+    """Return the log density at each sample (row) of the kernel of each (column)."""
     alpha = log_proba.exp() / bandwidth
-    # alpha sums to 1 / bandwidth. What is taken from log_proba is added to the total;
-    # without it the gradients of the terms are 1 / bandwidth times that of their sum.
+    # alpha sums to 1 / bandwidth, so log_bandwidth can be subtracted from log_proba and
+    # added to the total. Otherwise the gradients of the terms would be 1 / bandwidth
+    # times as large as that of their sum.
     log_bandwidth = math.log(bandwidth)
     total = math.lgamma(1 / bandwidth + alpha.shape[-1]) + log_bandwidth / bandwidth
     log_norm = total - torch.lgamma(alpha + 1).sum(-1, keepdim=True)
-    # One product of matrices for all terms: (B, N, N) is what takes the time.
-    place = F.pad(log_proba - log_bandwidth, (0, 1), value=1.0)
+    # One matrix product for all terms, since operations on (B, N, N) dominate the time.
+    point = F.pad(log_proba - log_bandwidth, (0, 1), value=1.0)
     kernel = torch.cat([alpha, log_norm], -1)
-    # The lowest number for the logarithm of 0: the softmax of rows of -inf is nan.
+    # The lowest number replaces log(0), because the softmax of a row of -inf is NaN.
     log_neighbours = neighbours.log().clamp_min(torch.finfo(neighbours.dtype).min)
-    return torch.baddbmm(log_neighbours, place, kernel.mT)
+    return torch.baddbmm(log_neighbours, point, kernel.mT)
 
 
 def _find_bandwidth(
     log_proba: Tensor, neighbours: Tensor, weight: Tensor | None
 ) -> float:
-    """Return the bandwidth of the largest likelihood, each sample left out."""
+    """Return the bandwidth that maximises the leave-one-out likelihood."""
     check_not_meta("logits", log_proba)
     counts = neighbours.sum(1) > 0
     counts = counts if weight is None else counts * weight

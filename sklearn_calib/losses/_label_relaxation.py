@@ -1,4 +1,4 @@
-"""Label relaxation: the label is a set of distributions, and its nearest counts."""
+"""Label relaxation loss."""
 
 import math
 
@@ -26,27 +26,29 @@ def label_relaxation_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Divergence from the nearest label that leaves alpha open. Small is good.
+    r"""Label relaxation: KL divergence to the closest distribution in a target set.
 
-    The label stands for all distributions that give the true class at least ``1 -
-    alpha`` [1]_. The loss is 0 if the probabilities are one of them, and else the
-    Kullback-Leibler divergence from the nearest, which gives the true class ``1 -
-    alpha`` and the others alpha, in the proportions that they have:
-    ``(1 - alpha) * log((1 - alpha) / p_t) + alpha * log(alpha / (1 - p_t))``.
+    The target set of a sample contains all distributions in which the true class has
+    a probability of at least ``1 - alpha`` [1]_. The loss is 0 if the predicted
+    distribution is in this set. Otherwise it is the Kullback-Leibler divergence to the
+    closest distribution of the set,
+    ``(1 - alpha) * log((1 - alpha) / p_t) + alpha * log(alpha / (1 - p_t))``, with p_t
+    the predicted probability of the true class.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, over which the loss is averaged.
+        Class indices, or soft targets (class probabilities), over which the loss is
+        averaged.
     alpha : float, default=0.1
-        How much of the probability is left open, in [0, 1). With 0 the loss is
-        cross-entropy.
+        Largest total probability of the other classes in the target set, in [0, 1).
+        With 0 the loss is cross-entropy.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -56,15 +58,15 @@ def label_relaxation_loss(
     Raises
     ------
     ValueError
-        If alpha is not in [0, 1), or the shapes do not match.
+        If `alpha` is not in [0, 1), or the shapes do not match.
     TypeError
-        If alpha is no number, or the logits are no floating point tensor.
+        If `alpha` is not a number, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    LabelRelaxationLoss : The same as a module.
-    cross_entropy_loss : With `label_smoothing`, where a confidence above
-        ``1 - alpha`` is punished, and the others are to be equal.
+    LabelRelaxationLoss : Module version of this function.
+    cross_entropy_loss : With `label_smoothing` it also penalises probabilities of the
+        true class above ``1 - alpha``, and differences between the other classes.
 
     References
     ----------
@@ -86,23 +88,23 @@ def label_relaxation_loss(
 
 
 def _divergence(margin: Tensor, alpha: float) -> Tensor:
-    """Return the loss of each sample from the log odds of its true class."""
+    """Return the loss of each sample given the log odds of its true class."""
     if not alpha:
         return -F.logsigmoid(margin)
     log_odds = math.log1p(-alpha) - math.log(alpha)
     entropy = -(1 - alpha) * math.log1p(-alpha) - alpha * math.log(alpha)
-    # At the bound rounding may leave less than 0, the value inside it.
+    # Near the boundary of the set, rounding may give a negative value.
     values = -(1 - alpha) * F.logsigmoid(margin) - alpha * F.logsigmoid(-margin)
     return torch.where(margin >= log_odds, 0.0, (values - entropy).clamp_min(0))
 
 
 def _check_alpha(alpha: float) -> float:
-    """Return alpha if it is in range."""
+    """Return `alpha` if it is a number in [0, 1)."""
     return check_nonnegative("alpha", alpha, below=1)
 
 
 class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
-    """The module of :func:`label_relaxation_loss`, which has the details.
+    """Module version of :func:`label_relaxation_loss`. See there for details.
 
     Examples
     --------
@@ -112,7 +114,7 @@ class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
     tensor(0.1927)
     """
 
-    formula = "divergence from the nearest p with p_t >= 1 - alpha"
+    formula = "KL divergence to the closest distribution with p_t >= 1 - alpha"
     takes_probabilities = True
 
     def __init__(self, *, alpha: float = 0.1, reduction: Reduction = "mean") -> None:

@@ -1,4 +1,4 @@
-"""LogitNorm: cross-entropy of logits of a fixed length."""
+"""LogitNorm loss: cross-entropy of normalised logits."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._cross_entropy import cross_entropy_loss
 from sklearn_calib.losses._typing import Reduction
 
-# Added to the length, as the authors do: protects 0 / 0 for logits that are all zero.
+# Added to the norm, as in the authors' code, to avoid 0 / 0 if all logits are zero.
 TINY = 1e-7
 
 
@@ -23,27 +23,27 @@ def logitnorm_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Cross-entropy of logits scaled to one length, LogitNorm. Small is good.
+    r"""LogitNorm loss: cross-entropy of logits scaled to a constant norm.
 
-    It is the surprise at the true class under ``softmax(z / (temperature * |z|))``
-    with the Euclidean length ``|z|`` [1]_. A network cannot lower it by making its
-    logits longer, which cross-entropy rewards without end and which is what makes
-    networks overconfident. It is above 0 always.
+    It is the cross-entropy of ``softmax(z / (temperature * |z|))`` with the Euclidean
+    norm ``|z|`` of the logits [1]_. Cross-entropy makes networks overconfident, because
+    they can lower it by increasing the norm of the logits. This has no effect on
+    LogitNorm. The loss is always positive.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
-        The outputs of the network, z. Unlike for other losses their mean matters: a
-        constant added to all of them makes them longer.
+        Outputs of the network, z. Adding a constant to all logits of a sample changes
+        their norm and therefore the loss, unlike for other losses.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or one row of probabilities per sample.
+        Class indices, or soft targets (class probabilities whose rows sum to one).
     temperature : float, default=0.04
-        One over the length that the logits are scaled to, above 0. The default is what
-        [1]_ uses for CIFAR-10; the authors' code has 1.
+        Inverse of the norm to which the logits are scaled, above 0. The default is the
+        value for CIFAR-10 in [1]_; the default of the authors' code is 1.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
 
     Returns
     -------
@@ -53,22 +53,22 @@ def logitnorm_loss(
     Raises
     ------
     ValueError
-        If the temperature is not above 0, or the shapes do not match.
+        If `temperature` is not above 0, or the shapes do not match.
     TypeError
-        If the temperature is no number, or the logits are no floating point tensor.
+        If `temperature` is not a number, or `logits` is not a floating point tensor.
 
     See Also
     --------
-    LogitNormLoss : The same as a module.
+    LogitNormLoss : Module version of this function.
 
     Notes
     -----
-    A trained network predicts with its logits as they are, of any length, since the
-    length is what tells known inputs from unknown ones. Nothing in the loss makes the
-    length that of a calibrated network: follow it with temperature scaling.
+    A trained network predicts with its unnormalised logits, because their norm helps to
+    separate in-distribution from out-of-distribution inputs. The loss does not make
+    this norm that of a calibrated network, so apply temperature scaling afterwards.
 
-    The gradient is finite everywhere, and huge, up to ``1e7 / temperature``, where all
-    logits are zero. A last layer should not start at zero.
+    The gradient is finite, but as large as ``1e7 / temperature`` if all logits are
+    zero. Do not initialise the last layer with zeros.
 
     References
     ----------
@@ -85,9 +85,9 @@ def logitnorm_loss(
     """
     temperature = float(_check_temperature(temperature))
     logits, target = check_batch(logits, target, soft=True)
-    length = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
+    norm = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
     return cross_entropy_loss(
-        logits / ((length + TINY) * temperature),
+        logits / ((norm + TINY) * temperature),
         target,
         reduction=reduction,
         sample_weight=sample_weight,
@@ -95,13 +95,13 @@ def logitnorm_loss(
 
 
 def _check_temperature(temperature: float) -> float:
-    """Return the temperature if it is a number above 0."""
-    hint = "A small one, such as 0.04, is usual."
+    """Return `temperature` if it is a number above 0."""
+    hint = "Use a small value, such as 0.04."
     return check_positive("temperature", temperature, hint=hint)
 
 
 class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):
-    """The module of :func:`logitnorm_loss`, which has the details.
+    """Module version of :func:`logitnorm_loss`. See there for details.
 
     Examples
     --------

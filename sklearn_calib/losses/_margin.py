@@ -1,4 +1,4 @@
-"""The margin of the true class: the number that log p_t and log(1 - p_t) come from."""
+"""Margin of the true class, from which log p_t and log(1 - p_t) are computed."""
 
 from typing import Any
 
@@ -10,23 +10,24 @@ from sklearn_calib.losses._base import is_traced
 
 
 def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
-    """Return z_t - logsumexp of the other logits, the log odds of the true class.
+    """Return the log odds of the true class, z_t - logsumexp of the other logits.
 
     With this margin m, ``logsigmoid(m)`` is log p_t and ``logsigmoid(-m)`` is
-    log(1 - p_t), both exact however close p_t is to 0 or to 1. Taken from
-    ``log_softmax`` instead, log(1 - p_t) is lost from a margin of 37 on in double
-    precision and of 17 in single.
+    log(1 - p_t). Both are exact even if p_t is close to 0 or 1. Computed from
+    ``log_softmax`` instead, log(1 - p_t) would be lost from a margin of 37 on in double
+    precision, and of 17 in single precision.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
-        In single or double precision.
+        Logits in single or double precision.
     target : Tensor of shape (N,)
         Class indices, int64.
 
     Returns
     -------
     margin : Tensor of shape (N,)
+        Log odds of the true class.
     """
     if is_traced():
         target = target.unsqueeze(1)
@@ -36,28 +37,29 @@ def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
 
 
 class _TrueClassMargin(Function):
-    """The margin with its gradient written down: 1 for z_t, minus softmax elsewhere.
+    """True-class margin with an explicit gradient.
 
-    Autograd alone takes twice as long with 1000 classes: it goes through the matrix
-    for the scatter, the gather and the logsumexp one after the other.
+    The gradient is 1 for z_t and minus the softmax over the other classes for the
+    others. Autograd takes twice as long for 1000 classes, because the scatter, the
+    gather and the logsumexp each pass over the matrix.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> Tensor:
         target = target.unsqueeze(1)
-        share = logits.scatter(1, target, -torch.inf)
-        top = share.amax(1, keepdim=True)
-        share.sub_(top).exp_()
-        total = share.sum(1, keepdim=True)
+        others = logits.scatter(1, target, -torch.inf)
+        top = others.amax(1, keepdim=True)
+        others.sub_(top).exp_()
+        total = others.sum(1, keepdim=True)
         margin = logits.gather(1, target) - top - total.log()
-        ctx.save_for_backward(logits, target, share.div_(total))
+        ctx.save_for_backward(logits, target, others.div_(total))
         return margin.squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        logits, target, share = ctx.saved_tensors
+        logits, target, others = ctx.saved_tensors
         # The saved softmax has no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():
-            share = logits.scatter(1, target, -torch.inf).softmax(1)
+            others = logits.scatter(1, target, -torch.inf).softmax(1)
         grad = grad.unsqueeze(1)
-        return (share * -grad).scatter_(1, target, grad), None
+        return (others * -grad).scatter_(1, target, grad), None

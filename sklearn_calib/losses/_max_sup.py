@@ -1,4 +1,4 @@
-"""MaxSup: label smoothing that presses on the largest logit, not on the true one."""
+"""Max suppression (MaxSup): label smoothing of the largest logit."""
 
 from typing import Any
 
@@ -20,30 +20,29 @@ def max_sup_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times how far the largest logit is above the mean logit.
+    r"""Max suppression (MaxSup): penalise how far the largest logit exceeds the mean.
 
-    Label smoothing is cross-entropy plus a multiple of ``z_t - mean(z)``, which presses
-    on the logit of the true class even where another is larger. MaxSup, maximum
-    suppression, has ``max(z) - mean(z)`` instead [1]_. The smaller the better, 0 is
-    best.
+    The loss of a sample is ``base + lambd * (max(z) - mean(z))`` [1]_. In comparison,
+    label smoothing adds a multiple of ``z_t - mean(z)`` to the cross-entropy, which
+    lowers the logit of the true class even if the logit of another class is larger.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, where `base` takes them.
+        Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=0.1
         Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -55,14 +54,14 @@ def max_sup_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    MaxSupLoss : The same as a module.
-    cross_entropy_loss : With ``label_smoothing=lambd``, the same where the prediction
-        is right.
-    mbls_loss : With a margin of 0 the same, with one above 0 more lenient.
+    MaxSupLoss : Module version of this function.
+    cross_entropy_loss : With ``label_smoothing=lambd`` it is equal for samples whose
+        prediction is correct.
+    mbls_loss : With a margin of 0 it is equal.
 
     References
     ----------
@@ -78,7 +77,7 @@ def max_sup_loss(
     tensor([0.2269, 2.2269])
     """
     return add_penalty(
-        _height,
+        _excess,
         logits,
         target,
         lambd=lambd,
@@ -89,13 +88,13 @@ def max_sup_loss(
     )
 
 
-def _height(logits: Tensor, *_: Tensor) -> Tensor:
-    """Return what is penalised of each sample."""
+def _excess(logits: Tensor, *_: Tensor) -> Tensor:
+    """Return the penalty of each sample."""
     return logits.max(1).values - mean_by_row(logits)
 
 
 class MaxSupLoss(_ComposedLoss, function=max_sup_loss):
-    """The module of :func:`max_sup_loss`, which has the details.
+    """Module version of :func:`max_sup_loss`. See there for details.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Margin-based label smoothing, MbLS: a penalty on logits far below the largest."""
+"""Margin-based label smoothing (MbLS)."""
 
 from functools import partial
 from typing import Any
@@ -23,31 +23,31 @@ def mbls_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times what logits lack of a margin to the largest.
+    r"""Margin-based label smoothing (MbLS): penalise logit distances above a margin.
 
-    The penalty of a sample is the mean over the classes of
-    ``max(0, max(z) - z_k - margin)`` [1]_: unlike label smoothing it leaves logits
-    alone that differ by no more than the margin. The smaller the better, 0 is best.
+    The loss of a sample is ``base + lambd * penalty``. The penalty is the mean over the
+    classes of ``max(0, max(z) - z_k - margin)`` [1]_. Unlike label smoothing, it does
+    not penalise logits whose distance to the largest logit is at most the margin.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, where `base` takes them.
+        Class indices, or soft targets (class probabilities) if `base` accepts them.
     margin : float, default=10.0
-        Difference between logits up to which nothing is penalised, at least 0.
+        Largest distance between logits that is not penalised, at least 0.
     lambd : float, default=0.1
         Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -59,18 +59,19 @@ def mbls_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    MbLSLoss : The same as a module.
-    confidence_penalty_loss : Penalises confidence at any distance.
+    MbLSLoss : Module version of this function.
+    confidence_penalty_loss : Penalises confident predictions without a margin.
 
     Notes
     -----
-    The gradient flows through the largest logit. The paper writes a sum over the
-    classes, its authors' code, to which the defaults belong, takes the mean: a sum is
-    had with ``lambd`` times C.
+    The gradient flows through the largest logit.
+
+    The paper sums over the classes. Its authors' code, from which the defaults are
+    taken, averages over them, as here. Multiply `lambd` by C to obtain the sum.
 
     References
     ----------
@@ -99,19 +100,19 @@ def mbls_loss(
 
 
 def _excess(logits: Tensor, *_: Tensor, margin: float) -> Tensor:
-    """Return what is penalised of each sample."""
+    """Return the penalty of each sample."""
     distance = logits.max(1, keepdim=True).values - logits
     return mean_by_row(F.relu(distance - margin))
 
 
 def _check_margin(margin: float) -> float:
-    """Return `margin` if it is in range."""
-    hint = "A small one, such as 0, penalises any difference."
+    """Return `margin` if it is a non-negative number."""
+    hint = "Use a small value, such as 0, to penalise all differences."
     return check_nonnegative("margin", margin, hint=hint)
 
 
 class MbLSLoss(_ComposedLoss, function=mbls_loss):
-    """The module of :func:`mbls_loss`, which has the details.
+    """Module version of :func:`mbls_loss`. See there for details.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Penalties on the gap between mean probability and frequency: MDCA and DCA."""
+"""Penalties on the difference between confidence and accuracy: MDCA and DCA."""
 
 from typing import Any
 
@@ -21,30 +21,29 @@ def mdca_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the gap of class probabilities to class frequencies.
+    r"""Multi-class difference in confidence and accuracy (MDCA) added to a base loss.
 
-    The gap (MDCA, multi-class difference of confidence and accuracy) is the mean over
-    all classes of ``|mean probability - share of the labels|`` in the batch [1]_. The
-    smaller the better, 0 is best.
+    The loss is ``base + lambd * penalty``. The penalty is the mean over the classes of
+    ``|mean predicted probability - class frequency|`` in the batch [1]_.
 
     Parameters
     ----------
     logits : Tensor of shape (N, C)
         Unnormalised log probabilities.
     target : Tensor of shape (N,) or (N, C)
-        Class indices, or probabilities, where `base` takes them.
+        Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=1.0
-        Weight of the gap, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, to
-        each of which the penalty of the batch is added.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -56,19 +55,19 @@ def mdca_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    MDCALoss : The same as a module.
-    dca_loss : Looks at the predicted class only.
+    MDCALoss : Module version of this function.
+    dca_loss : Compares confidence and accuracy of the predicted class only.
 
     Notes
     -----
-    Classes of which the batch has no sample count too. The gap of a calibrated network
-    is not 0 but of the order of one over the root of the batch size, so that the
-    penalty needs batches of some size. Where a mean equals its frequency exactly, the
-    gradient of their gap is 0.
+    Classes that are absent from the batch count too. For a calibrated network the
+    penalty is not 0 but of the order of one over the square root of the batch size, so
+    use large batches. If a mean probability is equal to the class frequency, the
+    gradient of their absolute difference is 0.
 
     References
     ----------
@@ -98,13 +97,13 @@ def mdca_loss(
     )
 
 
-def _mdca(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
-    """Return the mean gap of the classes."""
+def _mdca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """Return the mean gap over the classes."""
     proba = softmax(logits)
     if target.ndim == 2:
-        return (share.unsqueeze(1) * (proba - target)).sum(0).abs().mean()
-    # p_t - 1 is minus the sum of the others, which does not round to 0.
-    others = share.unsqueeze(1) * proba.scatter(1, target.unsqueeze(1), 0.0)
+        return (weight.unsqueeze(1) * (proba - target)).sum(0).abs().mean()
+    # p_t - 1 as minus the sum over the other classes, which does not round to 0.
+    others = weight.unsqueeze(1) * proba.scatter(1, target.unsqueeze(1), 0.0)
     gap = others.sum(0).index_add(0, target, others.sum(1), alpha=-1)
     return gap.abs().mean()
 
@@ -119,11 +118,11 @@ def dca_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the gap of confidence to accuracy. Small is good.
+    r"""Difference between confidence and accuracy (DCA) added to a base loss.
 
-    The gap (DCA, difference of confidence and accuracy) is ``|mean confidence -
+    The loss is ``base + lambd * penalty``. The penalty is ``|mean confidence -
     accuracy|`` in the batch, where the confidence is the probability of the predicted
-    class [1]_. 0 is best.
+    class [1]_.
 
     Parameters
     ----------
@@ -132,17 +131,17 @@ def dca_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=1.0
-        Weight of the gap, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, to
-        each of which the penalty of the batch is added.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -154,17 +153,17 @@ def dca_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    DCALoss : The same as a module.
-    mdca_loss : Looks at all classes.
+    DCALoss : Module version of this function.
+    mdca_loss : Compares probabilities and frequencies of all classes.
 
     Notes
     -----
-    The accuracy is a constant for the gradient. Overconfidence on some samples and
-    underconfidence on others cancel.
+    The accuracy is treated as a constant in the gradient. Overconfidence on some
+    samples and underconfidence on others cancel.
 
     References
     ----------
@@ -192,14 +191,14 @@ def dca_loss(
     )
 
 
-def _dca(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
-    """Return the gap of the predicted classes."""
-    doubt, miss = top_label(logits, target)
-    return (share * (doubt - miss)).sum().abs()
+def _dca(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """Return the gap between mean confidence and accuracy."""
+    uncertainty, wrong = top_label(logits, target)
+    return (weight * (uncertainty - wrong)).sum().abs()
 
 
 class MDCALoss(_ComposedLoss, function=mdca_loss):
-    """The module of :func:`mdca_loss`, which has the details.
+    """Module version of :func:`mdca_loss`. See there for details.
 
     Examples
     --------
@@ -226,7 +225,7 @@ class MDCALoss(_ComposedLoss, function=mdca_loss):
 
 
 class DCALoss(_ComposedLoss, function=dca_loss):
-    """The module of :func:`dca_loss`, which has the details.
+    """Module version of :func:`dca_loss`. See there for details.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Penalties on the mean embedding of calibration errors: MMCE and weighted MMCE."""
+"""Maximum mean calibration error (MMCE) penalties."""
 
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
 from sklearn_calib.losses._typing import Reduction
 
-# Of the kernel exp(-|r - s| / WIDTH), as in the paper and in its authors' code.
+# The width of the kernel exp(-|r - s| / WIDTH) in the paper and its authors' code.
 WIDTH = 0.4
 
 
@@ -27,12 +27,13 @@ def mmce_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the maximum mean calibration error. Small is good.
+    r"""Maximum mean calibration error (MMCE) added to a base loss.
 
-    With r the probability of the predicted class and c whether it is right, 1 or 0,
-    the square of the error (MMCE) is the mean over all pairs of samples of the batch
-    of ``(c_i - r_i) * (c_j - r_j) * exp(-|r_i - r_j| / 0.4)`` [1]_: large where
-    predictions of similar confidence err to the same side. 0 is best.
+    The loss is ``base + lambd * penalty``, where the penalty is the MMCE of the batch
+    or its square. Let r be the confidence of a sample, and let c be 1 if its prediction
+    is correct and 0 otherwise. The squared MMCE is the mean over all pairs of samples
+    of ``(c_i - r_i) * (c_j - r_j) * exp(-|r_i - r_j| / 0.4)`` [1]_. It is large if
+    predictions of similar confidence are all overconfident, or all underconfident.
 
     Parameters
     ----------
@@ -41,20 +42,20 @@ def mmce_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=1.0
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     squared : bool, default=True
-        Whether to add the square, as code in circulation does, or its root, as the
-        paper does.
+        Whether to add the squared MMCE, as common implementations do, or the MMCE, as
+        in the paper.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, to
-        each of which the penalty of the batch is added.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -66,18 +67,19 @@ def mmce_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    MMCELoss : The same as a module.
-    weighted_mmce_loss : Hits and misses weigh the same.
+    MMCELoss : Module version of this function.
+    weighted_mmce_loss : Gives equal weight to correct and wrong predictions.
 
     Notes
     -----
-    The gradient flows through the confidence, in the kernel too; c is a constant. The
-    sum over pairs is found by sorting the confidences, in ``O(N log N)``. A root below
-    1e-5 is replaced by ``1e5 * square``, which keeps its gradient finite.
+    The gradient flows through the confidence, also in the kernel; c is treated as a
+    constant. The sum over pairs is computed by sorting the confidences, in time
+    ``O(N log N)``. An MMCE below 1e-5 is replaced by 1e5 times its square, to keep the
+    gradient finite.
 
     References
     ----------
@@ -106,19 +108,20 @@ def mmce_loss(
     )
 
 
-def _mmce(logits: Tensor, target: Tensor, share: Tensor, *, squared: bool) -> Tensor:
-    """Return the error, or its square."""
-    doubt, miss = top_label(logits, target)
-    square = _embedding_square(share * (doubt - miss), 1 - doubt)
+def _mmce(logits: Tensor, target: Tensor, weight: Tensor, *, squared: bool) -> Tensor:
+    """Return the MMCE or its square."""
+    uncertainty, wrong = top_label(logits, target)
+    square = _embedding_square(weight * (uncertainty - wrong), 1 - uncertainty)
     return square if squared else root(square)
 
 
 def _embedding_square(error: Tensor, confidence: Tensor) -> Tensor:
     """Return the sum over pairs of e_i * e_j * exp(-|r_i - r_j| / WIDTH).
 
-    For sorted r the exponential is exp(-r_i / WIDTH) * exp(r_j / WIDTH), and a running
-    sum over j replaces the pairs. Tied pairs are summed apart, with a kernel of 1: so
-    their gradient is that of the absolute value at 0, which is 0.
+    For sorted r the exponential is exp(-r_i / WIDTH) * exp(r_j / WIDTH) if r_i >= r_j,
+    so that a cumulative sum over j replaces the sum over pairs. Tied pairs are summed
+    separately, with a kernel of 1. The gradient of their kernel is then 0, as for the
+    absolute value at 0.
     """
     confidence, order = confidence.sort()
     error = error[order]
@@ -128,7 +131,7 @@ def _embedding_square(error: Tensor, confidence: Tensor) -> Tensor:
     below = F.pad((error * growth).cumsum(0), (1, 0))[first] / growth
     total = F.pad(error.cumsum(0), (1, 0))
     square = (error * (2 * below + total[last] - total[first])).sum()
-    # The kernel is positive definite; only rounding makes the sum negative.
+    # The kernel is positive definite: the sum is negative only by rounding.
     return square.clamp_min(0)
 
 
@@ -142,12 +145,13 @@ def weighted_mmce_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the MMCE in which hits and misses weigh the same.
+    r"""Weighted maximum mean calibration error (MMCE) added to a base loss.
 
-    In the error of :func:`mmce_loss` each sample is divided not by the size of the
-    batch but by the number of right predictions, or of wrong ones, whichever it is
-    [1]_: otherwise an accurate network hears little of its mistakes. The root is taken.
-    The smaller the better, 0 is best.
+    The loss is ``base + lambd * penalty``. The penalty is the MMCE of :func:`mmce_loss`
+    with sample weights that give correct and wrong predictions the same total weight
+    [1]_: a correct prediction is divided by the number of correct predictions instead
+    of the batch size, and a wrong one by the number of wrong predictions. Without these
+    weights, the wrong predictions of an accurate network have little influence.
 
     Parameters
     ----------
@@ -156,18 +160,18 @@ def weighted_mmce_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=0.5
-        Weight of the error, at least 0. With 0 the loss is that of `base`. From 1 on
-        a small network was seen not to learn.
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`. With 1
+        or more, a small network did not learn in our experiments.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, to
-        each of which the penalty of the batch is added.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -179,20 +183,21 @@ def weighted_mmce_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    WeightedMMCELoss : The same as a module.
-    mmce_loss : Each sample weighs the same.
+    WeightedMMCELoss : Module version of this function.
+    mmce_loss : Gives all samples the same weight.
 
     Notes
     -----
-    The error is 0 where all predictions are right, or all are wrong. Code in
-    circulation divides the sum over the pairs twice by their number, which makes the
-    error smaller by about the size of the batch; here it is divided once, as in the
-    paper. A root below 1e-5 is replaced by ``1e5 * square``, which keeps its gradient
-    finite.
+    The penalty is 0 if all predictions are correct, or if all are wrong. A weighted
+    MMCE below 1e-5 is replaced by 1e5 times its square, to keep the gradient finite.
+
+    Common implementations divide the sum over the pairs twice by their number, which
+    makes the penalty smaller by a factor of about the batch size. Here it is divided
+    once, as in the paper.
 
     References
     ----------
@@ -220,25 +225,25 @@ def weighted_mmce_loss(
     )
 
 
-def _weighted_mmce(logits: Tensor, target: Tensor, share: Tensor) -> Tensor:
-    """Return the error of shares that weigh hits and misses the same."""
-    doubt, miss = top_label(logits, target)
-    share = _shares_by_miss(miss, share)
-    return root(_embedding_square(share * (doubt - miss), 1 - doubt))
+def _weighted_mmce(logits: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """Return the weighted MMCE."""
+    uncertainty, wrong = top_label(logits, target)
+    weight = _balanced_weight(wrong, weight)
+    return root(_embedding_square(weight * (uncertainty - wrong), 1 - uncertainty))
 
 
-def _shares_by_miss(miss: Tensor, share: Tensor) -> Tensor:
-    """Return the shares of right and of wrong predictions, each of which sum to one.
+def _balanced_weight(wrong: Tensor, weight: Tensor) -> Tensor:
+    """Return weights that sum to one over correct and over wrong predictions.
 
-    They are 0 if the batch has but one of the two.
+    They are 0 if all predictions are correct, or if all are wrong.
     """
-    right, wrong = (share * (1 - miss)).sum(), (share * miss).sum()
-    own = torch.where(miss > 0, wrong, right)
-    return torch.where(right * wrong > 0, share / own, 0.0)
+    n_correct, n_wrong = (weight * (1 - wrong)).sum(), (weight * wrong).sum()
+    total = torch.where(wrong > 0, n_wrong, n_correct)
+    return torch.where(n_correct * n_wrong > 0, weight / total, 0.0)
 
 
 class MMCELoss(_ComposedLoss, function=mmce_loss):
-    """The module of :func:`mmce_loss`, which has the details.
+    """Module version of :func:`mmce_loss`. See there for details.
 
     Examples
     --------
@@ -266,7 +271,7 @@ class MMCELoss(_ComposedLoss, function=mmce_loss):
 
 
 class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
-    """The module of :func:`weighted_mmce_loss`, which has the details.
+    """Module version of :func:`weighted_mmce_loss`. See there for details.
 
     Examples
     --------
@@ -276,7 +281,7 @@ class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
     tensor(0.6931)
     """
 
-    formula = "root of `mmce`, right and wrong predictions each by their number"
+    formula = "root of `mmce` with correct and wrong predictions weighted equally"
 
     def __init__(
         self,

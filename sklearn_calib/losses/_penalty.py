@@ -1,4 +1,4 @@
-"""A loss of samples plus a penalty on the batch, and what such penalties look at."""
+"""Add a penalty on the batch to a base loss."""
 
 from collections.abc import Callable
 
@@ -17,8 +17,9 @@ from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._typing import Reduction
 
-# Below this a square is divided by the root of this, not by its own: the gradient of a
-# root is infinite at 0, where all predictions are right or their errors cancel.
+# A square below this is divided by the root of this instead of its own root. The
+# gradient of a root is infinite at 0, where all predictions are correct or their errors
+# cancel.
 SMALLEST_SQUARE = 1e-10
 
 
@@ -33,22 +34,23 @@ def add_penalty(
     sample_weight: Tensor | None,
     soft: bool = False,
 ) -> Tensor:
-    """Return base + lambd * penalty, reduced: each sample bears the whole penalty.
+    """Return the base loss of each sample plus lambd * penalty, reduced.
 
     `base` returns one loss per sample. `penalty` takes the logits, the target and the
-    share of each sample in the batch, and returns one number, or one per sample. `soft`
-    tells whether it takes probabilities as target.
+    normalised sample weights, and returns one number for the batch, which is added to
+    the loss of each sample, or one number per sample. `soft` is whether it accepts soft
+    targets.
     """
     lambd = float(check_nonnegative("lambd", lambd))
     logits, target = check_batch(logits, target, soft=soft)
     values = base(logits, target)
-    share = _sample_shares(values, sample_weight)
-    values = values + lambd * penalty(logits, target, share)
+    weight = _normalised_weight(values, sample_weight)
+    values = values + lambd * penalty(logits, target, weight)
     return reduce_loss(values, reduction, sample_weight)
 
 
-def _sample_shares(values: Tensor, weight: Tensor | None) -> Tensor:
-    """Return weights that sum to one."""
+def _normalised_weight(values: Tensor, weight: Tensor | None) -> Tensor:
+    """Return sample weights that sum to one."""
     if weight is None:
         return torch.full_like(values, 1 / len(values), requires_grad=False)
     weight = check_weight(weight, values, within=PROPORTIONS)
@@ -56,16 +58,16 @@ def _sample_shares(values: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def top_label(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return 1 minus the confidence of each prediction, and 1 where it is wrong or 0.
+    """Return 1 minus the confidence, and 1 for wrong and 0 for correct predictions.
 
-    Of tied classes the first is predicted, as by argmax. That a prediction is right is
-    a constant for the gradient.
+    No gradient flows through the second result. If classes are tied, the first one is
+    predicted, as by argmax.
     """
     predicted = logits.argmax(1)
-    doubt = torch.sigmoid(-true_class_margin(logits, predicted))
-    return doubt, (predicted != target).to(logits.dtype)
+    uncertainty = torch.sigmoid(-true_class_margin(logits, predicted))
+    return uncertainty, (predicted != target).to(logits.dtype)
 
 
 def root(square: Tensor) -> Tensor:
-    """Return the root with a gradient that is finite at 0."""
+    """Return the square root with a gradient that is finite at 0."""
     return square / square.clamp_min(SMALLEST_SQUARE).sqrt()

@@ -1,4 +1,4 @@
-"""The loss of every label by itself, where a sample may have several at once."""
+"""Per-label loss for multi-label problems."""
 
 from typing import Any
 
@@ -24,31 +24,31 @@ def per_label_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean over the labels of the loss of each. The smaller the better, 0 is best.
+    r"""Per-label loss: mean of a base loss over the labels of a multi-label problem.
 
-    For samples that may have any number of the labels at once. Each logit z is a
-    problem of two classes, the label's absence and its presence, with the logits 0 and
-    z: the probability of presence is ``sigmoid(z)``. With ``base="cross_entropy"`` it
-    is the binary cross-entropy, with ``"focal"`` the focal loss as first published [1]_
-    and with ``"focal_calibration"`` that for radiographs with several findings [2]_.
+    A sample may have any number of labels. Each label is a binary problem with the
+    classes absent and present and the logits 0 and z, so that the predicted probability
+    of the label is ``sigmoid(z)``. With ``base="cross_entropy"`` the loss is the binary
+    cross-entropy, with ``base="focal"`` the focal loss as first published [1]_, and
+    with ``base="focal_calibration"`` the multi-label loss of [2]_ for radiographs.
 
     Parameters
     ----------
     logits : Tensor of shape (N, L)
         One logit for each label.
     target : Tensor of shape (N, L)
-        1 where the sample has the label, 0 where it has not, of any dtype; in floating
-        point also probabilities, where `base` takes them.
+        1 for the labels of a sample and 0 for the others, of any dtype. If the dtype is
+        floating point and `base` accepts soft targets, also probabilities.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each label: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored. It looks at no other samples.
+        Loss of each label: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored. It must not depend on the other samples of the batch.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, its
-        mean over the labels.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which is the mean over its labels.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: the mean becomes ``sum(w * l) / sum(w)``.
+        Non-negative sample weights. The mean becomes ``sum(w * l) / sum(w)``.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -61,22 +61,22 @@ def per_label_loss(
         If a parameter is out of range, the shapes do not match, or the target is not
         in [0, 1].
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    PerLabelLoss : The same as a module.
-    sklearn_calib.calibrators.PerLabelCalibrator : Repairs the probabilities afterwards.
-    sklearn_calib.metrics.per_label : Measures every label by itself.
+    PerLabelLoss : Module version of this function.
+    sklearn_calib.calibrators.PerLabelCalibrator : Calibrates each label separately.
+    sklearn_calib.metrics.per_label : Computes a metric for each label.
 
     Notes
     -----
-    The base sees both classes: the squares in ``"focal_calibration"`` and ``"brier"``
-    are :math:`2 (\sigma(z) - y)^2`, and where a paper sums over labels only, its weight
-    is twice ours.
+    The base sums over both classes of a label. The squared distance in
+    ``"focal_calibration"`` and ``"brier"`` is therefore :math:`2 (\sigma(z) - y)^2`. If
+    a paper has :math:`(\sigma(z) - y)^2` instead, its weight is twice the weight here.
 
-    The focal loss of [1]_ has a weight alpha for the presence of a label besides, which
-    moves the probabilities away from the frequencies and is left out.
+    The focal loss of [1]_ also has a weight alpha for positive labels. It is left out,
+    because it biases the probabilities.
 
     References
     ----------
@@ -106,7 +106,7 @@ def per_label_loss(
 
 
 def _check_target(logits: Tensor, target: Tensor) -> Tensor:
-    """Return the target, integers as int64, if there is a share of 0 to 1 per logit."""
+    """Return the target, integers as int64, if it has a value in [0, 1] per logit."""
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.numel() == 0:
         raise ValueError(
@@ -117,7 +117,7 @@ def _check_target(logits: Tensor, target: Tensor) -> Tensor:
         raise ValueError(
             f"target must have the shape of logits, {tuple(logits.shape)}, got "
             f"{tuple(target.shape)}. Pass a 0 or a 1 for each label of each sample, or "
-            "choose another loss where each sample has one class, such as 'focal'."
+            "use another loss, such as 'focal', if each sample has one class."
         )
     if target.is_complex():
         raise TypeError(
@@ -129,26 +129,26 @@ def _check_target(logits: Tensor, target: Tensor) -> Tensor:
         low, high = target.min().item(), target.max().item()
         raise ValueError(
             f"target must lie in [0, 1], got values in [{low:g}, {high:g}]. Pass 1 for "
-            "a label that a sample has, and 0 for one that it has not."
+            "the labels of a sample and 0 for the others."
         )
     return target
 
 
 def _as_classes(target: Tensor) -> Tensor:
-    """Return the class of each label, or the probabilities of both."""
+    """Return the class index of each label, or the probabilities of both classes."""
     if not target.is_floating_point():
         return target
     return torch.stack([1 - target, target], 2)
 
 
 class PerLabelLoss(_ComposedLoss, function=per_label_loss):
-    """The module of :func:`per_label_loss`, which has the details.
+    """Module version of :func:`per_label_loss`. See there for details.
 
     Notes
     -----
-    `NeuralClassifier` is for samples of one class. For several labels at once a network
-    of skorch takes the loss, and its parameters can be searched: ``NeuralNet(module,
-    criterion=PerLabelLoss, criterion__base="focal", criterion__base__gamma=3.0,
+    `NeuralClassifier` does not support multi-label problems. Use skorch's `NeuralNet`,
+    whose parameters can be searched too: ``NeuralNet(module, criterion=PerLabelLoss,
+    criterion__base="focal", criterion__base__gamma=3.0,
     predict_nonlinearity=torch.sigmoid)``.
 
     Examples

@@ -1,4 +1,4 @@
-"""What a sample weighs by the rank of its confidence in the batch."""
+"""Sample weights from the ranks of the confidences in a batch."""
 
 import math
 from typing import get_args
@@ -13,20 +13,22 @@ from sklearn_calib.losses._typing import FloatOrAuto, Ranks, Weights
 
 RANKS = get_args(Ranks)
 
-# The weight of a sample from its rank among n, 1 for the least confident.
+# The weight of a sample given its rank among n samples, 1 for the least confident.
 WEIGHTS = {
     "harmonic": lambda rank, n: float(digamma(n + 1)) - torch.digamma(n + 1 - rank),
     "log": lambda rank, n: -torch.log1p(rank * (-1 / (n + 1))),
     "sele": lambda rank, n: rank / n,
 }
 
-# The epsilon of hard ranks. Equal rows may leave a network unequal by a rounding, and
-# plain ranks would part them; these differ by so much less that they share a rank.
+# The epsilon of hard ranks. A network may return slightly different outputs for equal
+# samples because of rounding. With this epsilon such confidences still have one rank.
 TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
 
-# Confidences that spread less than this are taken for equal by epsilon="auto". Without
-# a bound the gradient through the ranks grows as one over the spread.
-MIN_SPREAD = 0.01
+# The smallest spread of confidences that epsilon="auto" assumes. The gradient through
+# the ranks grows as one over the spread. The confidences of an untrained network are
+# nearly equal, so that without this bound the gradient would be much larger than that
+# of the base loss and prevent learning.
+MIN_SPREAD = 0.2
 
 
 def rank_weights(
@@ -37,7 +39,7 @@ def rank_weights(
     epsilon: FloatOrAuto,
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the weight of each sample from its confidence."""
+    """Return the weight of each sample given its confidence score."""
     check_not_meta("logits", score)
     if ranks == "hard":
         score, epsilon = score.detach(), TIED[score.dtype]
@@ -49,7 +51,7 @@ def rank_weights(
 
 
 def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None) -> float:
-    """Return an epsilon with which even confidences keep half of their ranks' range."""
+    """Return the epsilon that halves the range of the ranks of uniform confidences."""
     weight = torch.ones_like(score) if sample_weight is None else sample_weight
     n = _total(weight)
     mean = (weight * score).sum() / n
@@ -59,5 +61,5 @@ def auto_epsilon(score: Tensor, sample_weight: Tensor | None = None) -> float:
 
 
 def _total(weight: Tensor) -> Tensor:
-    """Return the sum of the weights, above 0 if the batch has weights of 0 only."""
+    """Return the sum of the weights, or a tiny number if all weights are 0."""
     return above_zero(weight.sum())

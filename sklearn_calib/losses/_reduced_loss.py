@@ -1,4 +1,4 @@
-"""A torch module made from a function: its parameters, its docstring, its call."""
+"""Base class of a torch module that is built from a loss function."""
 
 import inspect
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
 def _knows_keywords(init: _Init) -> _Init:
-    """Let a constructor answer an unknown keyword with the closest of its own."""
+    """Make a constructor suggest the closest parameter for an unknown keyword."""
     parameters = inspect.signature(init).parameters.values()
     names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
     is_open = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -26,7 +26,7 @@ def _knows_keywords(init: _Init) -> _Init:
         for name in () if is_open else params.keys() - names:
             raise TypeError(
                 f"{type(self).__name__} got an unexpected keyword argument {name!r}."
-                f"{did_you_mean(name, names)} Its parameters: {sorted(names)}."
+                f"{did_you_mean(name, names)} Valid parameters are: {sorted(names)}."
             )
         init(self, *args, **params)
 
@@ -34,16 +34,16 @@ def _knows_keywords(init: _Init) -> _Init:
 
 
 class ReducedLoss(nn.Module):
-    """A torch module with a reduction and scikit-learn's ``get_params``.
+    """Torch module with a reduction and scikit-learn's ``get_params``.
 
-    A subclass names the function that it is the module of: ``class FocalLoss(
-    CalibrationLoss, function=focal_loss)``. Its docstring is completed from the
-    function's, see :func:`complete_docstring`.
+    A subclass names its function, as in ``class FocalLoss(CalibrationLoss,
+    function=focal_loss)``. Its docstring is completed from that of the function, see
+    :func:`complete_docstring`.
     """
 
-    # For type checkers, to which a call of a torch module returns Any.
+    # For type checkers, which infer Any for a call of a torch module.
     __call__: Callable[..., Tensor]
-    # The keywords of the function that `forward` does not take.
+    # The keywords of the function that are not arguments of `forward`.
     _keywords: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(
@@ -57,7 +57,7 @@ class ReducedLoss(nn.Module):
 
     @classmethod
     def _take_from(cls, function: Callable[..., Tensor]) -> None:
-        """Take from a function what the class has in common with it."""
+        """Take the call, the keywords and the docstring from a function."""
         cls._function = staticmethod(function)  # type: ignore[method-assign]
         taken = inspect.signature(cls.forward).parameters
         cls._keywords = tuple(
@@ -65,7 +65,7 @@ class ReducedLoss(nn.Module):
             for p in inspect.signature(function).parameters.values()
             if p.kind is p.KEYWORD_ONLY and p.name not in taken
         )
-        if cls.__doc__ and function.__doc__:  # there are none under python -OO
+        if cls.__doc__ and function.__doc__:  # both are None under python -OO
             cls.__doc__ = complete_docstring(
                 inspect.cleandoc(cls.__doc__),
                 inspect.cleandoc(function.__doc__),
@@ -80,29 +80,29 @@ class ReducedLoss(nn.Module):
     @staticmethod
     def _function(*args: Any, **params: Any) -> Tensor:
         raise NotImplementedError(
-            "A loss must have a method forward or name its function, as in class "
-            "FocalLoss(CalibrationLoss, function=focal_loss)."
+            "A loss must have a method forward or name its function, as in `class "
+            "FocalLoss(CalibrationLoss, function=focal_loss)`."
         )
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the keywords that the function is called with."""
+        """Return the keyword arguments for the function."""
         return {name: getattr(self, name) for name in self._keywords}
 
     def get_params(
         self,
         deep: bool = True,  # noqa: ARG002 - the signature of scikit-learn
     ) -> dict[str, Any]:
-        """Return the arguments of the constructor and their values.
+        """Get the parameters of this loss.
 
         Parameters
         ----------
         deep : bool, default=True
-            Ignored, as this loss contains no other loss.
+            Ignored, because this loss does not contain another loss.
 
         Returns
         -------
         params : dict
-            Values by name, in the order of the constructor.
+            Parameter names mapped to their values, in the order of the constructor.
         """
         parameters = inspect.signature(type(self)).parameters.values()
         names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]

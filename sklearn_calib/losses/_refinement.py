@@ -1,4 +1,4 @@
-"""Refinement loss: the nearest of the own class against the nearest of the others."""
+"""Refinement loss of embeddings."""
 
 import torch
 from torch import Tensor
@@ -18,21 +18,21 @@ from sklearn_calib.losses._typing import Reduction
 def refinement_loss(
     embeddings: Tensor, target: Tensor, *, reduction: Reduction = "mean"
 ) -> Tensor:
-    r"""How much nearer the nearest of another class is than that of the own one.
+    r"""Refinement loss: nearest same-class distance minus nearest other-class distance.
 
-    Negative where the nearest neighbour of a sample has its label, positive where it
-    has another. The smaller the better: for embeddings of length 1 it is in [-2, 2].
-    It takes embeddings where the losses with names take logits.
+    The loss of an embedding is negative if its nearest neighbour has the same label,
+    and positive if it has another label. For embeddings of norm 1 it is in [-2, 2].
+    Unlike the registered losses, it takes embeddings instead of logits.
 
     Parameters
     ----------
     embeddings : Tensor of shape (N, views, d) or (N, d)
-        Embeddings of length 1: they are not normalised here.
+        Embeddings of norm 1. They are not normalised here.
     target : Tensor of shape (N,)
-        Labels, integers.
+        Integer labels.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the anchors, their sum as in the paper, or one
-        loss for each.
+        Whether to return the mean over the anchors, the sum, as in the paper, or the
+        loss of each anchor.
 
     Returns
     -------
@@ -43,14 +43,14 @@ def refinement_loss(
     Raises
     ------
     ValueError
-        If `reduction` is not one of the three or the shapes do not match.
+        If `reduction` is invalid or the shapes do not match.
     TypeError
-        If the embeddings or the labels are of the wrong type.
+        If `embeddings` or `target` has the wrong type.
 
     See Also
     --------
-    RefinementLoss : The same as a module.
-    supcon_loss : The smooth upper bound that is minimised in its place.
+    RefinementLoss : Module version of this function.
+    supcon_loss : Smooth upper bound, which is minimised instead.
 
     Notes
     -----
@@ -60,16 +60,15 @@ def refinement_loss(
         \min_{p \in P_i} \tfrac{1}{2} \|z_i - z_p\|^2
         - \min_{n \in N_i} \tfrac{1}{2} \|z_i - z_n\|^2,
 
-    with :math:`P_i` all others of its label and :math:`N_i` those of another. As
-    printed [1]_ :math:`P_i` holds the anchor as well: then the first minimum would be 0
-    always, and so the anchor is left out, of equation 4 too. An anchor without a
-    positive or without a negative in the batch does not count.
+    with :math:`P_i` the other embeddings of the same label and :math:`N_i` those of
+    other labels. As printed in [1]_, :math:`P_i` also contains the anchor. The first
+    minimum would then always be 0, so the anchor is left out here, as in SupCon. An
+    anchor without a positive or without a negative in the batch is ignored.
 
-    For embeddings of length 1 and temperatures up to 1, :func:`supcon_loss` is greater
-    for each anchor, as [1]_ has it. Above it need not be: the more the temperature
-    evens out the softmax, the nearer is SupCon to the logarithm of the number of
-    candidates, while this loss can be 2. With ``temperature=10`` the anchor (1, 0)
-    between a positive at (-1, 0) and a negative at (1, 0) has 0.80.
+    For embeddings of norm 1 and temperatures up to 1, :func:`supcon_loss` is an upper
+    bound for each anchor, as stated in [1]_. This does not hold for larger
+    temperatures. With ``temperature=10``, SupCon is 0.80 for the anchor (1, 0) with a
+    positive at (-1, 0) and a negative at (1, 0), while this loss is 2.
 
     References
     ----------
@@ -103,12 +102,12 @@ def refinement_loss(
 
 
 def _nearest(distance: Tensor, among: Tensor, anchors: Tensor) -> Tensor:
-    """Return for each anchor the index of the nearest row among those it may have."""
+    """Return the index of the nearest row for each anchor, with `among` as a mask."""
     return distance.masked_fill(~among, float("inf"))[anchors].argmin(1)
 
 
 class RefinementLoss(ReducedLoss, function=refinement_loss):
-    """The module of :func:`refinement_loss`, which has the details.
+    """Module version of :func:`refinement_loss`. See there for details.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The losses by name: adding one is a row here."""
+"""Registry of the losses by name; a new loss needs a row here."""
 
 from typing import Any
 
@@ -43,12 +43,12 @@ LOSSES = Registry(
 
 
 def get_loss(name: str) -> type[Any]:
-    """Return the class of the loss that is registered under a name.
+    """Return the loss class that is registered under a name.
 
     Parameters
     ----------
     name : str
-        One of :func:`get_loss_names`, of either kind.
+        A name that :func:`get_loss_names` returns, for either value of `multilabel`.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def get_loss(name: str) -> type[Any]:
     Raises
     ------
     ValueError
-        If no loss has this name; the message suggests the closest.
+        If no loss has this name. The message suggests the closest one.
 
     Examples
     --------
@@ -71,18 +71,18 @@ def get_loss(name: str) -> type[Any]:
 
 @validate_params({"multilabel": ["boolean"]}, prefer_skip_nested_validation=True)
 def get_loss_names(*, multilabel: bool = False) -> list[str]:
-    """Return the names of all losses of one kind.
+    """Return the names of the registered losses.
 
     Parameters
     ----------
     multilabel : bool, default=False
-        Whether to name the losses for samples that have several labels at once, or
-        those for samples of one class, which `NeuralClassifier` trains with.
+        Whether to return the names of the losses for multi-label problems instead of
+        those for binary and multi-class problems, which `NeuralClassifier` accepts.
 
     Returns
     -------
     names : list of str
-        Sorted.
+        Sorted names.
 
     Examples
     --------

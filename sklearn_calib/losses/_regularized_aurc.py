@@ -1,4 +1,4 @@
-"""The regularised AURC loss: a risk, and the same risk weighted by confidence ranks."""
+"""AURC loss and regularised AURC loss."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn_calib.losses._base import (
 from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence
 from sklearn_calib.losses._rank_weights import RANKS, WEIGHTS, rank_weights
-from sklearn_calib.losses._soft_rank import PLAIN_RANKS
+from sklearn_calib.losses._soft_rank import ORDINARY_RANKS
 from sklearn_calib.losses._typing import (
     Confidence,
     FloatOrAuto,
@@ -42,12 +42,13 @@ def regularized_aurc_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss, mixed with the area under its risk-coverage curve. Small is good.
+    r"""Regularised AURC: base loss mixed with its area under the risk-coverage curve.
 
-    With l the loss of a sample and r the rank of its confidence in the batch of n, 1
-    for the least confident, the loss is the mean of ``(1 - lambd) * l + lambd * w * l``
-    with the weight ``w = -log(1 - r / (n + 1))`` [1]_. A mistake costs the more, the
-    surer the network is of it compared with the others. 0 is best.
+    Let l be the base loss of a sample and r the rank of its confidence in the batch of
+    n samples, with rank 1 for the least confident one. The loss is the mean of
+    ``(1 - lambd) * l + lambd * w * l`` with the weight ``w = -log(1 - r / (n + 1))``
+    [1]_. Wrong predictions therefore cost more if they are among the most confident
+    ones.
 
     Parameters
     ----------
@@ -56,39 +57,44 @@ def regularized_aurc_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=0.5
-        Share of the area, in [0, 1]. With 0 the loss is that of `base`, with 1 it is
-        the area under the risk-coverage curve alone. The authors use 0.3 and 0.5.
+        Weight of the area, in [0, 1]. With 0 the loss is that of `base`, with 1 it is
+        the area under the risk-coverage curve. The authors use 0.3 and 0.5.
     epsilon : float or "auto", default=0.05
-        How much the ranks are smoothed, above 0, see :func:`soft_rank`. It acts
-        together with the size of the batch and the spread of the confidences, see the
-        notes; "auto" is ``2 * spread / n``, where ``spread = sqrt(12) * std`` is the
-        length of the interval over which evenly spread confidences have this standard
-        deviation, and at least 0.01. It is a constant for the gradient.
+        Smoothing of the ranks, above 0; see :func:`soft_rank`. Its effect depends on
+        the batch size and on the spread of the confidences; see the notes. "auto" is
+        ``2 * spread / n``, with the spread ``sqrt(12) * std`` of the confidences, but
+        at least 0.2. For uniformly distributed confidences the spread is the length of
+        their interval. It is treated as a constant in the gradient.
     confidence : str or callable, default="msp"
-        What is ranked: the largest probability "msp", the "margin" between the two
-        largest, "negative_entropy", "negative_gini" (the sum of squares minus 1), the
-        "l2_norm" of the probabilities, the "max_logit"; or a function that takes the
-        logits and returns one score per sample.
+        Confidence score to rank: the largest probability ("msp"), the difference
+        between the two largest ("margin"), "negative_entropy", the sum of squared
+        probabilities minus 1 ("negative_gini"), their L2 norm ("l2_norm"), the largest
+        logit ("max_logit"), or a callable that takes logits and returns one score per
+        sample.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     ranks : {"soft", "hard"}, default="soft"
-        Soft ranks let the gradient move the confidences past each other. Hard ranks
-        are constants for the gradient; confidences that are tied, to within rounding,
-        have the mean of their ranks.
+        Through soft ranks, the gradient can change the order of the confidences. Hard
+        ranks are treated as constants in the gradient. Confidences that are tied, up to
+        rounding, have the mean of their ranks.
     weights : {"log", "harmonic", "sele"}, default="log"
-        What a rank r weighs: ``-log(1 - r / (n + 1))``; ``H(n) - H(n - r)`` with the
-        harmonic numbers H, continued by the digamma function, with which hard ranks
-        give the empirical area exactly [2]_; ``r / n``, of which twice is an upper
-        bound of the area [3]_.
+        Weight of a sample of rank r:
+
+        - "log": ``-log(1 - r / (n + 1))``;
+        - "harmonic": ``H(n) - H(n - r)`` with the harmonic numbers H, extended to soft
+          ranks by the digamma function. With hard ranks the weighted mean is the
+          empirical area [2]_;
+        - "sele": ``r / n``. Twice the weighted mean is an upper bound of the area [3]_.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, which
-        depends on the others through its rank.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which depends on the other samples through its rank.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples, among the
-        ranks too, and n is their sum. So the scale of the weights matters.
+        Non-negative sample weights. A sample of weight m counts as m identical samples,
+        also for the ranks, and n is the sum of the weights. The scale of the weights
+        therefore matters.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Returns
     -------
@@ -101,25 +107,32 @@ def regularized_aurc_loss(
         If a parameter is out of range, the confidence is not finite or the shapes do
         not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    RegularizedAURCLoss : The same as a module.
-    aurc_loss : The area alone, with hard ranks.
-    soft_rank : The ranks.
+    RegularizedAURCLoss : Module version of this function.
+    aurc_loss : The area only, with hard ranks.
+    soft_rank : Computes the soft ranks.
 
     Notes
     -----
-    Soft ranks of a narrow spread are narrow too. With 128 confidences evenly spread
-    over [0.1, 1] and an epsilon of 0.05 the ranks reach from 55.5 to 73.5, and the
-    weights from 0.56 to 0.84; those of hard ranks from 0.008 to 4.86. The loss is then
-    close to a multiple of `base`. With "auto" the ranks of evenly spread confidences
-    reach over half of 1 to n, and here the weights from 0.29 to 1.37. That makes the
-    term stronger, which need not make the probabilities better: search over epsilon.
+    If the confidences have a small spread, so have their soft ranks, and the loss is
+    close to a multiple of the base loss. For example, for 128 confidences that are
+    evenly spaced in [0.1, 1] and ``epsilon=0.05``, the soft ranks are between 55.5 and
+    73.5, and the weights between 0.56 and 0.84. The weights of hard ranks are between
+    0.008 and 4.86.
 
-    The gradient flows through the weights too (equations 40 to 44), and there it
-    lowers the confidence of samples whose loss is large and raises the others'.
+    With ``epsilon="auto"`` the soft ranks of evenly spaced confidences cover half of
+    the range from 1 to n, and the weights in the example are between 0.29 and 1.37.
+    This makes the area term stronger, which does not always improve the probabilities.
+    Search over epsilon.
+
+    The spread is at least 0.2 so that the gradient through the ranks is smaller than
+    that of the base loss while the confidences are nearly equal, early in training.
+
+    The gradient also flows through the weights (equations 40 to 44). This part lowers
+    the confidence of samples with a large loss and raises that of the others.
 
     References
     ----------
@@ -159,15 +172,15 @@ def regularized_aurc_loss(
 
 
 def _check_params(lambd: float, epsilon: FloatOrAuto, ranks: Ranks) -> None:
-    """Check what the area alone does not depend on."""
+    """Check the parameters that only the regularised loss has."""
     check_nonnegative("lambd", lambd, most=1)
     if not is_choice(epsilon, ("auto",)):
-        check_positive("epsilon", epsilon, also=", or 'auto'", hint=PLAIN_RANKS)
+        check_positive("epsilon", epsilon, also=", or 'auto'", hint=ORDINARY_RANKS)
     check_choice("ranks", ranks, RANKS)
 
 
 def _check_area(confidence: Confidence, weights: Weights) -> None:
-    """Check what the area alone depends on."""
+    """Check the parameters of the area."""
     check_confidence(confidence)
     check_choice("weights", weights, WEIGHTS)
 
@@ -183,11 +196,11 @@ def aurc_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    """Area under the curve of risk over coverage, AURC. The smaller the better.
+    """AURC loss: area under the risk-coverage curve of the base loss in the batch.
 
-    The mean, over k, of the mean loss among the k samples of the batch that the
-    network is surest of [1]_. A mistake costs the more, the surer the network is of it
-    compared with the others. 0 is best.
+    It is the mean over k of the mean base loss of the k most confident samples in the
+    batch [1]_. Wrong predictions therefore cost more if they are among the most
+    confident ones.
 
     Parameters
     ----------
@@ -196,24 +209,27 @@ def aurc_loss(
     target : Tensor of shape (N,)
         Class indices.
     confidence : str or callable, default="msp"
-        What orders the samples: "msp", "margin", "negative_entropy", "negative_gini",
-        "l2_norm", "max_logit", or a function of the logits, as for
-        :func:`regularized_aurc_loss`.
+        Confidence score to rank: "msp", "margin", "negative_entropy", "negative_gini",
+        "l2_norm", "max_logit", or a callable, as in :func:`regularized_aurc_loss`.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     weights : {"harmonic", "log", "sele"}, default="harmonic"
-        The estimator. With r the rank of a sample, 1 for the least confident, its loss
-        has the weight ``H(n) - H(n - r)`` with the harmonic numbers H, which makes the
-        mean the empirical area; ``-log(1 - r / (n + 1))``, its limit; or ``r / n``, of
-        which twice is an upper bound [2]_.
+        Estimator of the area, by the weight of a sample of rank r, with rank 1 for the
+        least confident one:
+
+        - "harmonic": ``H(n) - H(n - r)`` with the harmonic numbers H. The weighted mean
+          is the empirical area;
+        - "log": ``-log(1 - r / (n + 1))``, the limit of these weights for large n;
+        - "sele": ``r / n``. Twice the weighted mean is an upper bound of the area [2]_.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, which
-        depends on the others through its rank.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which depends on the other samples through its rank.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples, among the
-        ranks too. So the scale of the weights matters.
+        Non-negative sample weights. A sample of weight m counts as m identical samples,
+        also for the ranks. The scale of the weights therefore matters.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Returns
     -------
@@ -223,24 +239,26 @@ def aurc_loss(
     Raises
     ------
     ValueError
-        If a parameter is unknown, the confidence is not finite or the shapes do not
+        If a parameter is invalid, the confidence is not finite or the shapes do not
         match.
     TypeError
-        If the logits are no floating point tensor, or a keyword is unknown.
+        If `logits` is not a floating point tensor, or a keyword is unknown.
 
     See Also
     --------
-    AURCLoss : The same as a module.
-    regularized_aurc_loss : Adds the plain risk, and a gradient through the ranks.
-    sklearn_calib.metrics.aurc_loss : Calls the estimator "log" by its limit,
-        "population".
+    AURCLoss : Module version of this function.
+    regularized_aurc_loss : Adds the base loss, and a gradient through the ranks.
+    sklearn_calib.metrics.aurc_loss : The metric. It calls the estimator "log"
+        "population", after its limit.
 
     Notes
     -----
-    It is :func:`regularized_aurc_loss` with ``lambd=1`` and hard ranks: the ranks are
-    constants for the gradient, and confidences that are tied, to within rounding, have
-    the mean of their ranks. The least confident samples have nearly no weight; a plain
-    risk beside it keeps them.
+    The loss is :func:`regularized_aurc_loss` with ``lambd=1`` and hard ranks. The ranks
+    are treated as constants in the gradient. Confidences that are tied, up to rounding,
+    have the mean of their ranks.
+
+    The least confident samples have weights near 0. Use :func:`regularized_aurc_loss`
+    with ``lambd`` below 1 to give them more weight.
 
     References
     ----------
@@ -272,7 +290,7 @@ def aurc_loss(
 
 
 class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
-    """The module of :func:`regularized_aurc_loss`, which has the details.
+    """Module version of :func:`regularized_aurc_loss`. See there for details.
 
     Examples
     --------
@@ -306,7 +324,7 @@ class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
 
 
 class AURCLoss(_ComposedLoss, function=aurc_loss):
-    """The module of :func:`aurc_loss`, which has the details.
+    """Module version of :func:`aurc_loss`. See there for details.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The selective AURC loss: only the less confident samples are told apart."""
+"""Selective AURC loss."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args
@@ -24,7 +24,7 @@ from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._confidence import check_confidence, compute_confidence
 from sklearn_calib.losses._typing import Reduction
 
-# The scores of the house that lie in [0, 1], where the histogram is.
+# The named confidence scores with values in [0, 1], the range of the histogram.
 UnitName = Literal["l2_norm", "margin", "msp"]
 UnitConfidence = UnitName | Callable[[Tensor], Tensor]
 CONFIDENCES = get_args(UnitName)
@@ -43,13 +43,13 @@ def selective_aurc_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss, weighted by how many samples are less confident. Small is good.
+    r"""Selective AURC loss: base loss weighted by smoothed ranks of the confidence.
 
-    With l the loss of a sample and G the distribution function of the confidences, the
-    loss is the mean of ``-log(1 - G(min(c, t))) * l``, where c is the confidence of the
-    sample and t the `quantile` of those in the batch [1]_. It is the AURC loss with two
-    changes: above t all samples weigh the same, and ranks are read off a smoothed
-    histogram, in which earlier batches count as well. 0 is best.
+    Let l be the base loss and c the confidence of a sample, G the distribution function
+    of the confidences, and t the `quantile` of the confidences in the batch. The loss
+    is the mean of ``-log(1 - G(min(c, t))) * l`` [1]_. It differs from the AURC loss in
+    two ways. First, all samples with a confidence above t have the same weight. Second,
+    the ranks are computed from a smoothed histogram, which can include earlier batches.
 
     Parameters
     ----------
@@ -58,27 +58,27 @@ def selective_aurc_loss(
     target : Tensor of shape (N,)
         Class indices.
     quantile : float, default=0.5
-        The share of the batch, in [0, 1], whose confidences are told apart. The authors
-        use 0.25 to 0.5.
+        Fraction of the samples, the least confident ones, whose weights depend on their
+        confidence, in [0, 1]. The authors use 0.25 to 0.5.
     bandwidth : float, default=0.05
-        The width of the sigmoid function that smooths the steps of G, above 0.
+        Width of the sigmoid function that smooths the steps of G, above 0.
     confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
-        What is ranked, in [0, 1]: the largest probability, the margin between the two
-        largest, their norm, or a function that takes logits and returns one score per
-        sample.
+        Confidence score in [0, 1]: the largest probability, the difference between the
+        two largest, the L2 norm of the probabilities, or a callable that takes logits
+        and returns one score per sample.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     histogram : Tensor of shape (n_bins,), default=None
-        Numbers of earlier confidences in bins of equal width on [0, 1]. Those of the
-        batch are added. None means 64 bins and no earlier batches.
+        Counts of earlier confidences in equal-width bins of [0, 1], to which those of
+        the batch are added. None means 64 bins and no earlier batches.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, which
-        depends on the others through G.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which depends on the other samples through G.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Returns
     -------
@@ -91,24 +91,24 @@ def selective_aurc_loss(
         If a parameter is out of range, a confidence is not in [0, 1] or the shapes do
         not match.
     TypeError
-        If a parameter or the logits are of the wrong type.
+        If a parameter or `logits` has the wrong type.
 
     See Also
     --------
-    SelectiveAURCLoss : The same as a module, which keeps the histogram.
-    regularized_aurc_loss : With ranks among the batch alone.
+    SelectiveAURCLoss : Module version of this function, which keeps the histogram.
+    regularized_aurc_loss : With ranks in the batch only.
 
     Notes
     -----
-    The gradient flows through G and through t; the histogram is a constant. G is kept
-    in [1 / (n + 1), n / (n + 1)], n being the number of samples in the batch, or their
-    weight.
+    The gradient flows through G and t. The histogram is treated as a constant. G is
+    clipped to [1 / (n + 1), n / (n + 1)], where n is the number of samples in the
+    batch, or the sum of their weights.
 
-    A sample can lower its loss by lowering its confidence, and unlike ranks the
-    histogram lets all samples do so at once. From random weights the loss may
-    therefore not learn: on three overlapping blobs, where cross-entropy is right 0.94
-    of the time, it was right 0.21 to 0.78 after 50 epochs. Start from a network that
-    was trained with another loss, and watch its accuracy.
+    The loss may not train a network from random weights. A sample can lower its loss by
+    lowering its confidence and, unlike with ranks, all samples can do so at once. On
+    three overlapping blobs, where cross-entropy has an accuracy of 0.94, this loss had
+    an accuracy of 0.21 to 0.78 after 50 epochs. Start from a network that was trained
+    with another loss, and monitor its accuracy.
 
     References
     ----------
@@ -164,39 +164,39 @@ def _loss_and_histogram(
     score = compute_confidence(confidence, logits)
     histogram = histogram.to(score) + _count(score.detach(), weight, len(histogram))
     bound = _quantile(score, weight, float(quantile))
-    share = _share_below(torch.minimum(score, bound), histogram, float(bandwidth))
+    rank = _distribution(torch.minimum(score, bound), histogram, float(bandwidth))
     n = above_zero(weight.sum())
-    share = torch.clamp(share, 1 / (n + 1), n / (n + 1))
-    values = -torch.log1p(-share) * values
+    rank = torch.clamp(rank, 1 / (n + 1), n / (n + 1))
+    values = -torch.log1p(-rank) * values
     return reduce_loss(values, reduction, sample_weight), histogram
 
 
 def _count(score: Tensor, weight: Tensor, n_bins: int) -> Tensor:
-    """Return the weight of the scores in each of `n_bins` bins of equal width."""
+    """Return the total weight of the scores in each of `n_bins` equal-width bins."""
     if can_check_values(score) and ((score < 0) | (score > 1 + 1e-6)).any():
         raise ValueError(
             "confidence must return scores in [0, 1], got values in "
-            f"[{score.min().item():.3g}, {score.max().item():.3g}]. Choose one of "
-            f"{CONFIDENCES}, or scale them."
+            f"[{score.min().item():.3g}, {score.max().item():.3g}]. Use one of "
+            f"{CONFIDENCES}, or rescale the scores."
         )
-    # What is NaN makes the loss NaN, but is not remembered.
+    # A NaN makes the loss NaN, but does not enter the histogram.
     is_known = score == score
     index = torch.where(is_known, score * n_bins, 0).long().clamp(max=n_bins - 1)
     return score.new_zeros(n_bins).index_add(0, index, weight * is_known)
 
 
-def _share_below(score: Tensor, histogram: Tensor, bandwidth: float) -> Tensor:
-    """Return G, the smoothed share of the histogram at or below each score."""
+def _distribution(score: Tensor, histogram: Tensor, bandwidth: float) -> Tensor:
+    """Return G, the smoothed distribution function of the histogram, at each score."""
     bins = torch.arange(len(histogram), device=score.device, dtype=score.dtype)
     centres = (bins + 0.5) / len(histogram)
     steps = torch.sigmoid((score.unsqueeze(1) - centres) / bandwidth)
     total = above_zero(histogram.sum())
-    # Not a matrix product, which autocast rounds.
+    # Not a matrix product, which would be rounded under autocast.
     return (steps * (histogram / total)).sum(1)
 
 
 def _quantile(score: Tensor, weight: Tensor, quantile: float) -> Tensor:
-    """Return the interpolated quantile of scores, each repeated by its weight."""
+    """Return the interpolated quantile of the scores, with weights as repetitions."""
     score, order = score.sort()
     rank = weight[order].cumsum(0)
     position = (quantile * (rank[-1] - 1)).clamp_min(0)
@@ -207,59 +207,60 @@ def _quantile(score: Tensor, weight: Tensor, quantile: float) -> Tensor:
 
 
 def _check_histogram(histogram: Tensor, logits: Tensor) -> None:
-    """Check what is to count earlier confidences."""
+    """Raise an error unless the histogram is a real and non-empty 1-d tensor."""
     check_tensor("histogram", histogram, rule="a torch.Tensor or None")
     check_can_move("histogram", histogram, logits)
     if histogram.is_complex() or histogram.ndim != 1 or not len(histogram):
         raise ValueError(
-            "histogram must be real and of shape (n_bins,), the number of confidences "
-            f"in each bin, got {histogram.dtype} of shape {tuple(histogram.shape)}. "
-            "Pass None to start without earlier batches."
+            "histogram must be real and have shape (n_bins,), the number of "
+            f"confidences in each bin, got dtype {histogram.dtype} and shape "
+            f"{tuple(histogram.shape)}. Pass None to ignore earlier batches."
         )
 
 
 def _check_params(
     quantile: float, bandwidth: float, confidence: UnitConfidence
 ) -> None:
-    """Check everything that is no tensor, but for the base."""
+    """Check the parameters of the weights."""
     check_nonnegative("quantile", quantile, most=1)
     check_positive("bandwidth", bandwidth, hint="The authors use 0.05.")
     check_confidence(confidence)
     if not callable(confidence) and confidence not in CONFIDENCES:
         raise ValueError(
-            f"confidence must lie in [0, 1], one of {CONFIDENCES} or a callable, got "
-            f"{confidence!r}. Choose 'msp'."
+            f"confidence must be one of {CONFIDENCES}, whose values are in [0, 1], or "
+            f"a callable, got {confidence!r}. Use 'msp'."
         )
 
 
 class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
-    """Mean loss, weighted by how many samples are less confident. Small is good.
+    """Selective AURC loss: base loss weighted by smoothed ranks of the confidence.
 
-    The module of :func:`selective_aurc_loss`, which has the details. In training mode
-    it keeps the histogram of the confidences that it has seen, and `NeuralClassifier`
-    starts it anew in each epoch.
+    Module version of :func:`selective_aurc_loss`. See there for details. In training
+    mode it adds the confidences of each batch to its histogram, which
+    `NeuralClassifier` resets at the start of each epoch.
 
     Parameters
     ----------
     quantile : float, default=0.5
-        The share of the batch, in [0, 1], whose confidences are told apart.
+        Fraction of the samples, the least confident ones, whose weights depend on their
+        confidence, in [0, 1].
     n_bins : int, default=64
         Number of bins of the histogram.
     bandwidth : float, default=0.05
-        The width of the sigmoid function that smooths the steps of G, above 0.
+        Width of the sigmoid function that smooths the steps of G, above 0.
     confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
-        What is ranked, in [0, 1]; or a function of the logits.
+        Confidence score in [0, 1], or a callable that computes it from logits.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample.
+        Loss of each sample.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample.
+        Whether to return the mean over the batch, the sum, or the loss of each sample.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=1.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=1.0``.
 
     Attributes
     ----------
     histogram : Tensor of shape (n_bins,)
-        Numbers of the confidences seen since the last :meth:`start_epoch`, a buffer.
+        Counts of the confidences since the last :meth:`start_epoch`, a buffer.
 
     Examples
     --------
@@ -294,7 +295,7 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     def forward(
         self, logits: Tensor, target: Tensor, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Return the loss of a batch, whose confidences are remembered in training."""
+        """Return the loss of a batch; in training mode, update the histogram."""
         loss, histogram = _loss_and_histogram(
             *check_batch(logits, target),
             sample_weight=sample_weight,
@@ -305,5 +306,5 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
         return loss
 
     def start_epoch(self) -> None:
-        """Forget the confidences seen so far."""
+        """Reset the histogram."""
         self.histogram.zero_()

@@ -1,4 +1,4 @@
-"""Calibration error in bins without edges: the soft-binned ECE as a penalty."""
+"""Soft-binned expected calibration error (SB-ECE) penalty."""
 
 import math
 from functools import partial
@@ -18,8 +18,8 @@ from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
 from sklearn_calib.losses._typing import Reduction
 
-# Of a sample's membership in label-binned bins this part is spread over all of them, as
-# in the authors' code, so that each bin has an accuracy.
+# The part of a sample's membership that is distributed uniformly over label-binned
+# bins, as in the authors' code, so that every bin has an accuracy.
 SPREAD = 1e-5
 
 Binning = Literal["bin", "label"]
@@ -40,11 +40,12 @@ def soft_binned_ece_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Mean loss plus lambd times the soft-binned calibration error. Small is good.
+    r"""Soft-binned expected calibration error (SB-ECE) added to a base loss.
 
-    A sample of confidence r belongs to the bin with centre b to the share
-    ``softmax(-(r - b)**2 / temperature)`` over the bins, so that the error of the batch
-    has a gradient everywhere [1]_. 0 is best.
+    The loss is ``base + lambd * penalty``. The penalty is the calibration error of the
+    batch, estimated with soft bins [1]_. A sample with confidence r belongs to all
+    bins. Its membership in the bin with centre b is the softmax of ``-(r - b)**2 /
+    temperature`` over the bins. The calibration error is therefore differentiable.
 
     Parameters
     ----------
@@ -53,30 +54,31 @@ def soft_binned_ece_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=1.0
-        Weight of the error, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
     n_bins : int, default=15
         Number of bins, at least 1.
     temperature : float, default=0.01
-        How soft the bins are, above 0, as the square of a difference of confidences.
+        Softness of the bins, above 0, in units of squared confidence.
     decay : float, default=None
-        If given, above 1, it takes the place of `temperature`, which becomes
-        ``1 / (log(decay) * n_bins**2)``. The authors use 80.
+        If given, above 1, `temperature` is ignored and
+        ``1 / (log(decay) * n_bins**2)`` is used instead. The authors use 80.
     binning : {"label", "bin"}, default="label"
-        What is compared with the accuracy of a bin: the confidence of each sample in
-        it, where the bins divide [1 / C, 1] ("label-binned", equation 12), or the mean
-        confidence in the bin, where they divide [0, 1] (equation 11).
+        With "label" (equation 12 of [1]_), the confidence of each sample is compared
+        with the accuracies of its bins, which divide [1 / C, 1]. With "bin" (equation
+        11), the mean confidence of each bin is compared with its accuracy, and the bins
+        divide [0, 1].
     squared : bool, default=True
-        Whether to add the mean square of the differences or its root.
+        Whether to add the mean squared difference or its square root.
     base : str or CalibrationLoss, default="cross_entropy"
-        The loss of each sample: a name as for :func:`get_loss`, or an instance, whose
-        reduction is ignored.
+        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the batch, the sum, or one loss per sample, to
-        each of which the penalty of the batch is added.
+        Whether to return the mean over the batch, the sum, or the loss of each sample,
+        which includes the penalty of the batch.
     sample_weight : Tensor of shape (N,), default=None
-        Non-negative weights: a sample of weight m counts as m equal samples.
+        Non-negative sample weights. A sample of weight m counts as m identical samples.
     **base_params : dict
-        The parameters of `base`, as in ``base="focal", base__gamma=3.0``.
+        Parameters of `base`, as in ``base="focal", base__gamma=3.0``.
 
     Returns
     -------
@@ -88,20 +90,22 @@ def soft_binned_ece_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the logits are of the wrong type, or a keyword is unknown.
+        If a parameter or `logits` has the wrong type, or a keyword is unknown.
 
     See Also
     --------
-    SoftBinnedECELoss : The same as a module.
-    mmce_loss : Compares confidences without bins.
+    SoftBinnedECELoss : Module version of this function.
+    mmce_loss : Calibration error without bins.
     avuc_loss : The other penalty of the paper.
 
     Notes
     -----
-    The authors' code takes no root with "label" and takes it with "bin"; here `squared`
-    decides. A root below 1e-5 is replaced by ``1e5 * square``, which keeps its gradient
-    finite. Whether a prediction is right is a constant for the gradient, which flows
-    through the confidence and the memberships.
+    The authors' code takes the square root with "bin" only. Here `squared` determines
+    whether it is taken. A root below 1e-5 is replaced by 1e5 times the square, to keep
+    the gradient finite.
+
+    The gradient flows through the confidence and the memberships. Whether a prediction
+    is correct is treated as a constant.
 
     References
     ----------
@@ -140,35 +144,36 @@ def soft_binned_ece_loss(
 def _label_binned(
     logits: Tensor,
     target: Tensor,
-    share: Tensor,
+    weight: Tensor,
     *,
     n_bins: int,
     temperature: float,
     squared: bool,
 ) -> Tensor:
-    """Return the error of confidences against the accuracy of their bins."""
-    doubt, miss = top_label(logits, target)
-    member = _memberships(1 - doubt, 1 / logits.shape[1], n_bins, temperature)
-    member = share.unsqueeze(1) * ((1 - SPREAD) * member + SPREAD / n_bins)
-    error_rate = _mean_by_bin(member, miss)
-    square = (member * (error_rate - doubt.unsqueeze(1)).square()).sum()
+    """Return the error between confidences and the accuracies of their bins."""
+    uncertainty, wrong = top_label(logits, target)
+    member = _memberships(1 - uncertainty, 1 / logits.shape[1], n_bins, temperature)
+    member = weight.unsqueeze(1) * ((1 - SPREAD) * member + SPREAD / n_bins)
+    error_rate = _mean_by_bin(member, wrong)
+    square = (member * (error_rate - uncertainty.unsqueeze(1)).square()).sum()
     return square if squared else root(square)
 
 
 def _bin_binned(
     logits: Tensor,
     target: Tensor,
-    share: Tensor,
+    weight: Tensor,
     *,
     n_bins: int,
     temperature: float,
     squared: bool,
 ) -> Tensor:
-    """Return the error of the mean confidence of bins against their accuracy."""
-    doubt, miss = top_label(logits, target)
-    member = _memberships(1 - doubt, 0.0, n_bins, temperature)
-    member = share.unsqueeze(1) * member
-    square = (member.sum(0) * _mean_by_bin(member, doubt - miss).square()).sum()
+    """Return the error between the mean confidences and the accuracies of bins."""
+    uncertainty, wrong = top_label(logits, target)
+    member = _memberships(1 - uncertainty, 0.0, n_bins, temperature)
+    member = weight.unsqueeze(1) * member
+    gap = _mean_by_bin(member, uncertainty - wrong)
+    square = (member.sum(0) * gap.square()).sum()
     return square if squared else root(square)
 
 
@@ -178,14 +183,14 @@ _ERRORS = {"bin": _bin_binned, "label": _label_binned}
 def _memberships(
     confidence: Tensor, lowest: float, n_bins: int, temperature: float
 ) -> Tensor:
-    """Return the share of each sample (row) in each bin that divides [lowest, 1]."""
+    """Return the membership of each sample (row) in each bin of [lowest, 1]."""
     position = torch.arange(n_bins, dtype=confidence.dtype, device=confidence.device)
     centre = lowest + (1 - lowest) * (position + 0.5) / n_bins
     return ((confidence.unsqueeze(1) - centre).square() / -temperature).softmax(1)
 
 
 def _mean_by_bin(member: Tensor, values: Tensor) -> Tensor:
-    """Return the mean of values in each bin, 0 where nothing belongs to it."""
+    """Return the mean of the values in each bin, 0 for an empty bin."""
     return (member * values.unsqueeze(1)).sum(0) / above_zero(member.sum(0))
 
 
@@ -196,9 +201,9 @@ def _check_params(
     binning: Binning,
     squared: bool,
 ) -> None:
-    """Check the parameters of the error."""
+    """Check the parameters of the calibration error."""
     check_n_bins(n_bins)
-    hint = "A small one, such as 0.001, gives bins with sharp edges."
+    hint = "Use a small value, such as 0.001, for bins with sharp edges."
     check_positive("temperature", temperature, hint=hint)
     if decay is not None:
         _check_decay(decay)
@@ -207,14 +212,14 @@ def _check_params(
 
 
 def _check_decay(decay: float) -> None:
-    """Check that a membership falls from a bin to the next."""
+    """Raise an error unless `decay` is a number above 1."""
     check_positive("decay", decay, also=", or None", hint="The authors use 80.")
     if decay <= 1:
         raise ValueError(f"decay must be > 1, got {decay!r}. The authors use 80.")
 
 
 class SoftBinnedECELoss(_ComposedLoss, function=soft_binned_ece_loss):
-    """The module of :func:`soft_binned_ece_loss`, which has the details.
+    """Module version of :func:`soft_binned_ece_loss`. See there for details.
 
     Examples
     --------

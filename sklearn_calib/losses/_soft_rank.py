@@ -1,4 +1,4 @@
-"""The differentiable rank of a tensor, for losses that order their batch."""
+"""Differentiable soft ranks, for losses that rank the samples of a batch."""
 
 import math
 from typing import Any
@@ -17,57 +17,63 @@ from sklearn_calib.losses._base import (
     check_weight,
 )
 
-# Stands for a weight of zero: it moves no mean, and its square is still a number.
+# Replaces a weight of zero. It does not change any mean, and its square does not
+# underflow.
 TINY = 1e-150
 
-PLAIN_RANKS = "A small one, such as 1e-6, gives plain ranks."
+ORDINARY_RANKS = "Use a small value, such as 1e-6, for ordinary ranks."
 
 
 def soft_rank(
     values: Tensor, *, epsilon: float, sample_weight: Tensor | None = None
 ) -> Tensor:
-    r"""Ranks from 1 for the smallest value on, with a gradient.
+    r"""Compute differentiable soft ranks by projection onto the permutahedron.
 
-    The ranks are the point of the permutahedron, the convex hull of all orders of
-    ``1, ..., n``, that is nearest to ``values / epsilon`` [1]_. Values more than
-    ``n * epsilon`` away from all others have their plain rank, closer ones move
-    smoothly between the ranks that they share, and equal ones have the mean.
+    The soft ranks are the point of the permutahedron, the convex hull of all
+    permutations of ``1, ..., n``, that is closest to ``values / epsilon`` [1]_. The
+    smallest value has rank 1. Values whose distance to all others is more than
+    ``n * epsilon`` have their ordinary rank. The ranks of closer values change smoothly
+    with the values, and equal values have equal ranks.
 
     Parameters
     ----------
     values : Tensor of shape (n,) or (n_rows, n)
-        What is ranked, in single or double precision; each row on its own.
+        Values to rank, in single or double precision. Each row is ranked separately.
     epsilon : float
-        How much is smoothed, above 0, in the unit of the values. Towards 0 the ranks
-        become plain ranks, with ties averaged and no gradient; towards infinity all
-        become the mean rank ``(n + 1) / 2``. What it does depends on n: n values that
-        are evenly spread over an interval of length ``n * epsilon`` keep their ranks.
+        Smoothing, above 0, in the unit of the values. For small epsilon the soft ranks
+        approach ordinary ranks, with the mean rank for ties and without a gradient. For
+        large epsilon they approach the mean rank ``(n + 1) / 2``. The effect depends on
+        n: if n values are evenly spaced on an interval of length ``n * epsilon``, their
+        soft ranks are their ordinary ranks.
     sample_weight : Tensor of the shape of `values`, default=None
-        Non-negative: a value of weight m counts as m equal values, and n is the sum
-        of the weights.
+        Non-negative weights. A value of weight m counts as m equal values, and n is the
+        sum of the weights.
 
     Returns
     -------
     ranks : Tensor of the shape of `values`
-        In the precision of the values and on their device.
+        Soft ranks, with the dtype and on the device of the values.
 
     Raises
     ------
     ValueError
-        If epsilon is not above 0, or the values are not finite or of another shape.
+        If `epsilon` is not above 0, or `values` is not finite or has another shape.
     TypeError
-        If epsilon is no number, or the values are in no such precision.
+        If `epsilon` is not a number, or `values` has another dtype.
 
     See Also
     --------
-    regularized_aurc_loss : Weights the samples of a batch by such ranks.
+    regularized_aurc_loss : Uses soft ranks to weight the samples of a batch.
 
     Notes
     -----
-    It takes a sort and an isotonic regression, O(n log n), both in NumPy and SciPy and
-    in double precision: a tensor on an accelerator sends its n values to the CPU and
-    waits for the ranks. The gradient is exact. Within a pool of values that share
-    ranks it is that of ``(v_i - mean(v)) / epsilon``, elsewhere zero.
+    The values are sorted and an isotonic regression is fitted, in time O(n log n). Both
+    use NumPy and SciPy in double precision. The values of a tensor on an accelerator
+    are therefore copied to the CPU.
+
+    The isotonic regression pools values that are close to each other. Within a pool of
+    values v, the gradient is that of ``(v_i - mean(v)) / epsilon``, which is 0 for a
+    single value.
 
     References
     ----------
@@ -85,7 +91,7 @@ def soft_rank(
     >>> soft_rank(values, epsilon=1e-6)
     tensor([4., 1., 2., 3.])
     """
-    check_positive("epsilon", epsilon, hint=PLAIN_RANKS)
+    check_positive("epsilon", epsilon, hint=ORDINARY_RANKS)
     _check_values(values)
     check_not_meta("values", values)
     check_finite("values", values)
@@ -95,7 +101,7 @@ def soft_rank(
 
 
 def _check_values(values: Tensor) -> None:
-    """Check the type and the shape of what is to be ranked."""
+    """Raise an error unless the values have a valid dtype and shape."""
     if getattr(values, "dtype", None) not in (torch.float32, torch.float64):
         raise TypeError(
             "values must be a torch.Tensor of float32 or float64, got "
@@ -104,13 +110,13 @@ def _check_values(values: Tensor) -> None:
         )
     if values.ndim not in (1, 2) or values.numel() == 0:
         raise ValueError(
-            "values must have shape (n,) or (n_rows, n), none of them 0, got "
-            f"{tuple(values.shape)}. Rank along the last of two axes."
+            "values must be non-empty and have shape (n,) or (n_rows, n), got shape "
+            f"{tuple(values.shape)}. Ranks are computed along the last axis."
         )
 
 
 class SoftRank(Function):
-    """The projection on the permutahedron; NaN if a value is NaN or infinite."""
+    """Projection onto the permutahedron; NaN if a value is NaN or infinite."""
 
     @staticmethod
     def forward(
@@ -123,13 +129,13 @@ class SoftRank(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        # The detour for a second derivative takes as long as the product itself.
+        # Supporting a second derivative takes as long as the product itself.
         multiply = _PoolGradient.apply if torch.is_grad_enabled() else _multiply
         return multiply(grad, ctx.pools, False), None, None
 
 
 class _PoolGradient(Function):
-    """The gradient through the ranks. Its own gradient is the transposed product."""
+    """Gradient of the soft ranks, whose gradient is the transposed product."""
 
     @staticmethod
     def forward(
@@ -144,14 +150,14 @@ class _PoolGradient(Function):
 
 
 def _multiply(grad: Tensor, pools: "_Pools | None", transposed: bool) -> Tensor:
-    """Return the product of the transposed Jacobian, or of itself, with a tensor."""
+    """Return the product of the transposed Jacobian, or the Jacobian, with a tensor."""
     if pools is None:
         return torch.full_like(grad, torch.nan)
     return _to_tensor(pools.multiply(_to_numpy(grad).ravel(), transposed), grad)
 
 
 class _Pools:
-    """Which of the sorted values share their ranks. The rows stand end to end."""
+    """Pools of sorted values, with the rows concatenated."""
 
     def __init__(
         self,
@@ -168,18 +174,18 @@ class _Pools:
         return np.add.reduceat(array, self.starts)
 
     def repeat(self, per_pool: np.ndarray) -> np.ndarray:
-        """Return for each value what holds for its pool."""
+        """Return for each value the entry of its pool."""
         return per_pool.repeat(self.counts)
 
     def mean(self, array: np.ndarray) -> np.ndarray:
-        """Return for each value the mean over its pool."""
+        """Return for each value the weighted mean of its pool."""
         array = array if self.weight is None else self.weight * array
         return self.repeat(self._sums(array) / self.totals)
 
     def multiply(self, grad: np.ndarray, transposed: bool) -> np.ndarray:
-        """Return the product of the transposed Jacobian, or of itself, with `grad`.
+        """Return the product of the transposed Jacobian, or the Jacobian, with `grad`.
 
-        The Jacobian is that of (v - mean(v)) / epsilon.
+        The Jacobian is that of (v - mean(v)) / epsilon within each pool.
         """
         grad = grad[self.order]
         if transposed or self.weight is None:
@@ -189,7 +195,7 @@ class _Pools:
         return self.restore((grad - mean) / self.epsilon)
 
     def restore(self, array: np.ndarray) -> np.ndarray:
-        """Return an array of sorted values in the order in which they came."""
+        """Return an array of sorted values in the original order."""
         restored = np.empty_like(array)
         restored[self.order] = array
         return restored
@@ -198,9 +204,9 @@ class _Pools:
 def _project(
     rows: np.ndarray, epsilon: float, weight: np.ndarray | None
 ) -> "tuple[np.ndarray, _Pools | None]":
-    """Return the ranks of the values, rows end to end, and the pools behind them.
+    """Return the ranks of the values, with the rows concatenated, and the pools.
 
-    Where a value is not finite, all ranks are NaN, and there are no pools.
+    If a value is not finite, all ranks are NaN and the pools are None.
     """
     order = rows.argsort(axis=1)
     if len(rows) > 1:
@@ -208,38 +214,39 @@ def _project(
     order = order.ravel()
     ordered = rows.ravel()[order]
     by_row = ordered.reshape(rows.shape)
-    # On lists, for a few numbers cost NumPy ten times as long. NaN is sorted last.
+    # With lists, because NumPy takes ten times as long for a few numbers. NaN is last
+    # after sorting.
     if not all(map(math.isfinite, by_row[:, 0].tolist() + by_row[:, -1].tolist())):
         return np.full(rows.size, np.nan), None
     if weight is not None:
-        # The isotonic regression needs weights above zero.
+        # The isotonic regression needs positive weights.
         weight = np.maximum(weight, TINY).ravel()[order]
-    plain, far = _plain_ranks(weight, rows.shape)
-    # Gaps of so many epsilon end a pool, and larger ones change nothing. Unbounded, the
-    # values over epsilon would swamp the ranks that are taken from them.
+    ordinary, far = _ordinary_ranks(weight, rows.shape)
+    # A gap of `far` times epsilon always separates pools, so larger gaps are reduced to
+    # it. Otherwise the ranks would be lost to rounding next to large values / epsilon.
     gaps = np.full(rows.shape, far)
     gaps[:, 1:] = np.minimum(by_row[:, 1:] - by_row[:, :-1], far * epsilon) / epsilon
-    fit = isotonic_regression(gaps.cumsum() - plain, weights=weight)
+    fit = isotonic_regression(gaps.cumsum() - ordinary, weights=weight)
     pools = _Pools(order, fit.blocks, weight, epsilon)
-    # Within a pool the differences are exact where the values themselves are large.
+    # Differences within a pool are exact even if the values are large.
     offset = (ordered - pools.repeat(ordered[pools.starts])) / epsilon
-    return pools.restore(offset + pools.mean(plain - offset)), pools
+    return pools.restore(offset + pools.mean(ordinary - offset)), pools
 
 
-def _plain_ranks(
+def _ordinary_ranks(
     weight: np.ndarray | None, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, float]:
-    """Return the ranks of sorted values and a number above all of them.
+    """Return the ordinary ranks of sorted values and a number above all of them.
 
-    A value of weight m has the mean of m ranks.
+    The rank of a value of weight m is the mean of m consecutive ranks.
     """
     n_rows, n = shape
     if weight is None:
-        plain = np.arange(1.0, n + 1)
-        return (plain if n_rows == 1 else np.tile(plain, n_rows)), n + 1.0
+        ordinary = np.arange(1.0, n + 1)
+        return (ordinary if n_rows == 1 else np.tile(ordinary, n_rows)), n + 1.0
     weight = weight.reshape(shape)
-    plain = (weight.cumsum(axis=1) - (weight - 1) / 2).ravel()
-    return plain, float(plain.max()) + 1
+    ordinary = (weight.cumsum(axis=1) - (weight - 1) / 2).ravel()
+    return ordinary, float(ordinary.max()) + 1
 
 
 def _to_numpy(tensor: Tensor) -> np.ndarray:
@@ -247,5 +254,5 @@ def _to_numpy(tensor: Tensor) -> np.ndarray:
 
 
 def _to_tensor(array: np.ndarray, like: Tensor) -> Tensor:
-    """Return an array with the shape, precision and device of a tensor."""
+    """Return an array as a tensor with the shape, dtype and device of another."""
     return torch.from_numpy(array.reshape(like.shape)).to(like)

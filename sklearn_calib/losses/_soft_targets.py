@@ -1,4 +1,4 @@
-"""Probabilities as the target of a loss that is written for class indices."""
+"""Soft targets for losses that are written for class indices."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -14,9 +14,10 @@ _Loss = TypeVar("_Loss", bound=Callable[..., Tensor])
 
 
 def averages_over_labels(loss: _Loss) -> _Loss:
-    """Let the loss of a label take probabilities: it is then its mean over the labels.
+    """Make a loss accept soft targets, by averaging it over the labels.
 
-    Only labels of positive probability cost time; a mixture of two samples has two.
+    The loss is computed for labels of positive probability only, of which Mixup gives
+    two per sample.
     """
 
     @wraps(loss)
@@ -37,7 +38,7 @@ def _mean_over_labels(
     sample_weight: Tensor | None = None,
     **params: Any,
 ) -> Tensor:
-    """Return the mean over the labels of each sample, reduced over the samples."""
+    """Return the mean loss over the labels of each sample, reduced over the samples."""
     logits, target = check_batch(logits, target, soft=True)
     rows, labels = _label_pairs(target)
     each = loss(logits[rows], labels, reduction="none", **params)
@@ -47,7 +48,7 @@ def _mean_over_labels(
 
 
 def _label_pairs(target: Tensor) -> tuple[Tensor, ...]:
-    """Return the samples and labels of positive probability, or else all of them."""
+    """Return the samples and labels of positive probability, or all if traced."""
     if not (is_traced() or target.is_meta):
         return target.nonzero(as_tuple=True)
     samples, labels = (torch.arange(n, device=target.device) for n in target.shape)

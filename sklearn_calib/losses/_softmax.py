@@ -1,4 +1,4 @@
-"""Functions of all probabilities, with gradients that are exact where one is near 1."""
+"""Softmax and entropy with gradients that are exact for probabilities near 1."""
 
 from typing import Any
 
@@ -10,11 +10,12 @@ from sklearn_calib.losses._base import is_traced
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """Return the probabilities of each sample.
+    """Return the class probabilities of each sample.
 
-    The gradient of a logit is ``p_k * (g_k - sum(p * g))``, a difference that rounding
-    takes all digits of for the largest probability when it is near 1. A constant in g
-    changes nothing. With the rounded ``sum(p * g)`` for it, the difference is exact.
+    The gradient of a logit is ``p_k * (g_k - sum(p * g))``. If the largest probability
+    is near 1, this difference cancels all digits of its gradient. Adding a constant to
+    g does not change the gradient, so the rounded ``sum(p * g)`` is subtracted from g
+    first, which makes the difference exact.
     """
     proba = logits.softmax(1)
     if proba.requires_grad and not is_traced():
@@ -24,7 +25,7 @@ def softmax(logits: Tensor) -> Tensor:
 
 
 def _centred(grad: Tensor | None, weight: Tensor) -> Tensor | None:
-    """Return a gradient without its mean; a second derivative may have none."""
+    """Return a gradient minus its mean; it may be None for a second derivative."""
     if grad is None:
         return None
     return grad - (grad.detach() * weight).sum(1, keepdim=True)
@@ -39,29 +40,29 @@ def negative_entropy(logits: Tensor) -> Tensor:
 
 
 class _NegativeEntropy(Function):
-    """The negative entropy from the distances d of the logits to the largest one.
+    """Negative entropy from the differences d of the logits to the largest logit.
 
-    It is ``sum(p * d) - log(sum(exp(d)))``, two terms of one sign, and its gradient is
-    ``p_k * (d_k - sum(p * d))``, where d is 0 for the largest.
+    It is ``sum(p * d) - log(sum(exp(d)))``, a sum of two terms of the same sign. Its
+    gradient is ``p_k * (d_k - sum(p * d))``, where d is 0 for the largest logit.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor) -> Tensor:
         top, index = logits.max(1, keepdim=True)
         distance = logits - top
-        share = distance.exp()
-        # What a 1 beside it would swamp.
-        rest = share.scatter(1, index, 0.0).sum(1, keepdim=True)
-        share /= 1 + rest
-        mean = (share * distance).sum(1, keepdim=True)
-        ctx.save_for_backward(logits, share, distance, mean)
+        proba = distance.exp()
+        # Without the 1 of the largest logit, to which small terms would be lost.
+        rest = proba.scatter(1, index, 0.0).sum(1, keepdim=True)
+        proba /= 1 + rest
+        mean = (proba * distance).sum(1, keepdim=True)
+        ctx.save_for_backward(logits, proba, distance, mean)
         return (mean - rest.log1p_()).squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        logits, share, distance, mean = ctx.saved_tensors
-        # What is saved has no graph: a second derivative needs a new one.
+        logits, proba, distance, mean = ctx.saved_tensors
+        # Saved tensors have no graph: a second derivative needs a new one.
         if torch.is_grad_enabled():
-            share, distance = logits.softmax(1), logits.log_softmax(1)
-            mean = (share * distance).sum(1, keepdim=True)
-        return share * (distance - mean) * grad.unsqueeze(1)
+            proba, distance = logits.softmax(1), logits.log_softmax(1)
+            mean = (proba * distance).sum(1, keepdim=True)
+        return proba * (distance - mean) * grad.unsqueeze(1)

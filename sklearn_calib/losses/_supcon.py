@@ -1,4 +1,4 @@
-"""Supervised contrastive loss, SupCon: samples of a class close, the others far."""
+"""Supervised contrastive (SupCon) loss of embeddings."""
 
 import math
 
@@ -28,29 +28,31 @@ def supcon_loss(
     base_temperature: float | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Supervised contrastive loss, SupCon: is a sample closest to its own class.
+    r"""Supervised contrastive (SupCon) loss: cross-entropy over pairwise similarities.
 
-    Each view of each sample asks, as an anchor, by a softmax over its similarities to
-    all others, how surely it would find those of its own label. The smaller the
-    better. It trains an encoder, as :class:`~sklearn_calib.RefCalClassifier` does in
-    its first stage: it takes embeddings where the losses with names take logits.
+    Each view of each sample is an anchor. Its loss is the mean negative log probability
+    of the views with the same label, under a softmax over the similarities to all other
+    views. Unlike the registered losses, it takes embeddings instead of logits. It is
+    used to train an encoder, as in the first stage of
+    :class:`~sklearn_calib.RefCalClassifier`.
 
     Parameters
     ----------
     embeddings : Tensor of shape (N, views, d) or (N, d)
-        Embeddings of length 1, such as `torch.nn.functional.normalize` returns: they
-        are not normalised here.
+        Embeddings of norm 1, for example from `torch.nn.functional.normalize`. They are
+        not normalised here.
     target : Tensor of shape (N,)
-        Labels, integers. Without labels pass ``torch.arange(N)``: only the views of a
-        sample then belong together, which is the loss of SimCLR.
+        Integer labels. For unlabelled data pass ``torch.arange(N)``, so that only the
+        views of the same sample share a label. This is the loss of SimCLR.
     temperature : float, default=0.1
-        What the similarities are divided by, greater than 0. The smaller, the more
-        count the closest of the others.
+        Divisor of the similarities, above 0. With smaller values the closest other
+        views have more influence.
     base_temperature : float, default=None
-        Multiply the loss by ``temperature / base_temperature``, as the authors' code
-        does with 0.07. None leaves it as it is in the paper.
+        If given, the loss is multiplied by ``temperature / base_temperature``, as in
+        the authors' code, which uses 0.07. None is the loss of the paper.
     reduction : {"mean", "sum", "none"}, default="mean"
-        What to return: the mean over the anchors, their sum, or one loss for each.
+        Whether to return the mean over the anchors, the sum, or the loss of each
+        anchor.
 
     Returns
     -------
@@ -63,12 +65,12 @@ def supcon_loss(
     ValueError
         If a parameter is out of range or the shapes do not match.
     TypeError
-        If a parameter or the embeddings are of the wrong type.
+        If a parameter or `embeddings` has the wrong type.
 
     See Also
     --------
-    SupConLoss : The same as a module.
-    refinement_loss : What it is an upper bound of.
+    SupConLoss : Module version of this function.
+    refinement_loss : Loss for which this one is an upper bound.
 
     Notes
     -----
@@ -78,12 +80,12 @@ def supcon_loss(
         -\frac{1}{|P_i|} \sum_{p \in P_i}
         \log \frac{\exp(s_{ip} / \tau)}{\sum_{a \neq i} \exp(s_{ia} / \tau)},
 
-    where the positives :math:`P_i` are all others of the same label. An anchor without
-    a positive in the batch is left out: it does not count in the mean, and is 0 in
-    "none". If there is no anchor the loss is 0.
+    where the positives :math:`P_i` are the other embeddings of the same label. An
+    anchor without a positive in the batch is ignored in the mean, and its loss is 0
+    with ``reduction="none"``. If there are no anchors, the loss is 0.
 
-    Equation 4 of [2]_ is printed with ``exp(s) / tau``, from which the temperature
-    cancels; that of [1]_ is meant.
+    Equation 4 of [2]_ contains ``exp(s) / tau``, from which the temperature cancels. We
+    take this for a misprint and use the equation of [1]_.
 
     References
     ----------
@@ -110,11 +112,11 @@ def supcon_loss(
     anchors = positive.any(1)
     positive = positive[anchors]
     rows, scale = within_range(rows)
-    # An anchor is not among its own candidates. One without a positive may have no
-    # candidate at all, and its logarithm would be a NaN: it is gone already.
+    # An anchor is not compared with itself. Rows without a positive are removed first,
+    # because a row without any other candidate would give NaN.
     scores = similarities(rows).fill_diagonal_(-float("inf"))[anchors]
     if scale > 1:
-        # Differences may be finite where the products are not.
+        # Differences may be finite even if the products overflow.
         root = scale / math.sqrt(temperature)
         scores = (scores - scores.detach().amax(1, keepdim=True)) * root * root
     else:
@@ -127,21 +129,21 @@ def supcon_loss(
 
 
 def _check_temperatures(temperature: float, base_temperature: float | None) -> None:
-    """Raise an error unless both are positive, or the second is None."""
+    """Raise an error unless both are positive or `base_temperature` is None."""
     for name, value in {
         "temperature": temperature,
         "base_temperature": base_temperature,
     }.items():
         if name == "base_temperature" and value is None:
             continue
-        if not check_nonnegative(name, value, hint="The usual one is 0.1."):
+        if not check_nonnegative(name, value, hint="A common value is 0.1."):
             raise ValueError(
-                f"{name} must be greater than 0, got {value!r}. The usual one is 0.1."
+                f"{name} must be greater than 0, got {value!r}. A common value is 0.1."
             )
 
 
 class SupConLoss(ReducedLoss, function=supcon_loss):
-    """The module of :func:`supcon_loss`, which has the details.
+    """Module version of :func:`supcon_loss`. See there for details.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The types of the options that several losses have."""
+"""Types of options that several losses share."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What the losses share that learn from bins of the validation confidences."""
+"""Base class of the losses that learn from bins of the validation confidences."""
 
 import warnings
 from typing import Any
@@ -20,18 +20,18 @@ from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._typing import Reduction
 
-# (1 - p) ** gamma is 0 or 1 in double precision from here on, and gamma times a loss,
-# which the gradient needs, is still far from the overflow of single precision.
+# From this gamma on (1 - p) ** gamma is 0 or 1 in double precision, while gamma times a
+# loss, which the gradient contains, is still far from overflow in single precision.
 LARGEST_GAMMA = 1e18
-# The weight of the inverse focal loss reaches 2 ** 100, which is still far from it too.
+# The weight of the inverse focal loss is then at most 2 ** 100, also far from overflow.
 LOWEST_GAMMA = -100.0
 
 
 def signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Tensor:
-    """Return focal losses, and inverse focal losses where gamma is negative.
+    """Return focal losses, or inverse focal losses where gamma is negative.
 
     With u = 1 - exp(log_rest), which is p_t in the focal loss, the weight is
-    ``(1 - u) ** gamma`` or ``(1 + u) ** abs(gamma)``.
+    ``(1 - u) ** gamma`` or, for a negative gamma, ``(1 + u) ** abs(gamma)``.
     """
     log_inverse = -torch.log1p(-torch.expm1(log_rest))
     log_base = torch.where(gamma >= 0, log_rest, log_inverse)
@@ -39,25 +39,25 @@ def signed_focal_values(margin: Tensor, log_rest: Tensor, gamma: Tensor) -> Tens
 
 
 def bin_of(values: Tensor, edges: Tensor) -> Tensor:
-    """Return the index of each value's bin, closed on the right as everywhere."""
+    """Return the bin index of each value; bins are closed on the right."""
     return torch.bucketize(values, edges.to(values.dtype))
 
 
 def check_bins(logits: Tensor, edges: Tensor, **per_bin: Tensor) -> None:
-    """Check the edges between bins and what has a value per bin."""
+    """Check the interior edges of the bins and the tensors with one value per bin."""
     for name, value in {"edges": edges, **per_bin}.items():
         check_tensor(name, value)
         check_device(name, value, logits)
         n_values = edges.numel() + (name != "edges")
         if value.shape != (n_values,):
             raise ValueError(
-                f"{name} must have shape ({n_values},), for there is one edge between "
-                f"two bins, got {tuple(value.shape)}. The edges 0 and 1 are left out."
+                f"{name} must have shape ({n_values},), with one edge between two "
+                f"adjacent bins, got {tuple(value.shape)}. Leave out the edges 0 and 1."
             )
 
 
 class _ValidationBinsLoss(CalibrationLoss):
-    """A loss whose state is made from equal-mass bins of validation confidences."""
+    """Loss whose state is computed from equal-mass bins of validation confidences."""
 
     learns_from_validation = True
 
@@ -76,10 +76,11 @@ class _ValidationBinsLoss(CalibrationLoss):
         *,
         sample_weight: ArrayLike | None = None,
     ) -> dict[str, Any]:
-        """Learn from predictions for the validation data.
+        """Learn from predictions on the validation set.
 
-        The samples are put into bins of equal mass by the probability of their
-        predicted class, and each bin's mean confidence is compared with its accuracy.
+        The samples are divided by their confidence, the probability of the predicted
+        class, into bins of equal mass. The mean confidence of each bin is compared with
+        its accuracy.
 
         Parameters
         ----------
@@ -88,31 +89,31 @@ class _ValidationBinsLoss(CalibrationLoss):
         y_proba : array-like of shape (n_samples, n_classes)
             Predicted probabilities.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, which count as repetitions.
+            Non-negative sample weights, which count as repetitions.
 
         Returns
         -------
         record : dict of str to list of float
-            For each bin in use "calibration_gap", the mean confidence minus the
-            accuracy, "bin_confidence", "bin_accuracy" and "bin_weight", the number of
-            samples or their weight; "bin_edges", one more, from 0 to 1; and "gamma"
-            from now on, where the loss has one per bin.
+            For each occupied bin: "bin_confidence", the mean confidence;
+            "bin_accuracy"; "calibration_gap", their difference; and "bin_weight", the
+            number of samples or the sum of their weights. Also "bin_edges", one more,
+            from 0 to 1, and the new "gamma" if the loss has one gamma per bin.
 
         Raises
         ------
         ValueError
-            If the probabilities are not finite, not in [0, 1] or do not sum to one, or
-            the labels are no class indices, or the numbers of samples differ.
+            If the probabilities are not finite, not in [0, 1] or do not sum to one, if
+            the labels are not class indices, or if the numbers of samples differ.
 
         Warns
         -----
         UserWarning
-            If there are not enough different confidences for all bins, and fewer are
-            used. No bin is ever empty.
+            If there are too few distinct confidences to fill all bins. Fewer bins are
+            then used, none of which is empty.
         """
         sums = self._bin(y_true, y_proba, sample_weight)
         confidence, accuracy = sums.confidence / sums.weight, sums.hit / sums.weight
-        # The bins that are not in use have no width: nothing is above infinity.
+        # Unused bins lie between infinite edges, so that they contain no value.
         edges = np.full(self.n_bins - 1, np.inf)
         edges[: len(sums.weight) - 1] = sums.edges[1:-1]
         self.edges.copy_(torch.from_numpy(edges))
@@ -127,22 +128,22 @@ class _ValidationBinsLoss(CalibrationLoss):
         return {name: values.tolist() for name, values in record.items()}
 
     def _learn(self, confidence: np.ndarray, accuracy: np.ndarray) -> dict[str, Any]:
-        """Change the buffers by the bins in use; return what the record gets."""
+        """Update the buffers from the occupied bins; return items for the record."""
         raise NotImplementedError
 
     def _bin(
         self, y_true: ArrayLike, y_proba: ArrayLike, sample_weight: ArrayLike | None
     ) -> Any:
-        """Return the sums of the bins in use."""
+        """Return the sums over the occupied bins."""
         proba, codes = _check_targets(y_true, y_proba)
         weight = check_sample_weight(sample_weight, proba)
-        confidence, hit = top_label_hits(proba, codes)
-        # Confidences that are the same number in single precision, in which networks
-        # are trained, must share a bin, or no sample would ever be in one of them.
+        confidence, correct = top_label_hits(proba, codes)
+        # Networks are trained in single precision. Confidences that are equal in single
+        # precision must share a bin, or no training sample could be in one of the bins.
         confidence = confidence.astype(np.float32)
         sums = bin_sums(
             confidence,
-            hit,
+            correct,
             n_bins=self.n_bins,
             strategy="quantile",
             sample_weight=weight,
@@ -153,23 +154,24 @@ class _ValidationBinsLoss(CalibrationLoss):
         return sums
 
     def _warn_of_fewer_bins(self, n_used: int, n_samples: int) -> None:
-        """Say that not all bins are in use."""
+        """Warn that some bins are empty and not used."""
         warnings.warn(
             "n_bins must be small enough for the validation data to fill all bins, got "
-            f"{n_samples} samples, which fill {n_used} of {self.n_bins} by their "
-            "different confidences. Hold out more samples, or lower n_bins.",
+            f"{n_samples} samples, whose distinct confidences fill {n_used} of "
+            f"{self.n_bins} bins. Hold out more samples, or lower n_bins.",
             UserWarning,
             stacklevel=4,
         )
 
 
 def _check_targets(y_true: Any, y_proba: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities, whose sums are not yet checked, and class indices."""
+    """Return probabilities, whose sums are checked later, and class indices."""
     proba = as_proba_array(y_proba)
     if len(y_true) != len(proba):
         raise ValueError(
-            f"y_true must hold one class index for each row of y_proba, got "
-            f"{len(y_true)} and {len(proba)} rows. Pass both of the same samples."
+            f"y_true must contain one class index for each row of y_proba, got "
+            f"{len(y_true)} class indices and {len(proba)} rows. Pass both for the "
+            "same samples."
         )
     n_classes = proba.shape[1]
     return proba, encode_labels(y_true, labels=range(n_classes), n_classes=n_classes)

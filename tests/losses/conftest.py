@@ -1,4 +1,4 @@
-"""What the tests of the losses share: all losses, and recorded numbers.
+"""Fixtures for the tests of the losses: all losses, and recorded numbers.
 
 A test with the mark ``losses`` runs for each loss of `LOSSES`, or for those that the
 function ``where`` picks. A module that names a file of tests/reference in
@@ -42,7 +42,7 @@ REFERENCE_DIR = Path(__file__).parent.parent / "reference"
 
 
 def quiet(loss, **params):
-    """Return a loss without the warning of a gamma that is too large for it."""
+    """Return a loss, ignoring the warning that its gamma is too large."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return loss(**params)
 
@@ -100,7 +100,7 @@ LOSSES = [
     RegularizedAURCLoss(ranks="hard", weights="sele", base="focal", base__gamma=0.5),
 ]
 
-# In training mode, a loss with a memory would keep what one test shows it.
+# In training mode, a loss with a state would change from one test to the next.
 LOSSES = [loss.eval() for loss in LOSSES]
 
 
@@ -121,7 +121,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def assert_recorded(recorded, reference, request):
-    """Return a function that holds a loss against the recorded value and gradient."""
+    """Return a function that compares a loss with the recorded value and gradient."""
     data = reference(request.module.REFERENCE)
 
     def check(loss, *, merge=lambda grad: grad):

@@ -1,4 +1,4 @@
-"""The value and the gradient of every loss against many digits, at margins up to 1e4.
+"""Values and gradients of every loss agree with mpmath at margins up to 1e4.
 
 The reference is the loss by its formula, in numbers of 720 digits, which leave enough
 of 1 - p_t. It is a function of the logits z, a list of rows, and of c, the same logits
@@ -86,7 +86,7 @@ def _inverse_focal(loss, z, y, _):
 
 
 def competitor(z, y, kind):
-    """Return what the dual focal loss adds to 1 - p_t."""
+    """Return q, which the dual focal loss adds to 1 - p_t."""
     below = sorted((p for p in softmax(z) if p < softmax(z)[y]), reverse=True)
     rank = {"largest": 1, 2: 2, 3: 3}.get(kind)
     if rank:
@@ -205,7 +205,7 @@ TERMS = {
 
 
 def gaps(z, y):
-    """Return each prediction's confidence minus whether it is right."""
+    """Return the confidence minus the correctness of each prediction."""
     tops = [row.index(max(row)) for row in z]
     doubt = [rest(row, top) for row, top in zip(z, tops, strict=True)]
     pairs = zip(doubt, tops, y, strict=True)
@@ -253,15 +253,15 @@ OF_BATCH = {
     "WeightedMMCELoss": _weighted_mmce,
 }
 
-# A sum of both terms of the product rule, or of a projection, may be near 0 where they
-# are not: the gradient is as exact as its largest component.
+# The terms of the product rule, or of a projection, may cancel, so that the error is
+# relative to the largest component of the gradient.
 OPPOSITE = ("AdaDualFocalLoss", "LogitNormLoss", "MMCELoss", "WeightedMMCELoss")
 
 # The margin is rounded, and (1 - p_t) ** gamma is off by gamma + 1 times as much.
 LARGEST_EXACT_GAMMA = 5
 
-# No reference: a small change of a confidence is one of a rank or of a share, 1 /
-# epsilon or 1 / bandwidth times as large, or the loss is a variance of close scores.
+# No reference: ranks and soft bins amplify rounding errors of a confidence by
+# 1 / epsilon or 1 / bandwidth, and a variance of close scores is inaccurate.
 STEEP = (
     *("AUCMLoss", "AURCLoss", "AvUCLoss", "KDEECELoss", "RegularizedAURCLoss"),
     *("SelectiveAURCLoss", "SoftBinnedECELoss"),
@@ -276,7 +276,7 @@ def tolerance(loss, dtype, spread):
 
 
 def assert_exact(loss, z, y):
-    """Hold value and gradient, in both precisions, against the reference."""
+    """Compare value and gradient with the reference, in both precisions."""
     z = torch.tensor(z).tolist()  # what single precision holds
     terms, grads = terms_and_grads(loss, z, y)
     spread = max(max(row) - min(row) for row in z)
@@ -303,7 +303,7 @@ def is_exact(loss):
 
 @pytest.mark.losses(where=lambda loss: is_exact(loss) and loss.is_per_sample)
 def test_samples(loss):
-    """Right, wrong and in between, and logits so small that they hardly differ."""
+    """Correct, wrong and uncertain predictions, and very small logits."""
     for margin in MARGINS:
         assert_exact(loss, [[margin, 0.01, -1.25]], [0])
         assert_exact(loss, [[0.1, margin + 0.11, -1.25]], [0])
@@ -314,14 +314,14 @@ def test_samples(loss):
 
 
 def is_bounded(loss):
-    """Tell whether the gradient fits into single precision at the largest logits."""
+    """Return whether the gradient fits into single precision at the largest logits."""
     return loss.get_params().get("epsilon") != 1e-4 and not isinstance(loss, ACLSLoss)
 
 
 @pytest.mark.losses(where=is_bounded)
 @pytest.mark.each("label", [0, 1])
 def test_gradient_at_the_largest_logits(loss, label):
-    """A loss that fits into single precision, or just does not, has its gradient."""
+    """The gradient is finite, although the loss is close to overflow or overflows."""
     for z in ([3e38, 0.0, -1.0], [0.0, -3e38, -1e38]):
         logits = torch.tensor([z], requires_grad=True)
         loss(logits, torch.tensor([label])).backward()
@@ -341,7 +341,7 @@ def test_squares_that_overflow_where_the_loss_does_not(z):
 @pytest.mark.losses(where=lambda loss: is_exact(loss) and not loss.is_per_sample)
 @pytest.mark.each("y", [[0, 1, 2], [0, 0, 2]])
 def test_batches(loss, y):
-    """All predictions right, or all but one."""
+    """All predictions are correct, or all but one."""
     for margin in (0.1, 7.0, 19.5, 90.0, 1e4):
         z = [
             [margin, 0.0, -0.7 * margin],

@@ -18,7 +18,7 @@ from sklearn_calib.losses import (
         ({}, (9.0, 0.0, 0.0), 0, 0.0002467891532250189),
         # 0.1 * (1.0 * 2 ** 2 + 0.1 * (2 ** 2 + 7 ** 2) / 2)
         ({}, (12.0, 0.0, -5.0), 0, 0.6650061855925997),
-        # The predicted class is the one that counts, right or not.
+        # The predicted class counts, whether it is correct or not.
         ({}, (12.0, 0.0, -5.0), 1, 12.665006185592599),
         # 0.5 * (2 * 1 ** 2 + 1 * (1 ** 2 + 2 ** 2) / 2), margin 2
         (
@@ -38,7 +38,7 @@ def test_known_values(params, logits, target, expected):
 
 
 def test_gradient_of_the_penalty():
-    """By hand: the largest logit is a constant in its distance from the others."""
+    """By hand: the largest logit is treated as a constant in the second term."""
     logits = torch.tensor([[6.0, 1.0, -1.0]]).double().requires_grad_()
     target = torch.tensor([2])
     loss = acls_loss(logits, target, margin=4.0, lambd_top=3.0, lambd_others=0.5)
@@ -61,7 +61,7 @@ def test_second_derivative():
 
 
 def test_parts_are_told_apart():
-    """Each weight switches off its own part."""
+    """A weight of 0 disables its term only."""
     logits, target = torch.tensor([[20.0, 0.0], [0.0, -20.0]]), torch.tensor([0, 0])
 
     def penalty(**params):
@@ -76,7 +76,7 @@ def test_parts_are_told_apart():
 @pytest.mark.slow
 @pytest.mark.parametrize("base", ["cross_entropy", "focal"])
 def test_order_of_the_classes_is_kept(base):
-    """Where the expected gradient vanishes; it is not that of any function."""
+    """At the zero of the expected gradient, which is not the gradient of a function."""
     eta = torch.tensor([0.9, 0.05, 0.03, 0.02]).double()
     logits = torch.zeros(4, 4).double()
     for _ in range(3000):

@@ -39,7 +39,7 @@ def test_known_values(gamma, logits, target, expected):
 
 def test_recorded(recorded, assert_recorded):
     def merge(grad):
-        """Two classes tie at q in row 5 of this input: which has it is undefined."""
+        """Two classes are tied at q in row 5; either may have the gradient."""
         if recorded["input"] == "edge":
             grad = grad.copy()
             grad[5, 2] += grad[5, 3]
@@ -54,7 +54,7 @@ def test_recorded(recorded, assert_recorded):
 
 
 def test_gamma_belongs_to_the_lead():
-    """p_t is 0.665 and the lead 0.421."""
+    """p_t is 0.665 and p_t - q is 0.421."""
     logits, target = float64([[2.0, 1.0, 0.0]]), torch.tensor([0])
     for edge, gamma in ((0.43, 2.0), (0.41, 5.0)):
         loss = ada_dual_focal_loss(

@@ -55,7 +55,7 @@ def test_known_values(gamma, logits, target, expected):
 @pytest.mark.each("case", SEQUENCES)
 @pytest.mark.each("stage", range(5))
 def test_recorded_sequences(case, stage, reference):
-    """With the authors' edges passed in, and gamma followed through their gaps."""
+    """With the edges of the authors' code, and gamma computed from its gaps."""
     recorded, data = recorded_case(reference, case), reference(REFERENCE)
     now, following = recorded["values"]["stages"][stage : stage + 2]
     loss = AdaFocalLoss(reduction="sum").double()
@@ -87,7 +87,7 @@ def test_recorded_update_rule(reference):
 
 
 def test_update_is_the_rule():
-    """By hand: confidences of 0.65 and 0.85 where 1 and 0.5 are right."""
+    """By hand: mean confidences 0.65 and 0.85, accuracies 1 and 0.5."""
     loss = AdaFocalLoss(n_bins=2, lambd=4.0).double()
     proba = [[0.6, 0.4], [0.7, 0.3], [0.8, 0.2], [0.9, 0.1]]
     growth = np.exp(4 * 0.35)
@@ -211,9 +211,9 @@ def test_bins_that_are_not_in_use_hold_no_sample():
         ({"gamma_min": -1e3}, r"gamma_min must be in \[-100, -0\.2\], got -1000\.0"),
         ({"gamma_initial": 21}, r"gamma_initial must be in \[-2, 20\], got 21\. The"),
         ({"gamma_initial": -3}, r"gamma_initial must be in \[-2, 20\], got -3\. The"),
-        ({"switch": -0.2}, "switch must be finite and >= 0, got -0.2. 0 switches it"),
+        ({"switch": -0.2}, "switch must be finite and >= 0, got -0.2. Pass 0 to"),
         ({"switch": 3}, r"gamma_min must be in \[-100, -3\], got -2\.0\. The paper"),
-        ({"lambd": -1}, "lambd must be finite and >= 0, got -1. 0 switches it off"),
+        ({"lambd": -1}, "lambd must be finite and >= 0, got -1. Pass 0 to disable"),
     ],
 )
 def test_bad_limits(params, message):

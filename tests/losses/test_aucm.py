@@ -30,7 +30,7 @@ def recorded_prior(params):
 
 
 def test_recorded(reference):
-    """Values and gradients, those of a, b and alpha too, as functions of the scores."""
+    """Values and gradients as functions of the scores, also for a, b and alpha."""
     data = reference("loss_aucm")
     batch = data["inputs"]["binary"]
     names = {c["id"] for c in data["expected"] if c["input"] == "binary"} - NOT_FOLLOWED
@@ -58,7 +58,7 @@ def test_recorded(reference):
 
 
 def test_recorded_multilabel(reference):
-    """Each label is a problem of two classes with its own a, b and alpha."""
+    """Each label is a binary problem with its own a, b and alpha."""
     data = reference("loss_aucm")
     (case,) = (c for c in data["expected"] if c["id"] == "multilabel-v1")
     batch, params = data["inputs"]["multilabel"], case["params"]
@@ -82,7 +82,7 @@ def test_recorded_multilabel(reference):
 
 
 def test_closed_form():
-    """By NumPy: variances in both classes and the squared lack of distance."""
+    """By NumPy: variances in both classes and the squared shortfall of the margin."""
     logits, target = random_batch()
     score, label = logits.softmax(1)[:, 1].numpy(), target.numpy()
     up, down = score[label == 1], score[label == 0]
@@ -98,7 +98,7 @@ def test_closed_form():
 @pytest.mark.parametrize("prior", [None, "batch", 0.2])
 @pytest.mark.parametrize("margin", [1.0, 0.01])
 def test_solution_of_the_min_max_problem(prior, margin):
-    """Gradient descent on a and b and ascent on alpha come to the closed form."""
+    """Gradient descent on a and b and ascent on alpha converge to the closed form."""
     logits, target = random_batch()
     a, b, alpha = (float64(v, requires_grad=True) for v in (0.9, 0.1, 0.3))
     alpha.register_hook(torch.neg)
@@ -117,7 +117,7 @@ def test_solution_of_the_min_max_problem(prior, margin):
 
 @pytest.mark.parametrize("prior", [None, "batch", 0.25])
 def test_more_classes(prior):
-    """The mean over each class against the rest."""
+    """The mean over the one-vs-rest problems."""
     logits, target = random_batch(n_classes=4)
     proba = logits.softmax(1)
     losses = [
@@ -131,7 +131,7 @@ def test_more_classes(prior):
 @pytest.mark.parametrize("label", [0, 1])
 @pytest.mark.parametrize("prior", [None, "batch"])
 def test_one_class(label, prior):
-    """There is nothing to part: 0, where the authors' code divides 0 by 0."""
+    """The loss is 0, where the authors' code computes 0 / 0."""
     logits, target = random_batch()
     logits.requires_grad_()
     loss = aucm_loss(logits, torch.full_like(target, label), prior=prior)
@@ -141,7 +141,7 @@ def test_one_class(label, prior):
 
 
 def test_reductions():
-    """No sample has a loss of its own: each has that of the batch."""
+    """Each sample has the loss of the batch."""
     logits, target = random_batch(5)
     value = AUCMLoss()(logits, target)
     expected = value.expand(5)
@@ -159,7 +159,7 @@ def test_bad_prior(bad):
 
 
 def test_given_prior_is_finite():
-    """A batch of one class has a loss, since the other's share is known."""
+    """A batch of one class has a loss, because the prior is given."""
     logits, _ = random_batch()
     logits.requires_grad_()
     aucm_loss(logits, torch.zeros(20, dtype=torch.int64), prior=0.1).backward()
@@ -184,9 +184,9 @@ def test_numbers_in_place_of_the_solution(name, n_classes):
             (bad, TypeError, "must be a torch.Tensor, a number or None, got ")
             for bad in ("1", [1.0], np.ones(3), {}, 1j, True)
         ),
-        (torch.ones(2), ValueError, r"of shape \(\) or \(3,\).* of shape \(2,\)"),
-        (torch.ones(3) * 1j, ValueError, "must be real .*got torch.complex64"),
-        (torch.ones(3, device="meta"), TypeError, "must hold values, .* meta tensor"),
+        (torch.ones(2), ValueError, r"have shape \(\) or \(3,\).* and shape \(2,\)"),
+        (torch.ones(3) * 1j, ValueError, "must be real .*got dtype torch.complex64"),
+        (torch.ones(3, device="meta"), TypeError, "must have values, .* meta tensor"),
     ],
 )
 def test_bad_value_in_place_of_the_solution(name, bad, error, message):

@@ -20,7 +20,7 @@ SCORES = {
     "l2_norm": "l2_norm",
     "NegGiniScore": "negative_gini",
 }
-# By the class of the authors. The last takes softmax twice, which ours does when asked.
+# By the authors' class. In the last case it applies softmax twice.
 WEIGHTS = {
     "EmAURCLoss": "harmonic",
     "LnAURCLoss": "log",
@@ -54,7 +54,7 @@ def test_recorded_weights(reference, name, weights):
     data = reference(REFERENCE)
     (case,) = (case for case in data["expected"] if case["id"] == "alphas")
     n = case["values"]["n"]
-    # The more confident, the further down, each with the same loss.
+    # All samples have the same loss; more confident ones have larger weights.
     logits = torch.zeros(n, 2, dtype=torch.float64)
     values = aurc_loss(
         logits,
@@ -85,7 +85,7 @@ def test_it_is_a_regularized_loss(weights):
 
 @pytest.mark.parametrize("weights", ["log", "harmonic", "sele"])
 def test_ties_have_the_mean_of_their_ranks(weights):
-    """The mean rank weighs every sample alike."""
+    """With the mean rank all samples have the same weight."""
     target = torch.tensor([0, 1, 2, 0, 1])
     logits = torch.tensor([[1.0, 0.0, 0.0]]).double().repeat(5, 1)
     values = aurc_loss(logits, target, weights=weights, reduction="none")
@@ -97,7 +97,7 @@ def test_ties_have_the_mean_of_their_ranks(weights):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_ties_to_within_rounding(dtype):
-    """Copies of a row may leave a network with logits that differ in the last bit."""
+    """A network may return logits that differ in the last bit for equal samples."""
     noise = torch.tensor([0.0, 2.0, -2.0], dtype=dtype) * torch.finfo(dtype).eps
     logits = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=dtype)
     logits[:, 0] += noise

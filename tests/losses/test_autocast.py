@@ -1,4 +1,4 @@
-"""Inside autocast a loss of single precision stays what it is."""
+"""Autocast does not change a loss in single precision."""
 
 import pytest
 import torch

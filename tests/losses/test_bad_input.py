@@ -1,4 +1,4 @@
-"""Every loss, as a function and as a module, refuses what it cannot be right about."""
+"""Every loss, as a function and as a module, refuses invalid input."""
 
 import inspect
 import re
@@ -44,7 +44,7 @@ def test_sparse(name, position):
     batch = [*BATCH, torch.ones(2)]
     batch[position] = batch[position].to_sparse()
     name_of = ("logits", "target", "sample_weight")[position]
-    message = rf"{name_of} must be dense, .*sparse_coo\. Call its method to_dense\(\)"
+    message = rf"{name_of} must be dense, .*sparse_coo\. Call {name_of}\.to_dense\(\)"
     with pytest.raises(TypeError, match=message):
         get_loss(name)()(*batch)
 
@@ -57,7 +57,7 @@ def test_sparse(name, position):
     ],
 )
 def test_probabilities_as_target(name):
-    message = r"one class index for each row of logits, got \(2, 3\)\. Only losses of "
+    message = r"one class index for each row of logits, got \(2, 3\)\. Soft targets, "
     with pytest.raises(ValueError, match=message):
         get_loss(name)()(BATCH[0], torch.eye(3)[BATCH[1]])
 
@@ -69,16 +69,16 @@ def test_probabilities_as_target(name):
         ([1.0, 1.0], TypeError, "sample_weight must be a torch.Tensor or None, got li"),
         (torch.ones(2, 1), ValueError, r"must have shape \(2,\), .*got \(2, 1\)"),
         (torch.ones(3), ValueError, r"must have shape \(2,\), .*got \(3,\)"),
-        (torch.tensor([1, -1]), ValueError, "must be non-negative, got -1. Le"),
+        (torch.tensor([1, -1]), ValueError, "must be non-negative, got -1. Use a"),
         (
             torch.tensor([1, torch.nan]),
             ValueError,
-            "must be finite, got nan. Leave out",
+            "must be finite, got nan. Use a w",
         ),
         (
             torch.tensor([torch.inf, 1]),
             ValueError,
-            "must be finite, got inf. Leave out",
+            "must be finite, got inf. Use a w",
         ),
         (
             torch.tensor([1j, 1]),
@@ -93,12 +93,12 @@ def test_weight(name, weight, error, message):
 
 
 def assert_refused(name, error, message, **params):
-    """Hold that neither the module can be made nor the function be called."""
+    """Check that both the constructor and the function raise the error."""
     with pytest.raises(error, match=message):
         get_loss(name)(**params)
     function = getattr(losses, f"{name}_loss")
     learned = dict(get_loss(name)().named_buffers())
-    # A function takes what a loss has learned, and no parameter of how it learns.
+    # A function takes the learned state, but no parameters of the learning.
     if learned and not params.keys() <= inspect.signature(function).parameters.keys():
         return
     with pytest.raises(error, match=message):
@@ -123,9 +123,8 @@ numbers = pytest.mark.each(
 @numbers
 @pytest.mark.each("bad", [-1, -1e-9, float("nan"), float("inf")])
 def test_number_out_of_range(name, param, bad):
-    message = (
-        rf"{param} must be .*, got {bad}\. (0 switches it off|A small one|The auth)"
-    )
+    hint = "(Pass 0 to disable it|Use a small value|The auth)"
+    message = rf"{param} must be .*, got {bad}\. {hint}"
     assert_refused(name, ValueError, message, **{param: bad})
 
 
@@ -137,7 +136,7 @@ def test_number_of_wrong_type(name, param, bad):
 
 
 def outcome(name, **params):
-    """Return what a loss comes to after an update, or the type of its error."""
+    """Return the loss after an update, or the type of its error."""
     try:
         loss = get_loss(name)(**params)
     except ValueError as error:
@@ -158,7 +157,7 @@ def outcome(name, **params):
     [(Fraction(1, 4), 0.25), (np.float32(0.25), 0.25), (10**30, 1e30)],
 )
 def test_numbers_of_any_kind(name, param, number, same):
-    """Tensors know neither fractions nor such integers."""
+    """Tensors accept neither fractions nor such integers."""
     result, expected = outcome(name, **{param: number}), outcome(name, **{param: same})
     if isinstance(expected, type):
         assert result is expected
@@ -187,7 +186,7 @@ def test_integer_above_all_floats(name, param):
     ],
 )
 def test_what_no_parameter_takes(name, param, bad):
-    """Not even compared with the names that a parameter may have."""
+    """They raise the usual error, also where a value cannot be hashed or compared."""
     message = rf"{param}(\[0\])? must "
     assert_refused(name, (TypeError, ValueError), message, **{param: bad})
 
@@ -197,7 +196,7 @@ def test_what_no_parameter_takes(name, param, bad):
 )
 @pytest.mark.each("n_bins", [10**9, 10**30])
 def test_too_many_bins(name, n_bins):
-    message = f"n_bins must be at most 1000000, got {n_bins}: most bins would be empty"
+    message = f"n_bins must be at most 1000000, got {n_bins}: most bins would be e"
     assert_refused(name, ValueError, message, n_bins=n_bins)
 
 
@@ -214,10 +213,10 @@ def test_devices(name, position):
 
 @all_names
 def test_weight_without_values(name):
-    """Weights are moved to the device of the logits, but these hold nothing."""
+    """Weights are moved to the device of the logits, which meta tensors cannot be."""
     target = torch.eye(3).long()[BATCH[1]] if name == "per_label" else BATCH[1]
     loss, weight = get_loss(name)(), torch.ones(2, device="meta")
-    with pytest.raises(TypeError, match=r"sample_weight must hold values, .* meta ten"):
+    with pytest.raises(TypeError, match=r"sample_weight must have values, .* meta ten"):
         loss(BATCH[0], target, weight)
 
 
@@ -230,7 +229,7 @@ def test_bins_on_another_device(name):
 
 @all_names
 def test_unknown_keyword(name):
-    """The closest of the loss's own parameters is named."""
+    """The message suggests the closest parameter."""
     first = next(iter(get_loss(name)().get_params(deep=False)))
     message = rf"{get_loss(name).__name__} got an unexpected keyword argument "
     message += rf"'{first}x'\. Did you mean '{first}'\?"

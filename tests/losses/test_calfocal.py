@@ -70,7 +70,7 @@ def test_finite_with_a_large_lambd(dtype, lambd, per_sample, scale):
 
 
 def test_gamma_of_a_bin():
-    """It depends on the last validation data alone, unlike AdaFocal's."""
+    """It depends on the last validation set only, unlike in AdaFocal."""
     loss = CalFocalLoss(n_bins=2, lambd=2.0, reduction="none")
     proba = [[0.6, 0.4], [0.7, 0.3], [0.8, 0.2], [0.9, 0.1]]
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Any loss by its name and parameters, as estimators build it."""
+"""Build a loss from a name and parameters, as estimators do."""
 
 import pytest
 from torch import nn

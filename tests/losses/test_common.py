@@ -1,4 +1,4 @@
-"""Laws that hold for every loss: whoever adds one writes none of these tests."""
+"""Laws that hold for every loss; a new loss needs no tests of these."""
 
 import copy
 import inspect
@@ -42,12 +42,12 @@ from sklearn_calib.losses import (
 
 
 def quiet(loss, **params):
-    """Return a loss without the warning of a gamma that is too large for it."""
+    """Return a loss, ignoring the warning that its gamma is too large."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return loss(**params)
 
 
-# Cross-entropy in other words.
+# Equal to cross-entropy.
 CROSS_ENTROPIES = [
     ACLSLoss(lambd=0),
     AdaDualFocalLoss(gamma_initial=0),
@@ -69,23 +69,23 @@ CROSS_ENTROPIES = [
     SampleDependentFocalLoss(gammas=(0, 0)),
 ]
 
-# Ask whether a prediction is right, which is the first of tied classes.
-WITH_HITS = (
+# Depend on the predicted class, which is the first of tied classes.
+WITH_CORRECTNESS = (
     *(AvUCLoss, DCALoss, KDEECELoss),
     *(MMCELoss, SoftBinnedECELoss, WeightedMMCELoss),
 )
 
-# Not 0 at a certainty that is right: it cannot reach that certainty, it penalises it,
-# or it looks at other samples, of which the batch has one per class.
+# Not 0 for a certain and correct prediction: it cannot be reached, it is penalised, or
+# the loss depends on the other samples of the batch, one per class.
 NEVER_ZERO = (
     *(ACLSLoss, AvUCLoss, ConfidencePenaltyLoss, KDEECELoss),
     *(LogitNormLoss, MaxSupLoss, MbLSLoss),
 )
 
-# Look at the logits as such, where for the others a constant in all changes nothing.
+# Change if a constant is added to all logits of a sample, unlike the others.
 WITH_ORIGIN = (ACLSLoss, LogitNormLoss)
 
-# The losses of conftest.py, or those of them that a function picks.
+# The losses of conftest.py, or those that a function selects.
 all_losses = pytest.mark.losses
 
 
@@ -110,7 +110,7 @@ def value_and_grad(loss, logits, target, **kwargs):
 
 @st.composite
 def batches(draw):
-    """Draw logits on a grid of eighths, which adding a shift keeps exact, and labels.
+    """Draw labels, and logits that are multiples of 1/8, so that shifts are exact.
 
     Ties and confident mistakes are frequent on it.
     """
@@ -161,7 +161,7 @@ def test_weights_of_one_change_nothing(loss, reduction):
 
 @all_losses
 def test_weights_of_zero_teach_nothing(loss):
-    """A batch may hold no sample that counts."""
+    """All samples of a batch may have weight zero."""
     value, grad = value_and_grad(loss, *random_batch(), sample_weight=torch.zeros(6))
     assert value == 0
     assert (grad == 0).all()
@@ -182,7 +182,7 @@ def test_order_of_samples(loss, batch, data):
 @given(batch=batches(), data=st.data())
 def test_order_of_classes(loss, batch, data):
     logits, target = batch
-    if isinstance(loss, WITH_HITS):
+    if isinstance(loss, WITH_CORRECTNESS):
         # Less than the grid's step, so that no classes of a sample tie.
         logits = logits + torch.arange(logits.shape[1]) / 64
     order = torch.tensor(data.draw(st.permutations(range(logits.shape[1]))))
@@ -209,7 +209,7 @@ def test_not_negative(loss, batch):
 @pytest.mark.each("scale", [0.0, 1e-8, 1.0, 50.0, 200.0, 1e4])
 @pytest.mark.each("n_classes", [2, 3, 7])
 def test_finite_at_extreme_logits(loss, dtype, scale, n_classes):
-    """Right, wrong and tied predictions, in each precision that users train in."""
+    """Correct, wrong and tied predictions, in each precision."""
     patterns = torch.tensor([[1, 0], [0, 1], [1, 1], [-1, 1], [-1, -1]], dtype=dtype)
     logits = torch.zeros(10, n_classes, dtype=dtype)
     logits[:, [0, -1]] = scale * torch.cat([patterns, patterns])
@@ -225,7 +225,7 @@ def test_finite_at_extreme_logits(loss, dtype, scale, n_classes):
 
 @all_losses(where=lambda loss: not isinstance(loss, NEVER_ZERO))
 def test_perfect_prediction(loss):
-    """Only label smoothing has something to say against certainty that is right."""
+    """Only label smoothing penalises predictions that are certain and correct."""
     value, grad = value_and_grad(loss, 100 * torch.eye(3).double(), torch.arange(3))
     if loss.get_params().get("label_smoothing"):
         assert (grad.diagonal() > 0).all()
@@ -235,7 +235,7 @@ def test_perfect_prediction(loss):
 
 
 def has_true_gradient(loss):
-    """Tell whether nothing that depends on the logits is held constant.
+    """Return whether no term that depends on the logits is treated as a constant.
 
     Finite differences cannot know that the gate of gamma_cal is, or an epsilon found
     from the batch, or the largest logit in ACLS. The tests of these losses know it.
@@ -248,7 +248,7 @@ def has_true_gradient(loss):
 
 @all_losses(where=has_true_gradient)
 def test_gradient(loss):
-    """First and second derivative against finite differences."""
+    """First and second derivatives agree with finite differences."""
     logits, target = random_batch(n_samples=5)
     loss = with_reduction(loss, "none")
     logits.requires_grad_()
@@ -274,7 +274,7 @@ def test_function_equals_module(loss):
     function = getattr(losses, f"{name}_loss")
     batch, params = random_batch(), loss.get_params()
     if learned := dict(loss.named_buffers()):
-        # A function takes what a loss has learned, and no parameter of how it learns.
+        # A function takes the learned state, but no parameters of the learning.
         accepted = params.keys() & inspect.signature(function).parameters.keys()
         params = {**learned, **{name: params[name] for name in accepted}}
     weight = torch.arange(6.0)
@@ -359,7 +359,7 @@ def test_other_samples_change_nothing(loss):
 
 @all_losses(where=lambda loss: not isinstance(loss, AUCMLoss))
 def test_batch_of_one(loss):
-    """The last batch of an epoch may be that small."""
+    """The last batch of an epoch may have one sample."""
     logits, target = random_batch(n_samples=1)
     value, grad = value_and_grad(loss, logits, target)
     assert value > 0
@@ -388,6 +388,6 @@ def test_one_hot_target(loss, batch):
 @all_losses(where=lambda loss: not loss.takes_probabilities)
 def test_probabilities_are_refused(loss):
     logits, target = random_batch()
-    message = r"one class index for each row of logits, got \(6, 4\)\. Only losses of "
+    message = r"one class index for each row of logits, got \(6, 4\)\. Soft targets, "
     with pytest.raises(ValueError, match=message):
         loss(logits, torch.eye(4)[target])

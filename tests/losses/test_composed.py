@@ -1,4 +1,4 @@
-"""What holds for every loss that has a base."""
+"""Laws that hold for every loss with a base."""
 
 import copy
 import inspect
@@ -37,7 +37,7 @@ all_composed = pytest.mark.parametrize("name", NAMES)
 
 
 class Learner(CalibrationLoss):
-    """A loss of single samples that learns a factor."""
+    """A per-sample loss that learns a factor."""
 
     learns_from_validation = True
 
@@ -139,7 +139,7 @@ def test_the_state_of_the_base_is_that_of_the_loss(name):
         (
             {"base__gamma": 1},
             ValueError,
-            r"Loss 'cross_entropy' .* got base__gamma. Its .*: \['label_smoothing'\]",
+            r"Loss 'cross_entropy' .* got base__gamma. Valid .*: \['label_smoothing'\]",
         ),
         (
             {"base": FocalLoss(), "base__gama": 1},
@@ -161,7 +161,7 @@ def test_the_state_of_the_base_is_that_of_the_loss(name):
             TypeError,
             "(?i)loss got an unexpected .* 'reductoin'. Did you mean 'reduction'",
         ),
-        ({"gamma": 1}, TypeError, "A parameter of the base begins with base__"),
+        ({"gamma": 1}, TypeError, "Parameters of the base start with base__"),
         ({"base": "focl"}, ValueError, "got 'focl'. Did you mean 'focal'"),
         ({"base": FocalLoss}, ValueError, "base must be the name or an instance"),
         ({"base": torch.nn.CrossEntropyLoss()}, ValueError, "base must be the name"),

@@ -66,10 +66,10 @@ def test_unknown(confidence, message):
 @pytest.mark.parametrize(
     ("confidence", "message"),
     [
-        (lambda z: z.softmax(1), r"confidence must return .*\(4,\), .*got \(4, 2\)"),
+        (lambda z: z.softmax(1), r"must return .*\(4,\), .*got shape \(4, 2\)"),
         (
             lambda z: len(z),
-            r"confidence must return a tensor of shape \(4,\), .*got \(\)",
+            r"confidence must return a tensor of shape \(4,\), .*got shape \(\)",
         ),
         (lambda z: z.amax(1) * np.nan, "confidence must be finite, got nan"),
         (

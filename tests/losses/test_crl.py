@@ -25,7 +25,7 @@ def random_history(n_samples, *, n_epochs=6):
 
 
 def recorded_arguments(values):
-    """Return the history of the record as counts of right and of all predictions."""
+    """Return the recorded history as numbers of correct and of all predictions."""
     right = torch.tensor(values["history"]).long()
     seen = torch.full_like(right, values["max_correctness"])
     return {
@@ -45,7 +45,7 @@ def test_recorded(recorded, assert_recorded):
 
 
 def test_known_values():
-    """By hand: the gaps of k, (.75, -.5, -.25), against those of s, (.25, .25, -.5)."""
+    """By hand: differences of k (.75, -.5, -.25) and of s (.25, .25, -.5)."""
     proba = float64([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]])
     logits, target = proba.log(), torch.tensor([0, 1, 0])
     score = float64([[0.9, 0.1], [0.65, 0.35], [0.4, 0.6]])
@@ -64,7 +64,7 @@ def test_known_values():
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_entropy_is_scaled_by_the_number_of_classes(n_classes):
-    """From a uniform to a certain prediction is 1, as for the correctness."""
+    """Uniform and certain predictions differ by 1, the range of the correctness."""
     logits = torch.zeros(2, n_classes).double()
     logits[1, 0] = 1e3
     target = torch.zeros(2, dtype=torch.int64)
@@ -96,7 +96,7 @@ def test_nothing_to_rank(history):
 
 
 def test_counts_differ():
-    """A share of the times that a sample was seen, and 0 for one that never was."""
+    """The proportion of correct predictions; 0 for a sample without predictions."""
     logits, target = random_batch(3)
     history = torch.tensor([[1, 2], [0, 0], [4, 8], [8, 8], [0, 1]])
     twin = torch.tensor([[4, 8], [0, 8], [4, 8], [8, 8], [0, 8]])
@@ -127,7 +127,7 @@ def test_composition():
 
 
 def test_weights_are_repetitions_over_all_orders():
-    """The mean over the orders of a batch, with itself for a partner left out."""
+    """On average over the orders of a batch, without comparisons with itself."""
     logits, target = random_batch(4)
     history, order = random_history(4), torch.tensor([0, 1, 2, 3])
     weight = float64([1, 0, 2, 3])
@@ -170,7 +170,7 @@ def test_record():
 
 
 def test_history_is_saved():
-    """The history is part of a checkpoint, and of copies, and the loss goes on."""
+    """The history is part of checkpoints and copies, with which training continues."""
     loss, batch = CRLLoss(lambd=2.0), random_batch()
     loss.start_history(8)
     loss.record(*batch, indices=torch.arange(8))
@@ -185,7 +185,7 @@ def test_history_is_saved():
 
 
 def test_training_ranks_the_confidences():
-    """Noisy labels are told by the confidence better than with cross-entropy."""
+    """The confidence detects noisy labels better than with cross-entropy."""
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(300, 2, generator=generator)
     target = (features[:, 0] > 0).long()
@@ -223,7 +223,7 @@ def test_needs_indices():
     [
         ([0, 1], TypeError, "indices must be a torch.Tensor of int64, got list"),
         (torch.ones(2), TypeError, "of int64, got torch.float32"),
-        (torch.tensor([0]), ValueError, r"shape \(2,\), one .* got \(1,\)"),
+        (torch.tensor([0]), ValueError, r"shape \(2,\), got \(1,\)"),
         (torch.tensor([0, 3]), ValueError, r"of 3 samples, got values in \[0, 3\]"),
         (torch.tensor([-1, 0]), ValueError, r"got values in \[-1, 0\]\. Call start_"),
     ],
@@ -260,14 +260,14 @@ def test_bad_confidence():
     ("bad", "error", "message"),
     [
         ([[1, 2], [0, 2]], TypeError, "must be a torch.Tensor or None, got list"),
-        (torch.ones(2), ValueError, r"of shape \(n_samples, 2\), .* of shape \(2,\)"),
-        (torch.ones(2, 3), ValueError, r"of shape \(2, 3\)"),
-        (torch.ones(2, 2) * 1j, ValueError, "must be real .*got torch.complex64"),
-        (torch.ones(2, 2, device="meta"), TypeError, "must hold values"),
+        (torch.ones(2), ValueError, r"have shape \(n_samples, 2\), .* shape \(2,\)"),
+        (torch.ones(2, 3), ValueError, r"and shape \(2, 3\)"),
+        (torch.ones(2, 2) * 1j, ValueError, "must be real .*got dtype torch.complex64"),
+        (torch.ones(2, 2, device="meta"), TypeError, "must have values"),
     ],
 )
 def test_bad_history(indices, bad, error, message):
-    """Also where no indices say that it is looked at."""
+    """It is checked even if there are no indices."""
     batch = torch.ones(2, 2), torch.tensor([0, 1])
     with pytest.raises(error, match=f"^history .*{message}"):
         crl_loss(*batch, history=bad, indices=indices)

@@ -1,4 +1,4 @@
-"""What the class of a loss takes from its function: the docstring and the call."""
+"""The class of a loss takes the docstring and the call from its function."""
 
 import inspect
 
@@ -108,7 +108,7 @@ def test_a_subclass_keeps_its_docstring_and_its_call():
 
 
 def test_forward_takes_weights():
-    """As the estimators ask before they pass any."""
+    """Estimators check this before they pass weights."""
     assert "sample_weight" in inspect.signature(FocalLoss().forward).parameters
 
 

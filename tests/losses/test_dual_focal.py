@@ -63,7 +63,7 @@ def test_nothing_below_the_true_class(competitor):
 
 def test_recorded(recorded, assert_recorded):
     def merge(grad):
-        """Two classes tie at q in row 5 of this input: which has it is undefined."""
+        """Two classes are tied at q in row 5; either may have the gradient."""
         if recorded["input"] == "edge":
             grad = grad.copy()
             grad[5, 2] += grad[5, 3]
@@ -74,7 +74,7 @@ def test_recorded(recorded, assert_recorded):
 
 
 def test_recorded_q(reference):
-    """With gamma 1 the loss is -(1 - p_t + q) log(p_t), which gives q."""
+    """With gamma 1 the loss is -(1 - p_t + q) log(p_t), from which q is computed."""
     data = reference(REFERENCE)
     (values,) = (c["values"] for c in data["expected"] if c["id"] == "edge-q")
     batch, proba = data["inputs"]["edge"], np.array(values["p_label"])
@@ -97,7 +97,7 @@ def test_no_competitor_in_constant_zero():
 
 @pytest.mark.parametrize("competitor", [2, 3])
 def test_more_competitors_than_classes(competitor):
-    """With two classes there is one other at most, and q is 0."""
+    """With two classes there is at most one competitor, and q is 0."""
     logits, target = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
     torch.testing.assert_close(
         dual_focal_loss(logits, target, competitor=competitor),

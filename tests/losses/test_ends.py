@@ -1,4 +1,4 @@
-"""Losses where numbers end: logits that are NaN or infinite, weights of any size."""
+"""Losses of NaN, infinite and very large logits, and of weights of any size."""
 
 import pytest
 import torch
@@ -16,8 +16,8 @@ from sklearn_calib.losses import (
     SelectiveAURCLoss,
 )
 
-# A sample of weight m is m equal samples, which for these is another batch than one of
-# weight 1.
+# A sample of weight m counts as m equal samples, so that the scale of the weights
+# matters.
 WITH_REPETITIONS = (AURCLoss, KDEECELoss, RegularizedAURCLoss, SelectiveAURCLoss)
 
 LABELS = torch.tensor([1, 2, 3, 0])
@@ -63,7 +63,7 @@ def assert_nan(loss, weight):
 @bad_weights
 @pytest.mark.filterwarnings("ignore:gamma must be at most")
 def test_nan_in_means_nan_out(loss, weight):
-    """In whichever logit it is, and even where the sample has no weight."""
+    """For a NaN in any logit, even if the weight of the sample is 0."""
     assert_nan(loss, weight)
 
 
@@ -94,7 +94,7 @@ def test_infinite_logits(loss):
 @all_losses
 @pytest.mark.filterwarnings("ignore:gamma must be at most")
 def test_nan_is_not_remembered(loss):
-    """A batch that is NaN leaves what a loss has learned as it was."""
+    """A batch with NaN does not change the state of a loss."""
     loss = with_reduction(loss, "mean").train()
     before = {name: value.clone() for name, value in loss.named_buffers()}
     loss(torch.full((4, 4), torch.nan), LABELS)
@@ -106,7 +106,7 @@ def test_nan_is_not_remembered(loss):
 @dtypes
 @pytest.mark.each("factor", [1e-300, 1e-30, 1e30, 1e307])
 def test_weights_of_any_size(loss, dtype, factor):
-    """The mean depends on proportions, unless weights count as repetitions."""
+    """The mean depends on ratios of weights, unless weights count as repetitions."""
     logits, weight = random_logits(dtype), torch.tensor([1.0, 2.0, 0.0, 3.0]).double()
     value = loss(logits, LABELS, factor * weight)
     assert torch.isfinite(value)
@@ -139,7 +139,7 @@ def test_weights_of_another_precision(loss, kind):
     ],
 )
 def test_means_of_what_has_too_large_a_sum(loss, size, weight):
-    """With negative logits of the labels most predictions are as wrong as they get."""
+    """With large negative logits of the labels most predictions are maximally wrong."""
     weight = None if weight is None else torch.tensor(weight)
     target = LABELS.repeat(3)
     logits = size * torch.eye(4)[target]

@@ -16,7 +16,7 @@ all_modes = pytest.mark.parametrize("mode", ["canonical", "classwise", "top_labe
 
 
 def penalty(logits, target, **params):
-    """Return the calibration error alone."""
+    """Return the calibration error without the base loss."""
     value = kde_ece_loss(logits, target, lambd=1.0, **params)
     return value - cross_entropy_loss(logits, target)
 
@@ -28,7 +28,7 @@ def random_batch(n_samples=12, n_classes=3):
 
 
 def test_recorded(recorded, assert_recorded):
-    """The authors' code has the calibration error alone."""
+    """The authors' code computes the calibration error only."""
     params = recorded["params"]
     mode, norm = MODES[params["mc_type"]], f"l{params['p']}"
     bandwidth = params["bandwidth"]
@@ -38,7 +38,7 @@ def test_recorded(recorded, assert_recorded):
 
 
 def log_likelihood(proba, bandwidth):
-    """Return that of the rows under the kernels of the others, by SciPy."""
+    """Return the leave-one-out log likelihood of the rows, computed by SciPy."""
     log_pdf = dirichlet.logpdf
     kernels = np.array([[log_pdf(p, q / bandwidth + 1) for q in proba] for p in proba])
     np.fill_diagonal(kernels, -np.inf)
@@ -47,7 +47,7 @@ def log_likelihood(proba, bandwidth):
 
 @pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 4.0])
 def test_auto_bandwidth(scale):
-    """The likelihood of SciPy chooses the same, and different ones for other data."""
+    """SciPy's likelihood chooses the same bandwidth, which depends on the data."""
     logits, target = random_batch()
     proba = (scale * logits).softmax(1).numpy()
     best = max(BANDWIDTHS, key=lambda width: log_likelihood(proba, width))
@@ -61,7 +61,7 @@ def test_auto_bandwidth(scale):
 
 @all_modes
 def test_alone(mode):
-    """A sample without any other has no error, and no weight makes one of itself."""
+    """The error of a single sample is 0, whatever its weight."""
     logits, target = torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([2])
     expected = cross_entropy_loss(logits, target)
     loss = KDEECELoss(mode=mode)
@@ -72,7 +72,7 @@ def test_alone(mode):
 
 @all_modes
 def test_equal_predictions(mode):
-    """The kernels of equal predictions are equal: r is the share among the others."""
+    """For equal predictions r is the class frequency among the other samples."""
     logits = torch.tensor([[2.0, 1.0, 0.0]]).double().expand(4, 3)
     target = torch.tensor([0, 0, 1, 1])
     p = logits[0].softmax(0)
@@ -97,7 +97,7 @@ def test_one_class(mode):
 @all_modes
 @pytest.mark.parametrize("bandwidth", [0.001, 1.0, "auto"])
 def test_saturated(mode, bandwidth):
-    """Confident mistakes keep a gradient where 1 - p is below any rounding of 1."""
+    """Confident wrong predictions have a gradient although p rounds to 1."""
     signs = torch.tensor([1.0, 1.0, -1.0, -1.0])
     logits = 60 * torch.stack([signs, -signs, torch.zeros(4)], 1)
     logits.requires_grad_()

@@ -36,7 +36,7 @@ def random_batch():
 
 
 def test_projection():
-    """The divergence from the nearest label, which the gradient takes as constant."""
+    """KL divergence to the projection, which is a constant in the gradient."""
     logits, target = random_batch()
     logits.requires_grad_()
     proba = logits.softmax(1)
@@ -76,7 +76,5 @@ def test_tiny_alpha_is_cross_entropy():
 
 
 def test_bad_alpha():
-    with pytest.raises(
-        ValueError, match=r"alpha must be in \[0, 1\), got 1\. 0 switch"
-    ):
+    with pytest.raises(ValueError, match=r"alpha must be in \[0, 1\), got 1\. Pass 0"):
         LabelRelaxationLoss(alpha=1)

@@ -39,7 +39,7 @@ def test_length_does_not_matter(dtype):
 
 
 def test_gradient_of_zero_logits():
-    """Torch's gradient of a length at 0 is 0, and what remains is that of the scale."""
+    """In torch the gradient of a norm at 0 is 0, which leaves that of the scale."""
     logits = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
     logitnorm_loss(logits, torch.tensor([1]), temperature=0.5).backward()
     expected = torch.tensor([[0.25, -0.75, 0.25, 0.25]]).double() / (0.5 * 1e-7)
@@ -57,7 +57,7 @@ def test_soft_target():
 
 @pytest.mark.parametrize("bad", [0, 0.0])
 def test_temperature_of_zero(bad):
-    message = rf"temperature must be finite and > 0, got {bad}\. A small one, such as"
+    message = rf"temperature must be finite and > 0, got {bad}\. Use a small value"
     with pytest.raises(ValueError, match=message):
         LogitNormLoss(temperature=bad)
     with pytest.raises(ValueError, match=message):

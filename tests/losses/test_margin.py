@@ -23,7 +23,7 @@ def test_known_values(logits, expected):
 
 
 def test_gradient_is_exact_at_any_margin():
-    """1 for the true class, minus the softmax over the others elsewhere."""
+    """It is 1 for the true class and minus the softmax over the other classes."""
     logits = torch.tensor([[1e4, 0.0, 0.0]], dtype=torch.float64, requires_grad=True)
     true_class_margin(logits, torch.tensor([0])).backward()
     assert logits.grad.tolist() == [[1.0, -0.5, -0.5]]

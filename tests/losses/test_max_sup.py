@@ -28,7 +28,7 @@ def test_known_values(lambd, logits, target, expected):
 
 
 def test_label_smoothing_of_right_predictions():
-    """Where the true class has the largest logit, the penalty is label smoothing's."""
+    """If the prediction is correct, the penalty is that of label smoothing."""
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(50, 4, generator=generator).double()
     right, wrong = logits.argmax(1), logits.argmin(1)

@@ -1,4 +1,4 @@
-"""MbLS and, of the same recorded file, the penalties on confidence."""
+"""MbLS and the confidence penalties, which are recorded in the same file."""
 
 import pytest
 import torch
@@ -62,7 +62,7 @@ def test_known_values_of_confidence(penalty, logit, expected):
 
 @pytest.mark.parametrize("penalty", ["entropy", "l1"])
 def test_least_confident_is_least_penalised(penalty):
-    """And every step from uniform towards a class is penalised more."""
+    """The penalty increases on the path from uniform to certain predictions."""
     logits = torch.tensor([[0.0], [0.1], [1.0], [5.0]]) * torch.eye(3)[0]
     batch = logits, torch.tensor([0] * 4)
     both = ConfidencePenaltyLoss(penalty=penalty, lambd=1.0, reduction="none")(*batch)
@@ -72,7 +72,7 @@ def test_least_confident_is_least_penalised(penalty):
 
 @pytest.mark.parametrize("loss", [ConfidencePenaltyLoss, MbLSLoss])
 def test_certainty_is_penalised(loss):
-    """Where cross-entropy has nothing left to say, the logits are pulled together."""
+    """If the gradient of cross-entropy vanishes, the penalty reduces the distances."""
     logits = torch.tensor([[20.0, 0.0], [0.0, 15.0]]).double().requires_grad_()
     loss()(logits, torch.tensor([0, 1])).backward()
     assert (logits.grad.diagonal() > 0).all()
@@ -80,7 +80,7 @@ def test_certainty_is_penalised(loss):
 
 
 def test_penalties_of_samples_compose():
-    """Each is the loss of a sample, so that one may be the base of the other."""
+    """Both are per-sample losses, so that one may be the base of the other."""
     generator = torch.Generator().manual_seed(0)
     batch = 9 * torch.randn(8, 3, generator=generator), torch.tensor([0, 1] * 4)
     loss = MbLSLoss(base="confidence_penalty", base__base="focal", base__penalty="l1")

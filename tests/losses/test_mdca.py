@@ -38,7 +38,7 @@ def test_recorded(recorded, assert_recorded, reference):
 
 
 def test_known_values():
-    """One class of three has no sample, and all predictions are right."""
+    """One class of three is absent, and all predictions are correct."""
     proba = torch.tensor(
         [[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.5, 0.4, 0.1]], dtype=torch.float64
     )

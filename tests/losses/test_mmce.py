@@ -71,7 +71,7 @@ def random_errors(n_samples=40, *, seed=0):
 
 
 def test_sorting_is_summing_over_pairs():
-    """The value and both gradients, with ties, are those of the matrix of pairs."""
+    """Value and gradients agree with the sum over all pairs, also for ties."""
     error, confidence = random_errors()
     value = _embedding_square(error, confidence)
     kernel = torch.exp(-(confidence.unsqueeze(1) - confidence).abs() / 0.4)
@@ -89,7 +89,7 @@ def test_sorting_is_summing_over_pairs():
     "loss", [MMCELoss(squared=False), WeightedMMCELoss()], ids=repr
 )
 def test_gradient_of_the_root_is_finite(loss, gap, dtype):
-    """Errors of -1/2 and 1/2 at almost the same confidence all but cancel."""
+    """Errors of -1/2 and 1/2 at almost equal confidence nearly cancel."""
     logits = torch.tensor([[gap, 0.0], [0.0, gap]], dtype=dtype, requires_grad=True)
     loss(logits, torch.tensor([0, 0])).backward()
     # The root grows by 1 / (2 * 1e-5) times the square at most, and that by 2.

@@ -1,4 +1,4 @@
-"""The loss of every label by itself, against the losses of two classes."""
+"""Per-label loss, compared with binary losses."""
 
 import copy
 import pickle
@@ -104,7 +104,7 @@ def test_zeros_and_ones_of_any_dtype(base):
 
 
 def test_probabilities_as_target():
-    """Mixed samples, smoothed labels: the mean over presence and absence."""
+    """Soft targets: the mean over presence and absence of a label."""
     loss = PerLabelLoss(base="focal")
     target = torch.full_like(LOGITS, 0.25)
     expected = (
@@ -137,7 +137,7 @@ def test_order_of_labels(base):
     )
 
 
-# ACLS holds the largest logit constant, as its own tests know.
+# ACLS treats the largest logit as a constant; see test_acls.py.
 @pytest.mark.each("base", [name for name in BASES if name != "acls"])
 def test_gradient(base):
     loss = PerLabelLoss(base=base, reduction="none")
@@ -193,7 +193,7 @@ def test_deep_params_list_those_of_the_base():
 
 
 def test_registered_by_itself():
-    """The other names are of losses for samples of one class."""
+    """The other losses are not for multi-label problems."""
     assert get_loss_names(multilabel=True) == ["per_label"]
     assert get_loss("per_label") is PerLabelLoss
     assert "per_label" not in get_loss_names()
@@ -207,7 +207,7 @@ def labelled_data():
 
 
 def test_a_network_of_skorch_learns_every_label():
-    """And its loss can be searched, down to the parameters of the base."""
+    """The parameters of the loss and its base can be searched."""
     X, Y = labelled_data()
     net = NeuralNet(
         torch.nn.Linear,
@@ -248,7 +248,7 @@ ONES = torch.ones(2, 3)
         (ONES, ONES[:, 0], ValueError, r"the shape of logits, \(2, 3\), got \(2,\)"),
         (ONES, ONES[:, :2], ValueError, r"\(2, 3\), got \(2, 2\)\. Pass a 0 or a 1"),
         (ONES, 2 * ONES, ValueError, r"target must lie in \[0, 1\], got .* in \[2, 2"),
-        (ONES, -ONES.long(), ValueError, r"in \[-1, -1\]\. Pass 1 for a label that"),
+        (ONES, -ONES.long(), ValueError, r"in \[-1, -1\]\. Pass 1 for the labels of"),
         (ONES, ONES * torch.nan, ValueError, r"in \[0, 1\], got values in \[nan"),
     ],
 )
@@ -271,7 +271,7 @@ def test_weights_per_label_are_refused():
         ({"base": "focl"}, ValueError, "got 'focl'. Did you mean 'focal'"),
         ({"base": "focal", "base__gamma": -1}, ValueError, "gamma must be finite"),
         ({"base__gamma": 1}, ValueError, "'cross_entropy' has no parameter 'gamma'"),
-        ({"gamma": 1}, TypeError, "A parameter of the base begins with base__"),
+        ({"gamma": 1}, TypeError, "Parameters of the base start with base__"),
         ({"reduction": "men"}, ValueError, "reduction must be one of .* got 'men'"),
     ],
 )
@@ -291,7 +291,7 @@ def test_a_classifier_of_one_class_is_told_so():
     X, Y = labelled_data()
     net = NeuralClassifier(loss="per_label", max_epochs=1)
     with pytest.raises(
-        ValueError, match="another loss where each sample has one class"
+        ValueError, match=r"use another loss, .* if each sample has one class"
     ):
         net.fit(X, Y[:, 0])
 

@@ -1,4 +1,4 @@
-"""The losses by name."""
+"""Registry of the losses."""
 
 import pytest
 

@@ -3,6 +3,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from sklearn_calib import NeuralClassifier
 from sklearn_calib.losses import (
     CrossEntropyLoss,
     FocalLoss,
@@ -28,7 +29,7 @@ def random_batch(n_samples, *, seed=0):
 
 
 def test_recorded(recorded, assert_recorded):
-    """The code takes softmax twice unless it is given probabilities; ours if asked."""
+    """The authors' code applies softmax twice unless it is given probabilities."""
     params = recorded["params"]
     variant = (
         {"epsilon": params["regularization_strength"]}
@@ -43,7 +44,7 @@ def test_recorded(recorded, assert_recorded):
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 1.0])
 def test_gradient_of_the_paper(epsilon):
-    """Equation 40, with the Jacobian of the ranks in full."""
+    """Equation 40, with the full Jacobian of the ranks."""
     logits, target = random_batch(12)
     logits.requires_grad_()
     regularized_aurc_loss(logits, target, lambd=1.0, epsilon=epsilon).backward()
@@ -65,7 +66,7 @@ def test_gradient_of_the_paper(epsilon):
 @pytest.mark.parametrize("scale", [1.0, 50.0])
 @pytest.mark.parametrize("ranks", ["soft", "hard"])
 def test_one_softmax_serves_loss_and_confidence(ranks, scale):
-    """The default is faster, and the same as loss and confidence on their own."""
+    """The default gives the same result as separate loss and confidence."""
     logits, target = random_batch(20)
     gradients = []
     for confidence in ("msp", lambda logits: logits.softmax(1).amax(1)):
@@ -132,16 +133,33 @@ def test_range_of_the_weights():
 
 
 @pytest.mark.parametrize("n", [8, 128, 1024])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 50.0])
+@pytest.mark.parametrize("scale", [0.25, 1.0, 50.0])
 def test_auto_epsilon_keeps_half_of_the_ranks(n, scale):
     score = scale * torch.linspace(0, 1, n, dtype=torch.float64)
     ranks = soft_rank(score, epsilon=auto_epsilon(score))
     assert (ranks.max() - ranks.min()).item() == pytest.approx(n / 2, rel=0.15)
 
 
+def test_auto_epsilon_learns_from_a_start_where_all_confidences_are_close():
+    """Three classes with smooth probabilities, from features of small scale."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 5))
+    logits = 2 * X @ rng.normal(size=(5, 3))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    assert (logits.argmax(1) == y).mean() == 0.866
+    net = NeuralClassifier(
+        loss="regularized_aurc",
+        loss__epsilon="auto",
+        max_epochs=15,
+        lr=0.003,
+        random_state=0,
+    )
+    assert net.fit(0.1 * X, y).score(0.1 * X, y) > 0.84
+
+
 def test_auto_epsilon_is_bounded_and_constant():
     equal = torch.full((10,), 0.7, dtype=torch.float64, requires_grad=True)
-    assert auto_epsilon(equal) == pytest.approx(2 * 0.01 / 10)
+    assert auto_epsilon(equal) == pytest.approx(2 * 0.2 / 10)
     logits, target = random_batch(10)
     epsilon = auto_epsilon(logits.softmax(1).amax(1))
     gradients = []
@@ -153,7 +171,7 @@ def test_auto_epsilon_is_bounded_and_constant():
 
 
 def test_soft_ranks_lower_the_confidence_of_mistakes():
-    """What the gradient has more than with hard ranks raises that of the others."""
+    """Compared with hard ranks, the gradient also raises the other confidences."""
     logits = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
     gradients = []
     for ranks in ("soft", "hard"):

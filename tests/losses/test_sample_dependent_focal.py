@@ -34,7 +34,7 @@ def test_known_values(logit, expected):
 
 
 def test_recorded(recorded, assert_recorded):
-    """The authors' code has a piece of its own from 0.5 on."""
+    """The authors' code has a separate interval from 0.5 on."""
     params = recorded["params"]
     loss = SampleDependentFocalLoss(
         gammas=(5, 3, params["gamma"]),
@@ -46,7 +46,7 @@ def test_recorded(recorded, assert_recorded):
 
 @pytest.mark.parametrize("name", ["small", "edge"])
 def test_recorded_dual(reference, name):
-    """DualFocal-SD has p_t - q, the lead of the true class, in place of p_t."""
+    """DualFocal-SD uses p_t - q instead of p_t."""
     data = reference("loss_adadualfocal")
     (case,) = (c for c in data["expected"] if c["id"] == f"{name}-sd53")
     batch, grad = data["inputs"][name], np.array(case["values"]["grad"], dtype=float)
@@ -57,7 +57,7 @@ def test_recorded_dual(reference, name):
     np.testing.assert_allclose(value.item(), case["values"]["loss"], rtol=1e-9)
     ours = logits.grad.numpy()
     if name == "edge":
-        # Two classes tie at q in row 5: which of them has the gradient is undefined.
+        # Two classes are tied at q in row 5; either may have the gradient.
         ours[5, 2:4] = ours[5, 2:4].sum()
         grad[5, 2:4] = grad[5, 2:4].sum()
     np.testing.assert_allclose(ours, grad, **data["tolerance"])
@@ -110,14 +110,14 @@ def test_schedule_of_wrong_type(param):
         ({"gammas": (5.0, -1.0)}, r"gammas\[1\] must be finite and >= 0, got -1\.0"),
         ({"gammas": (5.0,)}, r"one value more than thresholds, got \(5\.0,\) and"),
         ({"competitor": "second"}, r"competitor must be one of \('largest', 2, 3,"),
-        ({"thresholds": (0.0,)}, r"increase inside \(0, 1\), got \(0\.0,\)"),
-        ({"thresholds": (1.0,)}, r"increase inside \(0, 1\), got \(1\.0,\)"),
-        ({"thresholds": (float("nan"),)}, "increase inside"),
-        ({"thresholds": [None]}, r"increase inside \(0, 1\), got \[None\]"),
-        ({"thresholds": ["0.2"]}, "increase inside"),
+        ({"thresholds": (0.0,)}, r"be increasing and in \(0, 1\), got \(0\.0,\)"),
+        ({"thresholds": (1.0,)}, r"be increasing and in \(0, 1\), got \(1\.0,\)"),
+        ({"thresholds": (float("nan"),)}, "be increasing and in"),
+        ({"thresholds": [None]}, r"be increasing and in \(0, 1\), got \[None\]"),
+        ({"thresholds": ["0.2"]}, "be increasing and in"),
         (
             {"gammas": (1, 2, 3), "thresholds": (0.5, 0.2)},
-            r"increase inside \(0, 1\), got \(0\.5, 0\.2\)",
+            r"be increasing and in \(0, 1\), got \(0\.5, 0\.2\)",
         ),
     ],
 )

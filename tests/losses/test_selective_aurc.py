@@ -20,7 +20,7 @@ def random_batch(n_samples=40, *, seed=0):
 
 @pytest.mark.parametrize("case", CASES)
 def test_recorded(case, reference):
-    """Two batches, the second of which sees the histogram of both."""
+    """Two batches; the loss of the second uses the histogram of both."""
     data = reference("loss_selective_au")
     (recorded,) = (each for each in data["expected"] if each["id"] == case)
     batch = data["inputs"][recorded["input"]]
@@ -47,7 +47,7 @@ def test_formula():
 
 
 def test_the_whole_batch_is_told_apart_with_quantile_1():
-    """A narrow bandwidth leaves the share of less confident samples."""
+    """With a small bandwidth G is the fraction of less confident samples."""
     logits, target = random_batch()
     loss = selective_aurc_loss(
         logits, target, quantile=1.0, bandwidth=1e-6, reduction="none",
@@ -114,7 +114,7 @@ def test_saturation(dtype):
 
 @pytest.mark.parametrize("confidence", ["max_logit", "negative_entropy"])
 def test_confidences_outside_of_the_histogram(confidence):
-    with pytest.raises(ValueError, match=r"confidence must lie in .* Choose 'msp'"):
+    with pytest.raises(ValueError, match=r"confidence must be one of .* Use 'msp'"):
         SelectiveAURCLoss(confidence=confidence)
     with pytest.raises(ValueError, match=r"confidence must return scores in \[0, 1\]"):
         selective_aurc_loss(*random_batch(), confidence=lambda z: z.amax(1) + 10)
@@ -124,7 +124,7 @@ def test_confidences_outside_of_the_histogram(confidence):
     ("n_bins", "error"), [(0, ValueError), (1.5, TypeError), (True, TypeError)]
 )
 def test_bad_n_bins(n_bins, error):
-    with pytest.raises(error, match=r"n_bins must be .*>= 1, got .* The paper has 64"):
+    with pytest.raises(error, match=r"n_bins must be .*>= 1, got .* The paper uses 64"):
         SelectiveAURCLoss(n_bins=n_bins)
 
 
@@ -132,10 +132,10 @@ def test_bad_n_bins(n_bins, error):
     ("bad", "error", "message"),
     [
         ([0.0, 1.0], TypeError, "must be a torch.Tensor or None, got list"),
-        (torch.zeros(0), ValueError, r"of shape \(n_bins,\), .* of shape \(0,\)"),
-        (torch.zeros(2, 2), ValueError, r"of shape \(2, 2\)"),
-        (torch.zeros(2) * 1j, ValueError, "must be real .*got torch.complex64"),
-        (torch.zeros(2, device="meta"), TypeError, "must hold values"),
+        (torch.zeros(0), ValueError, r"have shape \(n_bins,\), .* shape \(0,\)"),
+        (torch.zeros(2, 2), ValueError, r"and shape \(2, 2\)"),
+        (torch.zeros(2) * 1j, ValueError, "must be real .*got dtype torch.complex64"),
+        (torch.zeros(2, device="meta"), TypeError, "must have values"),
     ],
 )
 def test_bad_histogram(bad, error, message):

@@ -48,7 +48,7 @@ def test_recorded(recorded, assert_recorded, reference):
 
 
 def known_penalty(function, **params):
-    """Return the penalty on three right predictions and a wrong one."""
+    """Return the penalty on three correct predictions and a wrong one."""
     rows = [[2, 0, 0], [0, 1, 0], [0, 0.5, -1], [1.5, 1, 0]]
     batch = torch.tensor(rows, dtype=torch.float64), torch.tensor([0, 1, 0, 0])
     return (function(*batch, **params) - F.cross_entropy(*batch)).item()
@@ -91,7 +91,7 @@ def test_known_values_of_avuc(params, expected):
 @pytest.mark.parametrize("binning", ["bin", "label"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_sharp_bins(binning, dtype):
-    """Confidences that are far from all centres still belong to some bin."""
+    """Confidences far from all centres still belong to a bin."""
     logits = torch.tensor([[0.3, 0.0], [5.0, 0.0], [0.0, 0.0]], dtype=dtype)
     logits.requires_grad_()
     loss = SoftBinnedECELoss(binning=binning, temperature=1e-12, n_bins=3)
@@ -102,7 +102,7 @@ def test_sharp_bins(binning, dtype):
 
 
 def test_sharp_bins_are_the_bins_of_the_metric():
-    """Without softness the error is the one that is measured."""
+    """In the limit of sharp bins the error is that of the metric."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(200, 3, generator=generator, dtype=torch.float64)
     target = torch.randint(3, (200,), generator=generator)
@@ -160,7 +160,7 @@ def test_avuc_is_finite_close_to_uniform(temperature, size):
         (SoftBinnedECELoss, {"binning": "bins"}, ValueError, "Did you mean 'bin'?"),
         (SoftBinnedECELoss, {"squared": "no"}, ValueError, "squared must be one of"),
         (AvUCLoss, {"threshold": 1}, ValueError, r"threshold must be in \[0, 1\), got"),
-        (AvUCLoss, {"temperature": 0}, ValueError, "> 0, or None, got 0. A small one"),
+        (AvUCLoss, {"temperature": 0}, ValueError, "> 0, or None, got 0. Use a sm"),
     ],
 )
 def test_bad_parameters(loss, params, error, message):

@@ -75,7 +75,7 @@ def test_gradient(shape, weight, epsilon):
 
 @given(values=grid, epsilon=epsilons)
 def test_nearest_point_of_the_permutahedron(values, epsilon):
-    """The sum and all partial sums of a permutahedron's points, and equal for equal."""
+    """Sums and partial sums are those of the permutahedron; ties have equal ranks."""
     ranks = soft_rank(values, epsilon=epsilon).numpy()
     n = len(ranks)
     assert ranks.sum() == pytest.approx(n * (n + 1) / 2)
@@ -88,7 +88,7 @@ def test_nearest_point_of_the_permutahedron(values, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-12, 1e-8])
-def test_plain_ranks_in_the_limit(epsilon):
+def test_ordinary_ranks_in_the_limit(epsilon):
     values = torch.rand(500, generator=torch.Generator().manual_seed(0)).double()
     values[100:120] = values[0]
     ranks, grad = ranks_and_grad(values, torch.arange(500), epsilon=epsilon)
@@ -107,7 +107,7 @@ def test_mean_rank_in_the_limit():
 
 
 def test_small_epsilon_keeps_the_digits():
-    """A pool whose gaps are below epsilon, far from zero in units of epsilon."""
+    """A pool with gaps below epsilon, of values much larger than epsilon."""
     gaps = np.array([0.0, 0.25, 0.5, 0.75]) * 2.0**-27
     values = np.concatenate([0.5 + gaps, [0.1, 0.9]])
     ranks, _ = ranks_and_grad(values, np.zeros(6), epsilon=2.0**-27)
@@ -123,7 +123,7 @@ def test_small_epsilon_keeps_the_digits():
     ],
 )
 def test_ranks_stay_among_the_ranks(values):
-    """Where values over epsilon would lose the ranks altogether."""
+    """For values / epsilon so large that ranks would be lost to rounding."""
     for epsilon in (1e-30, 1e-17, 1e-16, 1e-15):
         ranks, _ = ranks_and_grad(values, np.zeros(4), epsilon=epsilon)
         assert ranks.min() >= 1
@@ -196,7 +196,7 @@ def test_accelerator():
             torch.ones(3),
             0,
             ValueError,
-            "epsilon must be finite and > 0, got 0. A small",
+            "epsilon must be finite and > 0, got 0. Use a small",
         ),
         (torch.ones(3), -1.0, ValueError, "epsilon must be finite and > 0, got -1.0"),
         (torch.ones(3), np.inf, ValueError, "epsilon must be finite and > 0, got inf"),
@@ -206,9 +206,9 @@ def test_accelerator():
         ([1.0, 2.0], 0.1, TypeError, "values must be a torch.Tensor .*got list"),
         (torch.arange(3), 0.1, TypeError, "of float32 or float64, got torch.int64"),
         (torch.ones(3).half(), 0.1, TypeError, "of float32 or float64, got torch.floa"),
-        (torch.ones(2, 2, 2), 0.1, ValueError, r"shape \(n,\) .*got \(2, 2, 2\)"),
-        (torch.ones(0), 0.1, ValueError, r"shape \(n,\) .*got \(0,\)"),
-        (torch.tensor(1.0), 0.1, ValueError, r"shape \(n,\) .*got \(\)"),
+        (torch.ones(2, 2, 2), 0.1, ValueError, r"shape \(n,\) .*got shape \(2, 2, 2\)"),
+        (torch.ones(0), 0.1, ValueError, r"shape \(n,\) .*got shape \(0,\)"),
+        (torch.tensor(1.0), 0.1, ValueError, r"shape \(n,\) .*got shape \(\)"),
         (torch.tensor([1, np.nan]), 0.1, ValueError, "values must be finite, got nan"),
         (torch.tensor([1, -np.inf]), 0.1, ValueError, "must be finite, got -inf"),
     ],

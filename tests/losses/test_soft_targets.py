@@ -1,4 +1,4 @@
-"""Probabilities as target: the loss is its mean over the labels."""
+"""Soft targets: the loss is its mean over the labels."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ all_losses = pytest.mark.losses
 
 
 def soft_batch(n_samples=5):
-    """Return logits, and probabilities: of a label, with a zero, and of all labels."""
+    """Return logits and soft targets: one-hot, with a zero, and all positive."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(n_samples, 4, generator=generator, dtype=torch.float64)
     soft = torch.rand(n_samples, 4, generator=generator, dtype=torch.float64)
@@ -47,7 +47,7 @@ def test_losses_of_single_samples_take_probabilities(loss):
 @all_losses(where=lambda loss: loss.is_per_sample)
 @pytest.mark.filterwarnings("ignore:gamma must be at most")
 def test_mean_over_the_labels(loss):
-    """The Brier loss is that without what the probabilities themselves have of it."""
+    """For the Brier loss, the constant 1 - sum(target ** 2) is subtracted."""
     logits, soft = soft_batch()
     loss = with_reduction(loss, "none")
     labels = [torch.full((5,), label) for label in range(4)]
@@ -73,7 +73,7 @@ def test_reductions(loss):
     torch.testing.assert_close(mean, values.sum() / 7)
 
 
-# ACLS holds the largest logit constant, as gamma_cal does its gate.
+# ACLS treats the largest logit as a constant, and gamma_cal its weight.
 @all_losses(
     where=lambda loss: (
         loss.takes_probabilities
@@ -90,7 +90,7 @@ def test_gradient(loss):
 @all_losses(where=lambda loss: loss.takes_probabilities)
 @pytest.mark.each("scale", [0.0, 50.0, 1e4])
 def test_finite_at_extreme_logits(loss, scale):
-    """Mixed samples whose labels are right, wrong, tied or both certain."""
+    """Mixtures of two labels, with correct, wrong and tied predictions."""
     logits = scale * torch.tensor([[1, 0, 0], [0, 0, 1], [1, 1, 0], [-1, 0, 1.0]])
     soft = torch.tensor([[0.3, 0.7, 0], [1, 0, 0], [0.5, 0.5, 0], [0.2, 0, 0.8]])
     value, grad = value_and_grad(loss, logits, soft)
@@ -123,7 +123,7 @@ def test_known_values():
 
 
 def test_focal_calibration_pulls_as_its_parts():
-    """The two ways to take a distance differ by a constant, which has no gradient."""
+    """The two definitions of the distance differ by a constant."""
     logits, soft = soft_batch()
     _, both = value_and_grad(focal_calibration_loss, logits, soft)
     _, focal = value_and_grad(

@@ -1,4 +1,4 @@
-"""What the expected loss is minimal at, and what that tells of the true probabilities.
+"""Minimisers of the expected loss, and the true probabilities recovered from them.
 
 Where the classes have the probabilities eta, a loss is proper if it is smallest at eta,
 and keeps the order of the classes if a larger eta gets a larger probability. Theorems
@@ -69,7 +69,7 @@ def test_proper(loss, eta):
 @all_etas
 @pytest.mark.parametrize("loss", WITH_POSTERIOR, ids=repr)
 def test_posterior_is_recovered(loss, eta):
-    """From the numerical minimum, to the precision of a minimum."""
+    """From the numerical minimiser, to its precision."""
     q = minimiser(loss, eta)
     np.testing.assert_allclose(loss.posterior(q[None])[0], eta, rtol=1e-4)
 
@@ -77,7 +77,7 @@ def test_posterior_is_recovered(loss, eta):
 @all_etas
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_posterior_is_recovered_where_the_gradient_vanishes(norm, eta):
-    """The gate of the self-adaptive loss is held constant: there is no minimum."""
+    """The self-adaptive weight is treated as a constant, so there is no minimum."""
     loss = FocalCalibrationLoss(gamma=2, lambd=1, norm=norm, gamma_cal=2)
     logits = np.random.default_rng(0).normal(size=len(eta))
     for _ in range(20_000):
@@ -90,9 +90,9 @@ def test_posterior_is_recovered_where_the_gradient_vanishes(norm, eta):
 
 
 def is_continuous(loss):
-    """Tell losses of single samples that jump nowhere and fall with p_t.
+    """Return whether a per-sample loss is continuous and decreases with p_t.
 
-    ACLS holds a part constant, so that no minimum is found; test_acls.py knows it.
+    ACLS treats a term as constant, so that no minimum is found; see test_acls.py.
     """
     others = ("ACLS", "DualFocal", "dual_focal", "SampleDependentFocal")
     rises = isinstance(loss, InverseFocalLoss) and loss.gamma > GAMMA_MAX
@@ -102,7 +102,7 @@ def is_continuous(loss):
 @pytest.mark.slow
 @pytest.mark.losses(where=is_continuous)
 def test_order(loss):
-    """No class gets more than one with a larger probability, though some tie."""
+    """The minimiser preserves the order of the classes, except for ties."""
     for eta in [*ETAS, [0.55, 0.45]]:
         assert (np.diff(minimiser(loss, eta)) < 1e-6).all()
 
@@ -110,7 +110,7 @@ def test_order(loss):
 @all_etas
 @pytest.mark.parametrize("gamma", [3, 5, 10])
 def test_order_off_ties(gamma, eta):
-    """Theorem 1 of Tao et al. 2023, where no two classes are tied."""
+    """Theorem 1 of Tao et al. 2023, if no two classes are tied."""
     assert (np.diff(minimiser(DualFocalLoss(gamma=gamma), eta)) < 0).all()
 
 
@@ -118,7 +118,7 @@ def test_order_off_ties(gamma, eta):
     ("lambd", "expected"), [(0, 0.558), (0.5, 0.598), (1.5, 0.6345), (50, 0.6962)]
 )
 def test_focal_calibration_is_not_proper(lambd, expected):
-    """Against section 4.3 of Liang et al. 2025: it moves to 0.7 and does not arrive."""
+    """Unlike section 4.3 of Liang et al. 2025: the minimiser does not reach 0.7."""
     q = minimiser(FocalCalibrationLoss(gamma=3, lambd=lambd), [0.7, 0.3])
     assert q[0] == pytest.approx(expected, abs=5e-4)
 
@@ -129,7 +129,7 @@ def test_focal_calibration_is_not_proper(lambd, expected):
     ids=["sure", "unsure"],
 )
 def test_focal_is_under_or_overconfident(eta, said):
-    """Where one class leads, and where all of a hundred have a chance."""
+    """With one likely class, and with a hundred similar ones."""
     q = minimiser(FocalLoss(gamma=3), eta)
     assert q[0] == pytest.approx(said, abs=5e-4)
 
@@ -145,7 +145,7 @@ def test_tie_minimises_dual_focal():
 
 
 def stationary_posterior(q, gamma, *, whole):
-    """Return the eta whose expected dual focal loss is stationary at decreasing q.
+    """Return the posterior eta for which the dual focal loss is stationary at q.
 
     The derivative for q_k has a term of eta_k, and one of the class above, whose
     competitor it is. Without the latter this is equation 9 of Tao et al. 2023.
@@ -161,7 +161,7 @@ def stationary_posterior(q, gamma, *, whole):
 
 @pytest.mark.parametrize("eta", [[0.7, 0.3], [0.5, 0.3, 0.2]], ids=str)
 def test_dual_focal_tells_no_posterior(eta):
-    """The whole system is met at minima, but elsewhere changes the order of classes."""
+    """The map is correct at minimisers, but elsewhere changes the order of classes."""
     q = minimiser(DualFocalLoss(gamma=5), eta)
     whole = stationary_posterior(q, 5, whole=True)
     np.testing.assert_allclose(whole, eta, rtol=1e-4)
@@ -174,11 +174,11 @@ def test_dual_focal_tells_no_posterior(eta):
 
 
 def test_inverse_focal_tells_the_posterior_up_to_gamma_1():
-    """Above, what it is minimal at jumps, and the map would change the order."""
+    """Above 1 the minimiser jumps, and the map would change the order."""
     assert minimiser(InverseFocalLoss(gamma=3), [0.51, 0.49])[0] > 0.9
     q = np.array([[0.55, 0.45]])
     assert inverse_focal_posterior(q, 3)[0, 0] < 0.5
-    with pytest.raises(ValueError, match=r"gamma must be at most 1 .* got 3\. Above"):
+    with pytest.raises(ValueError, match=r"gamma must be at most 1 .* got 3\. Calib"):
         InverseFocalLoss(gamma=3).posterior(q)
 
 

@@ -20,7 +20,7 @@ def random_logits():
 
 
 def targets(loss):
-    """Return class indices, and probabilities where the loss takes them."""
+    """Return class indices, and soft targets if the loss accepts them."""
     soft = 0.7 * torch.eye(3, dtype=torch.float64)[LABELS] + 0.1
     return [LABELS, soft] if loss.takes_probabilities else [LABELS]
 
@@ -38,7 +38,7 @@ def one_graph(loss):
 
 
 def is_default(loss):
-    """Tell whether the loss is the one of its name; to compile takes a while."""
+    """Return whether the loss has its default parameters, as compiling is slow."""
     return repr(loss) == repr(type(loss)())
 
 
@@ -57,9 +57,9 @@ def test_one_graph_holds_the_loss_of_labels():
     torch.testing.assert_close(compiled, value_and_grad(loss, target, WEIGHT))
 
 
-@pytest.mark.filterwarnings("ignore")  # torch tells where a graph ends
+@pytest.mark.filterwarnings("ignore")  # torch warns of graph breaks
 def test_the_rest_of_a_loss_is_compiled():
-    """A graph ends where values are needed, and another one begins."""
+    """The compiled graph is split where values are needed."""
     torch.compiler.reset()
     loss, logits = AURCLoss(), random_logits()
     compiled = torch.compile(loss, backend="eager")(logits, LABELS)
@@ -74,7 +74,7 @@ def each_sample(loss, *weight):
 @per_sample
 @pytest.mark.filterwarnings("ignore:gamma must be at most")
 def test_vmap(loss):
-    """Of each sample the loss and its gradient, at once."""
+    """Losses and gradients of all samples at once."""
     each = each_sample(loss)
     for target in targets(loss):
         logits = random_logits().requires_grad_()
@@ -117,5 +117,5 @@ def test_meta_tensors_have_a_shape(loss):
 
 @needs_values
 def test_meta_tensors_have_no_values(loss):
-    with pytest.raises(TypeError, match="logits must have values, to be ranked"):
+    with pytest.raises(TypeError, match="logits must have values, which are ranked"):
         loss(random_logits().to("meta"), LABELS.to("meta"))

@@ -63,7 +63,7 @@ def assert_same_state(loss, other):
 
 @all_losses
 def test_record(loss):
-    """One number per bin in use, which json takes, and the bins are sound."""
+    """One number per occupied bin, which json accepts, and valid bins."""
     y_true, proba = validation()
     record = clone(loss).update(y_true, proba)
     assert json.loads(json.dumps(record)) == record
@@ -140,11 +140,11 @@ def test_no_bin_is_empty(loss, targets):
     ("confidence", "n_used"), [([0.9], 1), ([0.8, 0.9], 2), ([0.7] * 50, 1)]
 )
 def test_fewer_bins(loss, confidence, n_used):
-    """What belongs to bins that are not in use stays as it was."""
+    """The state of unused bins does not change."""
     loss = clone(loss)
     loss.update(*validation())
     before = copy.deepcopy(loss)
-    message = rf"^n_bins must .*got {len(confidence)} samples, which fill {n_used} of 4"
+    message = rf"^n_bins must .*got {len(confidence)} samples, .* fill {n_used} of 4"
     with pytest.warns(UserWarning, match=message) as caught:
         loss.update(np.zeros(len(confidence), int), binary(confidence))
     assert caught[0].filename == __file__
@@ -155,7 +155,7 @@ def test_fewer_bins(loss, confidence, n_used):
 
 
 def test_confidences_that_single_precision_cannot_tell_apart():
-    """They share a bin, in which samples in training can be as well."""
+    """They share a bin, so that training samples can be in each bin."""
     confidence = np.concatenate([np.linspace(0.5, 0.9, 8), 1 - np.arange(4) * 1e-9])
     loss = AdaFocalLoss(n_bins=6)
     record = quiet_update(loss, np.zeros(12, int), binary(confidence))
@@ -227,7 +227,12 @@ def test_double_precision(loss):
         ([0], [[3.0, -2.0]], ValueError, r"must lie in \[0, 1\], got values in \[-2"),
         ([0], [[0.3, 0.3]], ValueError, "rows that sum to one"),
         ([0], [0.3], ValueError, r"of shape \(n_samples, n_classes\)"),
-        ([0, 1], [[0.5, 0.5]], ValueError, "y_true must hold one .*got 2 and 1 rows"),
+        (
+            [0, 1],
+            [[0.5, 0.5]],
+            ValueError,
+            "y_true must contain one .*got 2 .*and 1 rows",
+        ),
         ([2], [[0.5, 0.5]], ValueError, r"only the labels \[0, 1\], got also \[2\]"),
     ],
 )
