@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.binning import (
@@ -30,6 +32,38 @@ from sklearn_calib.metrics._classwise_error import (
 )
 
 
+@overload
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = ...,
+    strategy: str = ...,
+    norm: str = ...,
+    reduce_bias: bool = ...,
+    mode: str | None = ...,
+    return_n_bins: Literal[False] = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+
+
+@overload
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = ...,
+    strategy: str = ...,
+    norm: str = ...,
+    reduce_bias: bool = ...,
+    mode: str | None = ...,
+    return_n_bins: Literal[True],
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> tuple[float, int]: ...
+
+
 @declare_interval(is_error=True, bins={})
 @validate_params(
     {
@@ -39,6 +73,7 @@ from sklearn_calib.metrics._classwise_error import (
         "n_bins": [*BINS_OF_ERRORS["n_bins"], StrOptions({"sweep"})],
         "reduce_bias": ["boolean"],
         "mode": [StrOptions(MODES), None],
+        "return_n_bins": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -51,9 +86,10 @@ def expected_calibration_error(
     norm: str = "l1",
     reduce_bias: bool = False,
     mode: str | None = None,
+    return_n_bins: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> float:
+) -> float | tuple[float, int]:
     r"""Gap between confidence and accuracy, estimated with bins.
 
     The samples are grouped by the probability of their predicted class; in each bin
@@ -96,6 +132,10 @@ def expected_calibration_error(
         class of two, or of every class, as in :func:`classwise_calibration_error`. By
         default the top label of a matrix, and the positive class of a 1-d array.
 
+    return_n_bins : bool, default=False
+        Whether to return the number of bins as well, such as the one chosen by "sweep".
+        Must be False for "isotonic", which has no bins.
+
     labels : array-like of shape (n_classes,), default=None
         The label of each column, such as `estimator.classes_`. By default the sorted
         distinct values of `y_true`, which must then hold every class.
@@ -110,11 +150,15 @@ def expected_calibration_error(
     error : float
         Calibration error in [0, 1].
 
+    n_bins : int
+        Number of bins, empty ones included. Only returned if `return_n_bins` is True.
+
     Raises
     ------
     ValueError
         If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or `reduce_bias` is used with "max" or "isotonic".
+        probabilities, or `reduce_bias` is used with "max" or "isotonic", or
+        `return_n_bins` is used with "isotonic".
 
     See Also
     --------
@@ -185,27 +229,38 @@ def expected_calibration_error(
     0.275
     """
     check_reduce_bias(reduce_bias, norm, strategy)
+    if return_n_bins and strategy == "isotonic":
+        raise ValueError(
+            'return_n_bins must be False with strategy="isotonic", which has no bins, '
+            'got True. Use "uniform" or "quantile".'
+        )
     if is_array_api(y_proba):
         bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
-        return gap_error(*sums, norm, reduce_bias=reduce_bias)
+        error = gap_error(*sums, norm, reduce_bias=reduce_bias)
+        return (error, sums[0].shape[1]) if return_n_bins else error
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = resolve_mode(mode, proba)
-    options: Options = {"strategy": strategy}
+    options: Options = {"strategy": strategy, "norm": norm, "reduce_bias": reduce_bias}
     if mode == "classwise":
-        options |= {"norm": norm, "reduce_bias": reduce_bias, "average": "mean"}
-        return over_classes(proba, codes, weight, n_bins=n_bins, **options)
-    confidence, hit = confidence_and_hit(proba, codes, mode)
-    if strategy == "isotonic":
-        return isotonic_calibration_error(
-            confidence, hit, norm=norm, sample_weight=weight
-        )
-    options["sample_weight"] = weight
-    if n_bins == "sweep":
-        n_bins = sweep_n_bins(confidence, hit, **options)
-    n_bins = resolve_n_bins(n_bins, len(hit), weight)
-    options |= {"norm": norm, "reduce_bias": reduce_bias}
-    return binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
+        options["average"] = "mean"
+        error = over_classes(proba, codes, weight, n_bins=n_bins, **options)
+    else:
+        confidence, hit = confidence_and_hit(proba, codes, mode)
+        if strategy == "isotonic":
+            return isotonic_calibration_error(
+                confidence, hit, norm=norm, sample_weight=weight
+            )
+        if n_bins == "sweep":
+            n_bins = sweep_n_bins(
+                confidence, hit, strategy=strategy, sample_weight=weight
+            )
+        n_bins = resolve_n_bins(n_bins, len(hit), weight)
+        options["sample_weight"] = weight
+        error = binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
+    if not return_n_bins:
+        return error
+    return error, int(resolve_n_bins(n_bins, len(codes), weight))
 
 
 @declare_interval(is_error=True, bins={"norm": "max"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,34 @@ from sklearn_calib._core.validation import (
 )
 
 
+@overload
+def kde_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    norm: str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[False] = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+
+
+@overload
+def kde_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    norm: str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[True],
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> tuple[float, float]: ...
+
+
 @declare_interval(is_error=True, squared={"norm": "l2"})
 @validate_params(
     {
@@ -44,6 +72,7 @@ from sklearn_calib._core.validation import (
         ],
         "norm": [StrOptions({"l1", "l2"})],
         "mode": [StrOptions(MODES | {"canonical"}), None],
+        "return_bandwidth": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -54,9 +83,10 @@ def kde_calibration_error(
     bandwidth: float | str = "auto",
     norm: str = "l1",
     mode: str | None = None,
+    return_bandwidth: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> float:
+) -> float | tuple[float, float]:
     r"""Gap between probabilities and frequencies, estimated with kernels.
 
     Around each sample the frequency of the labels is that of the other samples, each
@@ -87,6 +117,9 @@ def kde_calibration_error(
         are added up. By default the top label of a matrix, and the positive class of a
         1-d array.
 
+    return_bandwidth : bool, default=False
+        Whether to return the bandwidth as well, such as the one chosen by "auto".
+
     labels : array-like of shape (n_classes,), default=None
         The label of each column, such as `estimator.classes_`. By default the sorted
         distinct values of `y_true`, which must then hold every class.
@@ -100,6 +133,9 @@ def kde_calibration_error(
     error : float
         In [0, 1] for one class, in [0, 2] for "canonical", up to `n_classes` for
         "classwise".
+
+    bandwidth : float
+        Bandwidth of the kernels. Only returned if `return_bandwidth` is True.
 
     Raises
     ------
@@ -150,9 +186,10 @@ def kde_calibration_error(
                 log_likelihood(proba, width, weight) for proba, _ in problems
             ),
         )
-    return sum(
+    error = sum(
         _mean_gap(proba, label, bandwidth, norm, weight) for proba, label in problems
     )
+    return (error, float(bandwidth)) if return_bandwidth else error
 
 
 def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, Array]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,32 @@ from sklearn_calib._core.validation import (
 )
 
 
+@overload
+def smooth_expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[False] = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+
+
+@overload
+def smooth_expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[True],
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> tuple[float, float | Floats]: ...
+
+
 @declare_interval(is_error=True)
 @validate_params(
     {
@@ -41,6 +67,7 @@ from sklearn_calib._core.validation import (
             StrOptions({"auto"}),
         ],
         "mode": [StrOptions(MODES), None],
+        "return_bandwidth": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -50,9 +77,10 @@ def smooth_expected_calibration_error(
     *,
     bandwidth: float | str = "auto",
     mode: str | None = None,
+    return_bandwidth: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> float:
+) -> float | tuple[float, float | Floats]:
     r"""Gap between confidence and accuracy, smoothed by a kernel instead of bins.
 
     Known as smECE. It changes continuously with the probabilities, and there is nothing
@@ -76,6 +104,9 @@ def smooth_expected_calibration_error(
         class of two, or of every class, averaged over the classes. By default the top
         label of a matrix, and the positive class of a 1-d array.
 
+    return_bandwidth : bool, default=False
+        Whether to return the bandwidth as well, such as the one chosen by "auto".
+
     labels : array-like of shape (n_classes,), default=None
         The label of each column, such as `estimator.classes_`. By default the sorted
         distinct values of `y_true`, which must then hold every class.
@@ -87,6 +118,10 @@ def smooth_expected_calibration_error(
     -------
     error : float
         Calibration error in [0, 1].
+
+    bandwidth : float or ndarray of shape (n_classes,)
+        Bandwidth of the kernel, for mode "classwise" the bandwidth of each class. Only
+        returned if `return_bandwidth` is True.
 
     Raises
     ------
@@ -138,17 +173,21 @@ def smooth_expected_calibration_error(
     else:
         columns = check_proba(as_columns(proba))
         judged = ((column, codes == k) for k, column in enumerate(columns.T))
-    errors = [_smooth_error(value, hit, weight, bandwidth) for value, hit in judged]
-    return float(np.mean(errors))
+    results = [_smooth_error(value, hit, weight, bandwidth) for value, hit in judged]
+    errors, bandwidths = np.array(results).T
+    error = float(np.mean(errors))
+    if not return_bandwidth:
+        return error
+    return error, bandwidths if mode == "classwise" else float(bandwidths[0])
 
 
 def _smooth_error(
     confidence: Floats, hit: Array, weight: Weights, bandwidth: float | str
-) -> float:
-    """Return the error of one probability."""
+) -> tuple[float, float]:
+    """Return the error and the bandwidth for one probability per sample."""
     weight = np.ones(len(hit)) if weight is None else weight
     coefficients = cosine_coefficients(confidence, weight * (hit - confidence))
     coefficients /= weight.sum()
     if isinstance(bandwidth, str):
         bandwidth = self_consistent_bandwidth(coefficients)
-    return min(1.0, smoothed_norm(coefficients, bandwidth))
+    return min(1.0, smoothed_norm(coefficients, bandwidth)), bandwidth

@@ -104,6 +104,18 @@ def test_scale_of_weights_does_not_matter(array, factor, strategy):
     assert value == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("n_bins", [7, "cube_root"])
+@pytest.mark.usefixtures("dispatch")
+def test_number_of_bins_is_returned(n_bins):
+    y_true, y_proba, _ = problem()
+    options = {"n_bins": n_bins, "return_n_bins": True}
+    value = expected_calibration_error(
+        torch_array(y_true), torch_array(y_proba), **options
+    )
+    expected = expected_calibration_error(y_true, y_proba, **options)
+    assert value == (pytest.approx(expected[0], rel=1e-10), expected[1])
+
+
 @pytest.mark.usefixtures("dispatch")
 def test_most_bins():
     """Each is a pass over the data."""

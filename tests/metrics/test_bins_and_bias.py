@@ -52,6 +52,9 @@ def test_recorded_sweep(reference):
         value = expected_calibration_error(*data, n_bins="sweep", **options)
         assert value == pytest.approx(case["values"]["ece"], rel=1e-12)
         n_bins = case["values"]["n_bins"]
+        assert (value, n_bins) == expected_calibration_error(
+            *data, n_bins="sweep", return_n_bins=True, **options
+        )
         assert value == expected_calibration_error(*data, n_bins=n_bins, **options)
 
 
@@ -74,6 +77,16 @@ def test_cube_root_of_the_sum_of_weights():
     ):
         value = metric(y_true, y_proba, n_bins="cube_root", **options)
         assert value == metric(y_true, y_proba, n_bins=10, **options)
+
+
+@pytest.mark.parametrize("mode", ["top_label", "classwise"])
+@pytest.mark.parametrize(("n_bins", "expected"), [("cube_root", 5), (7, 7)])
+def test_number_of_bins_is_returned(n_bins, expected, mode):
+    y_true, y_proba = random_problem(n_samples=100)
+    options = {"n_bins": n_bins, "mode": mode}
+    value = expected_calibration_error(y_true, y_proba, **options)
+    result = expected_calibration_error(y_true, y_proba, return_n_bins=True, **options)
+    assert result == (value, expected)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -140,6 +153,8 @@ def test_bias_by_hand():
         ({"n_bins": "sweep", "mode": "classwise"}, "n_bins must be a number.*sweep"),
         ({"reduce_bias": True, "norm": "max"}, "reduce_bias must be False with norm"),
         ({"reduce_bias": True, "strategy": "isotonic"}, 'False with strategy="isoton'),
+        ({"return_n_bins": True, "strategy": "isotonic"}, "return_n_bins must be Fals"),
+        ({"return_n_bins": 1.0}, "The 'return_n_bins' parameter.*Got 1.0"),
         ({"reduce_bias": "yes"}, "The 'reduce_bias' parameter.*Got 'yes'"),
     ],
 )

@@ -93,6 +93,21 @@ def test_bandwidth_follows_the_predictions():
     assert BANDWIDTHS[0] == narrow < wide < BANDWIDTHS[-1]
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_bandwidth_is_returned(mode):
+    """Fixed to the chosen one, the error is the same; to the next, it is not."""
+    logits, y = random_problem()
+    data, options = (y, softmax(logits)), {"mode": mode}
+    value = kde_calibration_error(*data, **options)
+    error, chosen = kde_calibration_error(*data, return_bandwidth=True, **options)
+    assert value == error == kde_calibration_error(*data, bandwidth=chosen, **options)
+    other = BANDWIDTHS[BANDWIDTHS.index(chosen) - 1]
+    options |= {"bandwidth": other, "return_bandwidth": True}
+    error, returned = kde_calibration_error(*data, **options)
+    assert returned == other
+    assert error != value
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,5 +1,7 @@
 """The smooth calibration error: recorded values, by hand, and at the ends."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,22 @@ def test_modes():
     two, binary = proba[:, :2] / proba[:, :2].sum(axis=1, keepdims=True), y % 2
     positive = smooth_expected_calibration_error(binary, two[:, 1])
     assert smooth_expected_calibration_error(binary, two, mode="positive") == positive
+
+
+def test_bandwidth_is_returned():
+    """The chosen one equals the error; classes have one each."""
+    rng = np.random.default_rng(0)
+    proba, y = rng.dirichlet(np.ones(3), size=100), rng.integers(0, 3, size=100)
+    measure = partial(smooth_expected_calibration_error, return_bandwidth=True)
+    error, bandwidth = measure(y, proba)
+    assert error == smooth_expected_calibration_error(y, proba)
+    assert isinstance(bandwidth, float)
+    assert bandwidth == pytest.approx(error, abs=1e-9)
+    assert measure(y, proba, bandwidth=0.1)[1] == 0.1
+    classes = [measure(y == k, proba[:, k])[1] for k in range(3)]
+    error, bandwidths = measure(y, proba, mode="classwise")
+    assert error == pytest.approx(np.mean(classes), abs=1e-9)
+    np.testing.assert_array_equal(bandwidths, classes)
 
 
 @pytest.mark.parametrize("bandwidth", [0, -1.0, 1.5, 1e-5, "cube", None])
