@@ -312,7 +312,7 @@ def test_bad_options():
         expected_calibration_error(*data, strategy="isotonic")
     with pytest.raises(ValueError, match='mode="positive" must be used with two'):
         expected_calibration_error(*data, mode="positive")
-    with pytest.raises(ValueError, match="sample_weight must be one number per sample"):
+    with pytest.raises(ValueError, match="sample_weight must have shape"):
         expected_calibration_error(*data, sample_weight=weight[1:])
     for wrong in (-weight, weight * torch.nan, weight * torch.inf):
         with pytest.raises(ValueError, match="non-negative, finite and not all"):

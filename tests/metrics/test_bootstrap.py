@@ -285,27 +285,27 @@ def mostly_undefined(*_, sample_weight):
         ),
         (
             lambda *_: 0.0, {}, TypeError,
-            "metric must take sample_weight, .* got '<lambda>'",
+            "metric must have the parameter sample_weight, .* got '<lambda>'",
         ),
         (
             lambda *_, **__: np.zeros(2), {}, TypeError,
-            "metric must return a number, got ndarray. Fix the options",
+            "metric must return a number, got ndarray. Set options",
         ),
         (
             lambda *_, **__: np.nan, {}, ValueError,
-            "metric must be defined for the sample, got NaN",
+            "metric must be finite for the sample, got NaN",
         ),
         (
             lambda *_, **__: np.inf, {}, ValueError,
-            "metric must be defined for the sample, got infinity",
+            "metric must be finite for the sample, got infinity",
         ),
         (
             mostly_undefined, {}, ValueError,
-            "for most of the samples drawn, got none for 20 of 20. Pass more samples",
+            "for most of the drawn samples, got 20 of 20 undefined. Pass more samples",
         ),
         (
             ood_auroc_score, {"labels": [0, 1]}, ValueError,
-            "labels and sample_weight must be None .* got labels. Leave them out",
+            "labels and sample_weight must be None .* got labels. Do not pass them",
         ),
         (aurc_loss, {"method": "t"}, ValueError, "The 'method' parameter"),
         (aurc_loss, {"n_resamples": 0}, ValueError, "The 'n_resamples' parameter"),

@@ -106,7 +106,7 @@ def test_of_several_labels():
 
 
 def test_refused():
-    with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
+    with pytest.raises(TypeError, match=r"metric must take labels .*ood_auroc"):
         consistency_test(ood_auroc_score, [0.1, 0.2], [0.3, 0.4])
 
 
@@ -125,8 +125,8 @@ def test_labels_in_a_partial():
 @pytest.mark.parametrize(
     ("value", "exception", "message"),
     [
-        (np.nan, ValueError, "metric must be defined for the sample, got NaN"),
-        (np.inf, ValueError, "metric must be defined for the sample, got infinity"),
+        (np.nan, ValueError, "metric must be finite for the sample, got NaN"),
+        (np.inf, ValueError, "metric must be finite for the sample, got infinity"),
         (np.zeros(2), TypeError, "metric must return a number, got ndarray"),
         (None, TypeError, "metric must return a number, got NoneType"),
     ],

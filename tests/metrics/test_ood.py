@@ -138,9 +138,13 @@ def test_sides_are_mirrored(scores):
 @pytest.mark.parametrize(
     ("scores_in", "scores_out", "message"),
     [
-        ([], [1.0], "scores_in must hold one score per sample.*got shape .0,."),
-        ([1.0], [[0.4, 0.6]], "scores_out must hold one score.*got shape .1, 2."),
-        ([1.0, np.nan], [1.0], "scores_in must not be NaN, got 1 of 2"),
+        ([], [1.0], "scores_in must have shape .n_samples,. with.*got shape .0,."),
+        (
+            [1.0],
+            [[0.4, 0.6]],
+            "scores_out must have shape .n_samples,.*got shape .1, 2.",
+        ),
+        ([1.0, np.nan], [1.0], "scores_in must not contain NaN, got 1 NaN in 2"),
     ],
 )
 def test_bad_scores(measure, scores_in, scores_out, message):

@@ -108,7 +108,7 @@ def test_humans_and_networks(shared_data):
     ("posterior", "y_proba", "options", "message"),
     [
         ([0, 1], np.eye(3)[:2], {}, r"posterior must have the shape.*\(2, 2\) and"),
-        (np.eye(3), np.eye(2), {}, r"got \(3, 3\) and \(2, 2\)\. Pass prob"),
+        (np.eye(3), np.eye(2), {}, r"got \(3, 3\) and \(2, 2\)\. Pass class prob"),
         ([[2.0, 3.0]], [[0.5, 0.5]], {}, r"posterior must lie in \[0, 1\]"),
         ([[0.5, 0.5]], [[2.0, 3.0]], {}, r"y_proba must lie in \[0, 1\]"),
         (np.eye(2), np.eye(2), {"measure": "mean"}, "'measure' parameter.*Got 'mean'"),

@@ -61,7 +61,9 @@ def test_all_candidates_failed():
 def test_scorer_that_was_not_measured(name):
     columns = results([-0.05], [-0.3], [0.1])
     columns["mean_test_score"] = columns.pop(f"mean_test_{name}")
-    with pytest.raises(ValueError, match=f"scoring must hold '{name}'.* got .*'score'"):
+    with pytest.raises(
+        ValueError, match=f"scoring must contain '{name}'.* got .*'score'"
+    ):
         RULE(columns)
 
 

@@ -268,7 +268,7 @@ def test_get_scorer():
     [
         ("neg_ec", r"got 'neg_ec'\. Did you mean 'neg_ece'\?"),
         ("acuracy", r"Did you mean 'accuracy'\?"),
-        ("zzz", r"got 'zzz'\. Names: \['coverage_at_5_percent_risk', "),
+        ("zzz", r"got 'zzz'\. Valid names are \['coverage_at_5_percent_risk', "),
         (["neg_ece"], r"The 'scoring' parameter of get_scorer .* Got \['neg_ece'\]"),
     ],
 )
