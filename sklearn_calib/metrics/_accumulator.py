@@ -174,8 +174,8 @@ class CalibrationAccumulator(BaseEstimator):
         elif self.mode == "top_label":
             sums = row_sums(*top, weight, cells)
         else:
-            judged = confidence_and_hit(proba, codes, self.mode)
-            sums = row_sums(*judged, weight, cells)
+            evaluated = confidence_and_hit(proba, codes, self.mode)
+            sums = row_sums(*evaluated, weight, cells)
         totals = sample_totals(*top, columns, codes, weight)
         return self._add(sums, totals, factor_of(sample_weight))
 

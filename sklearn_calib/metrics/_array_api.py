@@ -66,7 +66,7 @@ def array_api_gap_sums(
     proba, mode = _check_proba(xp, y_proba), resolve_mode(mode, y_proba)
     weight = _check_weight(xp, sample_weight, proba)
     y_true, labels = _check_labels(xp, y_true, labels, proba)
-    value, hit = _judged(xp, proba, y_true, labels, mode)
+    value, hit = _evaluated(xp, proba, y_true, labels, mode)
     if n_bins == "cube_root":
         total = value.shape[0] if weight is None else float(xp.sum(weight))
         n_bins = cube_root_n_bins(total)
@@ -159,7 +159,7 @@ def _writable(array: Any) -> Array:
     return np.require(array, requirements="W")
 
 
-def _judged(
+def _evaluated(
     xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
 ) -> tuple[Any, Any]:
     """Return probabilities and whether their class is true, (n_samples, n_rows)."""

@@ -134,30 +134,30 @@ def post_processing_gap(
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
-    value, share, frequency = distinct_values(confidence, hit, weight)
+    value, fraction, frequency = distinct_values(confidence, hit, weight)
     gap = _log_gap if loss == "log" else _squared_gap
-    return max(0.0, float(share @ gap(value, share, frequency)))
+    return max(0.0, float(fraction @ gap(value, fraction, frequency)))
 
 
-def _squared_gap(value: Floats, share: Floats, frequency: Floats) -> Floats:
+def _squared_gap(value: Floats, fraction: Floats, frequency: Floats) -> Floats:
     """Return the reduction of the mean squared loss by the best map at each value."""
     # The bound is never active, because frequencies are in [0, 1]. A bound of 1 would
     # be reached where a frequency of 0 is predicted as 1, and slow the method down.
     update = minimize_lipschitz(
-        lambda x: 2 * share * (value + x - frequency),
-        lambda _: 2 * share,
+        lambda x: 2 * fraction * (value + x - frequency),
+        lambda _: 2 * fraction,
         np.diff(value),
         bound=2.0,
     )
     return -update * (update + 2 * (value - frequency))
 
 
-def _log_gap(value: Floats, share: Floats, frequency: Floats) -> Floats:
+def _log_gap(value: Floats, fraction: Floats, frequency: Floats) -> Floats:
     """Return the reduction of the mean log loss by the best map at each value."""
     score = logit(value)
     update = minimize_lipschitz(
-        lambda x: share * (expit(score + x) - frequency),
-        lambda x: share * expit(score + x) * expit(-score - x),
+        lambda x: fraction * (expit(score + x) - frequency),
+        lambda x: fraction * expit(score + x) * expit(-score - x),
         np.diff(score),
         bound=4.0,
     )

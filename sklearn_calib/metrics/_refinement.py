@@ -40,7 +40,7 @@ def _indicators(codes: Ints, n_classes: int) -> Floats:
     return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
 
 
-def _scale(proba: Floats, codes: Ints, weight: Floats) -> Floats:
+def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
     """Return temperature-scaled probabilities, mixed with the uniform distribution."""
     logits = np.log(np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64))
     weight = weight * (effective_n_samples(weight) / weight.sum())
@@ -72,7 +72,7 @@ def _frequencies(group: Ints, hit: Array, weight: Floats) -> tuple[Array, Array]
     return mass, np.divide(hits, mass, out=np.zeros_like(hits), where=mass > 0)
 
 
-def _increasing(values: Floats, hit: Array, weight: Floats) -> Floats:
+def _isotonic(values: Floats, hit: Array, weight: Floats) -> Floats:
     """Return the isotonic regression of the labels on the values, with pooled ties."""
     group = np.unique(values, return_inverse=True)[1]
     mass, frequency = _frequencies(group, hit, weight)
@@ -83,7 +83,7 @@ def _increasing(values: Floats, hit: Array, weight: Floats) -> Floats:
     return frequency[group]
 
 
-def _stepwise(n_bins: int, strategy: str) -> Recalibrate:
+def _bin_frequencies(n_bins: int, strategy: str) -> Recalibrate:
     """Return a function that replaces values by the class frequency in their bin."""
 
     def recalibrate(values: Floats, hit: Array, weight: Floats) -> Floats:
@@ -326,9 +326,9 @@ def losses_in_parts(
         )
     n_bins = resolve_n_bins(n_bins, len(proba), weight)
     recalibrate = {
-        "bins": _by_class(_stepwise(n_bins, strategy)),
-        "isotonic": _by_class(_increasing),
-        "temperature": _scale,
+        "bins": _by_class(_bin_frequencies(n_bins, strategy)),
+        "isotonic": _by_class(_isotonic),
+        "temperature": _temperature_scaled,
     }[recalibration]
     counts = np.bincount(codes, weight, proba.shape[1])
     frequencies = np.broadcast_to(counts / counts.sum(), proba.shape)

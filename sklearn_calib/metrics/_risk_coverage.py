@@ -169,8 +169,8 @@ def risk_at_coverage(
     Raises
     ------
     ValueError
-        If the coverage is not in (0, 1], the labels do not match the columns, or
-        `y_proba` holds anything but probabilities.
+        If the coverage is not in (0, 1], the labels do not match the columns of
+        `y_proba`, or `y_proba` contains values that are not probabilities.
 
     See Also
     --------
@@ -248,8 +248,8 @@ def coverage_at_risk(
     Raises
     ------
     ValueError
-        If `max_risk` is negative, the labels do not match the columns, or `y_proba`
-        holds anything but probabilities.
+        If `max_risk` is negative, the labels do not match the columns of `y_proba`, or
+        `y_proba` contains values that are not probabilities.
 
     See Also
     --------

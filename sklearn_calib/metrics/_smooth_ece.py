@@ -173,11 +173,11 @@ def smooth_expected_calibration_error(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = resolve_mode(mode, proba)
     if mode != "classwise":
-        judged: Any = [confidence_and_hit(proba, codes, mode)]
+        evaluated: Any = [confidence_and_hit(proba, codes, mode)]
     else:
         columns = check_proba(as_columns(proba))
-        judged = ((column, codes == k) for k, column in enumerate(columns.T))
-    results = [_smooth_error(value, hit, weight, bandwidth) for value, hit in judged]
+        evaluated = ((column, codes == k) for k, column in enumerate(columns.T))
+    results = [_smooth_error(value, hit, weight, bandwidth) for value, hit in evaluated]
     errors, bandwidths = np.array(results).T
     error = float(np.mean(errors))
     if not return_bandwidth:
