@@ -115,7 +115,7 @@ def consistency_test(
         number, or takes two samples of scores.
 
     ValueError
-        If the metric is undefined for most of the draws, or raises an error.
+        If the metric is undefined for most of the draws, or the input is invalid.
 
     See Also
     --------

@@ -26,7 +26,7 @@ def failure_auroc_score(
 
     The probability that a correct prediction is more confident than a wrong one, where
     ties count half. Higher is better: 1 is best, 0.5 is chance level. It does not
-    depend on the accuracy itself.
+    measure the accuracy.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def failure_auroc_score(
     --------
     excess_aurc_loss : Cost of an imperfect ranking, in units of the error rate.
     refinement_error : Refinement in units of a proper loss.
-    sklearn.metrics.roc_auc_score : AUROC of classes instead of correct and wrong.
+    sklearn.metrics.roc_auc_score : AUROC of the positive class, or of all classes.
 
     Notes
     -----

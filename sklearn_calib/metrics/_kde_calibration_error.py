@@ -148,8 +148,9 @@ def kde_calibration_error(
 
     Notes
     -----
-    The error is the mean of :math:`\| \sum_{j \ne i} k_{ij} y_j / \sum_{j \ne i} k_{ij}
-    - p_i \|` over the samples :math:`i` ([1]_, equation 9). Here,
+    The error is the mean of
+    :math:`\| \sum_{j \ne i} k_{ij} y_j / \sum_{j \ne i} k_{ij} - p_i \|` over the
+    samples :math:`i` ([1]_, equation 9). Here,
     :math:`k_{ij} = Dir(p_i \mid p_j / h + 1)` is the Dirichlet density with bandwidth
     :math:`h` (a beta density for two classes), and :math:`y_j` are one-hot labels.
     Probabilities are clipped to at least 1e-7. The gap of a single sample is zero.

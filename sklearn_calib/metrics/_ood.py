@@ -35,8 +35,8 @@ def ood_auroc_score(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of the in-distribution samples, such as confidences. Higher scores mean
-        more in-distribution.
+        Scores of the in-distribution samples, such as confidences. Higher scores
+        indicate in-distribution samples.
 
     scores_out : array-like of shape (n_out,)
         Scores of the out-of-distribution samples.
@@ -100,7 +100,8 @@ def ood_aupr_score(
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of the in-distribution samples. Higher scores mean more in-distribution.
+        Scores of the in-distribution samples. Higher scores indicate in-distribution
+        samples.
 
     scores_out : array-like of shape (n_out,)
         Scores of the out-of-distribution samples.
@@ -176,7 +177,8 @@ def fpr_at_tpr(
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of the in-distribution samples. Higher scores mean more in-distribution.
+        Scores of the in-distribution samples. Higher scores indicate in-distribution
+        samples.
 
     scores_out : array-like of shape (n_out,)
         Scores of the out-of-distribution samples.
@@ -237,7 +239,8 @@ def ood_detection_error(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of the in-distribution samples. Higher scores mean more in-distribution.
+        Scores of the in-distribution samples. Higher scores indicate in-distribution
+        samples.
 
     scores_out : array-like of shape (n_out,)
         Scores of the out-of-distribution samples.

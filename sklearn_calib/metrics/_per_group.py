@@ -68,8 +68,9 @@ def per_group(
 
     Returns
     -------
-    table : DataFrame of shape (n_groups + 1, 2) One row for each group and the row
-        "overall", with the columns "n_samples" and "value".
+    table : DataFrame of shape (n_groups + 1, 2)
+        One row for each group and the row "overall", with the columns "n_samples" and
+        "value".
 
     Raises
     ------

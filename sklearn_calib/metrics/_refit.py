@@ -43,7 +43,8 @@ def lowest_error_within_one_se(
     -----
     The standard error is that of the candidate with the best mean guard: the standard
     deviation over the folds, divided by the root of the number of folds. Candidates
-    with NaN scores are ignored. Ties are resolved in favour of the first candidate.
+    with scores that are not finite are ignored. Ties are resolved in favour of the
+    first candidate.
 
     References
     ----------
