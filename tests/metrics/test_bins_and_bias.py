@@ -1,4 +1,4 @@
-"""The number of bins that follows from the data, and errors without their bias."""
+"""Numbers of bins chosen from the data, and debiased errors."""
 
 import math
 
@@ -14,21 +14,21 @@ from sklearn_calib.metrics import (
 
 
 def arrays(recorded, case):
-    """Return labels, probabilities and the labels' order."""
+    """Return labels, probabilities and options of a recorded case."""
     inputs = recorded["inputs"][case["input"]]
     proba = np.array(inputs["probs"])
     return (inputs["labels"], proba), {"labels": range(proba.shape[1])}
 
 
 def random_problem(seed=0, n_samples=2000):
-    """Return calibrated probabilities and what came true."""
+    """Return outcomes and calibrated probabilities."""
     rng = np.random.default_rng(seed)
     y_proba = rng.uniform(size=n_samples)
     return rng.uniform(size=n_samples) < y_proba, y_proba
 
 
 def test_recorded_debiased(reference):
-    """Where recorded bins of equal mass are the same as ours."""
+    """The recorded bins of equal mass are the same as ours."""
     recorded = reference("metric_debiased")
     for case in recorded["expected"]:
         data, options = arrays(recorded, case)
@@ -91,7 +91,7 @@ def test_number_of_bins_is_returned(n_bins, expected, mode):
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_sweep_ends_where_accuracies_fall(strategy):
-    """One wrong prediction at the top ends it, none never does."""
+    """A wrong prediction at the highest confidence ends the sweep."""
     confidence = np.arange(1, 2001) / 2001
     hit = confidence > 0.3
     assert sweep_n_bins(confidence, hit, strategy=strategy) == 1999
@@ -110,7 +110,7 @@ def test_sweep_ends_where_accuracies_fall(strategy):
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_bias_is_reduced(norm, strategy):
-    """For calibrated predictions, and not at all for large gaps."""
+    """The error decreases for calibrated predictions, but not for large gaps."""
     options = {"norm": norm, "strategy": strategy}
     plain, reduced = np.mean(
         [
@@ -130,7 +130,7 @@ def test_bias_is_reduced(norm, strategy):
 
 
 def test_bias_by_hand():
-    """One bin with 3 hits of 4 at confidence 0.9, and one with a single sample."""
+    """One bin has 3 of 4 correct at confidence 0.9, and one bin has a single sample."""
     data = [1, 1, 1, 0, 1], [0.9, 0.9, 0.9, 0.9, 0.3]
     gap, variance = 0.15, 0.75 * 0.25
     expected = math.sqrt(0.8 * max(0, gap**2 - variance / 3))

@@ -14,8 +14,8 @@ from sklearn_calib.metrics import failure_auroc_score
         st.tuples(st.integers(0, 9), st.booleans(), st.floats(0.1, 5)), max_size=30
     )
 )
-def test_is_the_roc_auc_of_being_right(samples):
-    """With ties and weights, against scikit-learn."""
+def test_is_the_roc_auc_of_correct_predictions(samples):
+    """The reference is scikit-learn, with ties and weights."""
     samples = [(5, True, 1.0), (5, False, 1.0), *samples]
     level, hit, weight = map(np.array, zip(*samples, strict=True))
     confidence = 0.55 + level / 25

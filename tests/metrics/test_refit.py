@@ -1,4 +1,4 @@
-"""The rule that picks the candidate of a search."""
+"""The refit rule of a search."""
 
 import pickle
 
@@ -15,7 +15,7 @@ RULE = lowest_error_within_one_se("neg_ece", guard="neg_log_loss")
 
 
 def results(ece, guard, std, n_splits=4):
-    """Return the columns of a search that the rule reads, and some that it does not."""
+    """Return the results of a search, including columns that the rule does not use."""
     columns = {
         "mean_test_neg_ece": np.array(ece, dtype=float),
         "mean_test_neg_log_loss": np.array(guard, dtype=float),
