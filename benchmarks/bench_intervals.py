@@ -1,13 +1,21 @@
-"""How often intervals hold the value of the population, and what they cost.
+"""Coverage of intervals, their width beside the spread of estimates, and their cost.
 
     python benchmarks/bench_intervals.py --metrics ece,ks --n-samples 200,1000
 
-Predictions p of the positive class are uniform in [0.02, 1] and come true with the
-probability p ("calibrated"), p - 0.03 ("small"), p - 0.15 ("large"), or p - 0.1 above
-0.6 and p elsewhere ("half"). Each row is the share of the intervals that hold the value
-of the population, and its standard error, for one metric, method, model and size, at
-each level. The value of the population is that of a grid of predictions,
-each with both labels, weighted by how probable they are.
+Predictions p of the positive class are uniform in [0.02, 1] ("uniform") or have the
+mean 0.01 ("rare", a beta(1, 99) distribution). They come true with the probability p
+("calibrated"), p - 0.03 ("small"), p - 0.15 ("large"), p - 0.1 above 0.6 and p
+elsewhere ("half"), 2 p ("twice") or p / 2 ("halved"). Those of ten classes ("classes")
+are of a Dirichlet distribution, and come true with the probabilities p ** 0.9
+("small"), p ** 0.3 ("large"), or p ** 0.6 where the largest is above 0.6 ("half"),
+scaled to sum to 1.
+
+Each row is, for one metric, method, model and size, the value of the population, the
+mean of the estimates, and at each level the share of the intervals that hold the value,
+its standard error, and the ratio of their mean width to the sampling spread, which is
+the range of the estimates between the quantiles of the level. The value of the
+population is that of a grid of predictions, each with every label, weighted by how
+probable they are.
 
 With --time the intervals of the expected calibration error of 10,000 x 10 probabilities
 with 1000 draws are timed beside the floor, bins of counts as weights in numpy, and
@@ -15,19 +23,34 @@ beside calibstats where it is installed: seconds and the ratio to the floor.
 """
 
 import argparse
+import itertools
 import time
 from functools import partial
 
 import numpy as np
+from scipy.stats import beta
 from sklearn.metrics import brier_score_loss, log_loss
 
 from sklearn_calib import metrics as m
 
+N_CLASSES = 10
+PREDICTIONS = {
+    "uniform": lambda grid: 0.02 + 0.98 * grid,
+    "rare": lambda grid: beta.ppf(grid, 1, 99),
+}
 TRUTHS = {
     "calibrated": lambda p: p,
     "small": lambda p: np.clip(p - 0.03, 0, 1),
     "large": lambda p: np.clip(p - 0.15, 0, 1),
     "half": lambda p: np.where(p > 0.6, p - 0.1, p),
+    "twice": lambda p: np.clip(2 * p, 0, 1),
+    "halved": lambda p: p / 2,
+}
+TRUTHS_OF_CLASSES = {
+    "calibrated": lambda p: p,
+    "small": lambda p: tempered(p, 0.9),
+    "large": lambda p: tempered(p, 0.3),
+    "half": lambda p: np.where(p.max(axis=1, keepdims=True) > 0.6, tempered(p, 0.6), p),
 }
 ERRORS = {
     "ece": m.expected_calibration_error,
@@ -36,8 +59,10 @@ ERRORS = {
     "ece_debiased": partial(m.expected_calibration_error, reduce_bias=True),
     "mce_quantile": partial(m.maximum_calibration_error, strategy="quantile"),
     "mce": m.maximum_calibration_error,
+    "mce_5": partial(m.maximum_calibration_error, strategy="quantile", n_bins=5),
     "classwise": m.classwise_calibration_error,
     "classwise_l2": partial(m.classwise_calibration_error, norm="l2"),
+    "classwise_max": partial(m.classwise_calibration_error, norm="max"),
     "ece_isotonic": partial(m.expected_calibration_error, strategy="isotonic"),
     "ks": m.ks_calibration_error,
     "smece": m.smooth_expected_calibration_error,
@@ -63,27 +88,50 @@ OTHERS = {
 }
 
 
-def draw(rng, truth, n_samples):
-    proba = rng.uniform(0.02, 1, size=n_samples)
-    return (rng.uniform(size=n_samples) < truth(proba)).astype(int), proba
+def tempered(proba, power):
+    return proba**power / (proba**power).sum(axis=1, keepdims=True)
 
 
-def population_value(metric, truth, n_grid=3000):
+def chances(grid, rng, predictions, truth):
+    """Return predictions, and how probable each label is."""
+    if predictions == "classes":
+        proba = rng.dirichlet(np.full(N_CLASSES, 0.3), len(grid))
+        return proba, TRUTHS_OF_CLASSES[truth](proba)
+    proba = PREDICTIONS[predictions](grid)
+    chance = TRUTHS[truth](proba)
+    return proba, np.column_stack([1 - chance, chance])
+
+
+def draw(rng, n_samples, *problem):
+    proba, chance = chances(rng.uniform(size=n_samples), rng, *problem)
+    above = rng.uniform(size=(n_samples, 1)) > chance.cumsum(axis=1)[:, :-1]
+    return above.sum(axis=1), proba
+
+
+def population_value(metric, *problem):
     """Weights are large, for kernels leave a sample out and losses regard counts."""
-    proba = np.linspace(0.02, 1, 2 * n_grid + 1)[1::2]
-    weight = 1000 * np.concatenate([1 - truth(proba), truth(proba)])
-    labels = np.repeat([0, 1], n_grid)
-    return metric(labels, np.tile(proba, 2), sample_weight=weight)
+    n_grid = 40_000 if problem[0] == "classes" else 3000
+    grid = (np.arange(n_grid) + 0.5) / n_grid
+    proba, chance = chances(grid, np.random.default_rng(0), *problem)
+    labels = np.repeat(np.arange(chance.shape[1]), n_grid)
+    proba = np.concatenate([proba] * chance.shape[1])
+    return metric(labels, proba, sample_weight=1000 * chance.T.ravel())
 
 
-def coverage(metric, method, truth, n_samples, args):
-    """Return the share of intervals that hold the value, of each level."""
-    value = population_value(metric, truth)
-    held = np.zeros(len(args.levels))
-    for seed in range(args.seed, args.seed + args.repeats):
-        data = draw(np.random.default_rng(seed), truth, n_samples)
+def interval_row(metric, method, problem, n_samples, args):
+    """Return what the estimates and the intervals of many samples are like."""
+    value = population_value(metric, *problem)
+    if problem[0] != "uniform":
+        # A sample may have none of a class.
+        n_labels = N_CLASSES if problem[0] == "classes" else 2
+        metric = partial(metric, labels=range(n_labels))
+    ends = np.empty((args.repeats, len(args.levels), 2))
+    estimates = np.empty(args.repeats)
+    for row, seed in enumerate(range(args.seed, args.seed + args.repeats)):
+        data = draw(np.random.default_rng(seed), n_samples, *problem)
+        estimates[row] = metric(*data)
         for index, level in enumerate(args.levels):
-            low, high = m.bootstrap_interval(
+            ends[row, index] = m.bootstrap_interval(
                 metric,
                 *data,
                 method=method,
@@ -91,32 +139,45 @@ def coverage(metric, method, truth, n_samples, args):
                 n_resamples=args.n_resamples,
                 random_state=seed,
             )
-            held[index] += low - 1e-9 <= value <= high + 1e-9
-    return held / args.repeats
+    tails = (1 - np.array(args.levels)) / 2
+    spread = np.subtract(*np.quantile(estimates, [1 - tails, tails]))
+    held = (ends[..., 0] - 1e-9 <= value) & (value <= ends[..., 1] + 1e-9)
+    share = held.mean(axis=0)
+    error = np.sqrt(share * (1 - share) / args.repeats)
+    width = (ends[..., 1] - ends[..., 0]).mean(axis=0)
+    return value, estimates.mean(), zip(share, error, width / spread, strict=True)
 
 
 def show_coverage(args):
     print(f"# {args.repeats} samples, {args.n_resamples} draws each")
     chosen = args.metrics.split(",") if args.metrics else [*ERRORS, *OTHERS]
-    for name in chosen:
-        metric = (ERRORS | OTHERS)[name]
-        methods = ["debiased"] if name in ERRORS else args.methods.split(",")
-        for method in methods:
-            for truth in args.truths.split(","):
-                for n_samples in map(int, args.n_samples.split(",")):
-                    shares = coverage(metric, method, TRUTHS[truth], n_samples, args)
-                    errors = np.sqrt(shares * (1 - shares) / args.repeats)
-                    cells = (
-                        f"{level}: {share:.3f} ({error:.3f})"
-                        for level, share, error in zip(
-                            args.levels, shares, errors, strict=True
-                        )
-                    )
-                    print(
-                        f"{name:15}{method:11}{truth:11}{n_samples:6}  ",
-                        *cells,
-                        flush=True,
-                    )
+    methods = args.methods.split(",")
+    for predictions, name, truth, n_samples in itertools.product(
+        args.predictions.split(","),
+        chosen,
+        args.truths.split(","),
+        map(int, args.n_samples.split(",")),
+    ):
+        truths = TRUTHS_OF_CLASSES if predictions == "classes" else TRUTHS
+        for method in ["debiased"] if name in ERRORS else methods:
+            if truth not in truths:
+                continue
+            metric, problem = (ERRORS | OTHERS)[name], (predictions, truth)
+            value, estimate, columns = interval_row(
+                metric, method, problem, n_samples, args
+            )
+            cells = (
+                f"{level}: {share:.3f} ({error:.3f}) x{width:.2f}"
+                for level, (share, error, width) in zip(
+                    args.levels, columns, strict=True
+                )
+            )
+            print(
+                f"{predictions:9}{name:15}{method:11}{truth:11}{n_samples:6}"
+                f"{value:8.4f}{estimate:8.4f}  ",
+                *cells,
+                flush=True,
+            )
 
 
 def floor(confidence, hit, n_resamples=1000, n_bins=15):
@@ -163,6 +224,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--metrics", default="")
     parser.add_argument("--methods", default="bca,basic,percentile")
+    parser.add_argument("--predictions", default="uniform")
     parser.add_argument("--truths", default="calibrated,small,large,half")
     parser.add_argument("--n-samples", default="200,1000,5000")
     parser.add_argument("--levels", type=float, nargs="+", default=[0.9, 0.95])

@@ -1,8 +1,10 @@
 """The gaps of bins, of one probability or of each class, and noise like theirs."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import erf, ndtri
 
 from sklearn_calib._core.binning import bin_index, class_gap_norm, parting_edges
 from sklearn_calib._core.inputs import (
@@ -17,6 +19,11 @@ from sklearn_calib._core.validation import check_proba, row_blocks
 # The gaps of classes are correlated as over so many groups of samples, or fewer where
 # there are many cells.
 N_GROUPS, GROUP_SUMS = 1000, 1_000_000
+# Absolute gaps of more than so many standard errors are taken as free of bias.
+CLEAR = 3
+# Absolute gaps in standard errors, and the means of what is observed of them.
+TRUE = np.concatenate([[0], np.geomspace(1e-2, 1e4, 2000)])
+SEEN = np.sqrt(2 / np.pi) * np.exp(-(TRUE**2) / 2) + TRUE * erf(TRUE / np.sqrt(2))
 
 
 class Gaps(NamedTuple):
@@ -25,15 +32,45 @@ class Gaps(NamedTuple):
     mass: np.ndarray
     gap: np.ndarray
     standard_error: np.ndarray
+    null: np.ndarray  # the standard error if the predictions were calibrated
+    skewness: np.ndarray  # third moment over variance
+    shared: np.ndarray  # root of what a fixed number of samples takes from variances
     pattern: np.ndarray  # (n_groups, n_columns * n_bins), what noise is made of
+    of_shares: float  # standard error of mean squares by the numbers of samples in bins
 
     def draw_noise(self, n_draws: int, rng: np.random.RandomState) -> Floats:
         """Draw noise of the bins with the variance 1."""
-        noise = rng.standard_normal((n_draws, self.gap.size))
         if len(self.gap) > 1:
-            common = rng.standard_normal((n_draws, len(self.pattern))) @ self.pattern
-            noise = np.where(self.pattern.any(axis=0), common, noise)
+            noise = rng.standard_normal((n_draws, len(self.pattern))) @ self.pattern
+            alone = ~self.pattern.any(axis=0) & (self.standard_error.ravel() > 0)
+            noise[:, alone] = rng.standard_normal((n_draws, alone.sum()))
+        else:
+            noise = rng.standard_normal((n_draws, self.gap.size))
+            # A sample in one bin is not in another: the covariance of the gaps is
+            # diagonal less an outer product.
+            size = self.standard_error[0]
+            shared = self.shared[0] / np.where(size > 0, size, np.inf)
+            scale = np.sqrt(1 + shared**2)
+            shared /= scale
+            length = min(1, shared @ shared)
+            factor = (1 - np.sqrt(1 - length)) / max(length, 1e-12)
+            noise -= factor * (noise @ shared)[:, None] * shared
+            noise *= scale
         return noise.reshape(n_draws, *self.gap.shape)
+
+    def draws(
+        self, n_resamples: int, rng: np.random.RandomState
+    ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+        """Yield the gaps of calibrated predictions, and symmetric and skewed noise.
+
+        The quantiles of skewed noise around a gap are the ends of its interval: a t
+        statistic has twice the skewness of the gap, with the other sign.
+        """
+        for draws in row_blocks(n_resamples, self.gap.size):
+            noise = self.draw_noise(draws.stop - draws.start, rng)
+            skew = self.skewness * (noise**2 - 1) / 3
+            noise_of_gap = self.standard_error * noise
+            yield draws, self.null * noise, noise_of_gap, noise_of_gap + skew
 
     def error(self, gap: Floats, norm: str) -> Any:
         """Return the error of other gaps than these."""
@@ -69,22 +106,56 @@ def cell_sums(cells: Ints, summand: Array, shape: tuple[int, ...]) -> Array:
 
 
 def gaps(
-    values: Floats, hit: Array, weight: Floats, cells: Ints, shape: tuple[int, ...]
+    values: Floats,
+    hit: Array,
+    weight: Floats,
+    cells: Ints,
+    shape: tuple[int, ...],
+    norm: str,
 ) -> Gaps:
-    """Return the `Gaps`, and what draws noise like that of them."""
+    """Return the `Gaps`, and what draws noise like that of them.
+
+    The sum of the gaps in a bin, of which "l1" is made, varies with the number of its
+    samples; their mean, of which the other norms are made, does not.
+    """
     mass = cell_sums(cells, weight[:, None], shape)
+    squares = cell_sums(cells, weight[:, None] ** 2, shape)
+    # Squares of tiny weights are zero.
+    unseen = squares / np.where(squares > 0, mass, 1) ** 2
     deviation = weight[:, None] * (values - hit)
     gap = cell_sums(cells, deviation, shape)
-    variance = cell_sums(cells, deviation**2, shape)
-    variance -= gap**2 / effective_n_samples(weight)
-    # A bin whose few samples are all hits has seen no variance, but there is some.
-    if_calibrated = weight[:, None] ** 2 * values * (1 - values)
-    variance = np.maximum(variance, cell_sums(cells, if_calibrated, shape))
-    # Samples of one confidence are dealt to different groups, in any order of rows.
-    keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
-    order = np.lexsort(keys)
-    pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
-    return Gaps(mass, gap, np.sqrt(variance), pattern)
+    if norm == "l1":
+        shared = gap / np.sqrt(effective_n_samples(weight))
+        variance = cell_sums(cells, deviation**2, shape) - shared**2
+        of_shares = 0.0
+    else:
+        mean = (gap / np.where(mass > 0, mass, 1)).ravel()
+        deviation -= weight[:, None] * mean[cells]
+        squared = (mean[cells] ** 2).mean(axis=1)
+        around = squared - np.average(squared, weights=weight)
+        of_shares = np.linalg.norm(weight * around) / weight.sum()
+        shared = np.zeros(shape)
+        # In two samples half of the variance is seen, in one none.
+        variance = cell_sums(cells, deviation**2, shape)
+        variance /= np.where(unseen < 1 - 1e-9, 1 - unseen, 1)
+    # A bin whose few samples are all hits has seen no variance, but there is some: that
+    # of calibrated predictions, unless they had made several misses. One of zero would
+    # leave no scale to measure a gap by.
+    calibrated = weight[:, None] ** 2 * values * (1 - values)
+    calibrated = cell_sums(cells, calibrated, shape)
+    variance = np.maximum(variance, np.minimum(calibrated, 3 * squares * unseen))
+    variance = np.maximum(variance, 1e-8 * gap**2)
+    null = np.sqrt(np.maximum(variance, calibrated))
+    third = cell_sums(cells, deviation**3, shape)
+    skewness = third / np.where(variance > 0, variance, 1)
+    pattern: Floats = np.zeros((1, gap.size))
+    if len(gap) > 1:
+        # Samples of one confidence are dealt to different groups, in any order of rows.
+        keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
+        order = np.lexsort(keys)
+        pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
+    size = np.sqrt(variance)
+    return Gaps(mass, gap, size, null, skewness, shared, pattern, of_shares)
 
 
 def _pattern(deviation: Floats, cells: Ints, n_cells: int, unit: Any) -> Floats:
@@ -130,41 +201,101 @@ def _draw_hits(
     return sums.reshape(n_draws, -1)[:, :-1].reshape(n_draws, *shape)
 
 
+def _move(noisy: Floats, level: float) -> Any:
+    """Return what skewed noise adds at a quantile to the median of symmetric noise."""
+    symmetric, skewed = noisy
+    return np.quantile(skewed, level) - np.median(symmetric)
+
+
+def ends_of_squares(
+    gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
+) -> tuple[Any, Any]:
+    """Return an interval for the root mean square of the gaps."""
+    # Noise adds its variance to a square.
+    bias = gaps.error(gaps.standard_error, "l2") ** 2
+    square = gaps.error(gaps.gap, "l2") ** 2
+    gap = gaps.gap * (np.sqrt(max(0, 1 - bias / square)) if square > 0 else 0)
+    null, noisy = np.empty(n_resamples), np.empty((2, n_resamples))
+    for draws, calibrated, *noises in gaps.draws(n_resamples, rng):
+        null[draws] = gaps.error(calibrated, "l2") ** 2
+        for row, noise in enumerate(noises):
+            noisy[row, draws] = gaps.error(gap + noise, "l2") ** 2
+    noisy += gaps.of_shares * rng.standard_normal(n_resamples)
+    low, high = (
+        np.sqrt(max(0, max(0, square - bias) + _move(noisy, level)))
+        for level in (tail, 1 - tail)
+    )
+    return 0 if square <= np.quantile(null, 1 - tail) else low, high
+
+
 def ends_of_mean(
-    gaps: Gaps, norm: str, n_resamples: int, tail: float, rng: np.random.RandomState
-) -> tuple[Floats, Any, Any]:
-    """Return the error that noise makes, and an interval for a mean of the gaps."""
-    _, gap, standard_error, pattern = gaps
-    clear_gap = np.where(np.abs(gap) > 2 * standard_error, gap, 0)
-    # So far from zero that the noise adds no bias, only spread.
-    # Gaps of zero go the ways that noise would take them, whose classes sum to zero.
-    moved = gap + 1e-9 * standard_error * pattern[0].reshape(gap.shape)
-    far_gap = gap + np.where(moved < 0, -4, 4) * standard_error
-    observed = gaps.error(gap, norm)
-    spread, excess, null = np.empty((3, n_resamples))
-    for draws in row_blocks(n_resamples, gap.size):
-        noise = standard_error * gaps.draw_noise(draws.stop - draws.start, rng)
-        spread[draws] = gaps.error(far_gap + noise, norm)
-        excess[draws] = gaps.error(clear_gap + noise, norm)
-        null[draws] = gaps.error(noise, norm)
-    excess -= gaps.error(clear_gap, norm)
-    low = observed - np.quantile(excess, 1 - tail)
-    return null, low, observed + spread.mean() - np.quantile(spread, tail)
+    gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
+) -> tuple[Any, Any]:
+    """Return an interval for the mean of the absolute gaps.
+
+    Clear and unclear gaps have intervals of their own. The squared distances of their
+    ends from the estimates are added.
+    """
+    size = gaps.standard_error
+    clear = np.abs(gaps.gap) > CLEAR * size
+    # Gaps so far from zero that noise adds spread but no bias. Those observed as zero
+    # get the signs of one group of samples, whose gaps sum to zero over the classes.
+    moved = gaps.gap + 1e-9 * size * gaps.pattern[0].reshape(size.shape)
+    far = gaps.gap + np.where(moved < 0, -4, 4) * size
+
+    def unclear(gap: Floats) -> Any:
+        return gaps.error(gap * ~clear, "l1")
+
+    def least(gap: Floats) -> Any:
+        """Subtract what noise adds to gaps of zero, which is more than to others."""
+        ratio = gap / np.where(size > 0, size, 1)
+        return unclear(gap) - unclear(
+            np.sqrt(10 / np.pi) * size * np.exp(-2 * ratio**2)
+        )
+
+    null, null_of_unclear = np.empty((2, n_resamples))
+    known_moved, seen_moved, least_moved = np.empty((3, 2, n_resamples))
+    for draws, calibrated, *noises in gaps.draws(n_resamples, rng):
+        null[draws] = gaps.error(calibrated, "l1")
+        null_of_unclear[draws] = unclear(calibrated)
+        for row, noise in enumerate(noises):
+            known_moved[row, draws] = gaps.error((far + noise) * clear, "l1")
+            seen_moved[row, draws] = unclear(far + noise)
+            least_moved[row, draws] = least(gaps.gap + noise)
+
+    known, seen = gaps.error(gaps.gap * clear, "l1"), unclear(gaps.gap)
+    # Noise adds least to a mean of absolute gaps if all are equal in standard errors.
+    unit = unclear(size) or 1.0
+    rise = _move(seen_moved, 1 - tail)
+    equal, most = unit * np.interp(np.array([seen, seen + rise]) / unit, SEEN, TRUE)
+    high = known + equal + np.hypot(_move(known_moved, 1 - tail), most - equal)
+    if known + seen <= np.quantile(null, 1 - tail):
+        return 0, high
+    likely, fall = least(gaps.gap), _move(least_moved, tail)
+    if likely + fall < 0 or seen <= np.quantile(null_of_unclear, 1 - tail):
+        likely = fall = 0
+    return known + likely - np.hypot(_move(known_moved, tail), fall), high
 
 
 def ends_of_largest(
     gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
 ) -> tuple[Any, Any]:
-    """Return an interval for the largest gap, from bands that hold all at once."""
-    mass, gap, standard_error, _ = gaps
-    largest, noisiest = np.empty((2, n_resamples))
-    for draws in row_blocks(n_resamples, gap.size):
+    """Return an interval for the largest gap.
+
+    The band below the gaps is simultaneous for those that may be the largest.
+    """
+    seen, size = gaps.mass > 0, gaps.standard_error
+    gap = np.abs(gaps.gap)
+    mass = np.where(seen, gaps.mass, 1)
+    band = -ndtri(tail / seen.sum()) * size
+    may_be = seen & ((gap + band) / mass >= ((gap - band) / mass)[seen].max())
+    noisiest = np.empty(n_resamples)
+    for draws in row_blocks(n_resamples, size.size):
         noise = gaps.draw_noise(draws.stop - draws.start, rng)
-        noisiest[draws] = np.abs(noise[:, mass > 0]).max(axis=1)
-        largest[draws] = gaps.error(gap + standard_error * noise, "max")
-    band = np.quantile(noisiest, 1 - tail) * standard_error
-    low = gaps.error(np.maximum(0, np.abs(gap) - band), "max")
-    return low, max(gaps.error(gap, "max"), np.quantile(largest, 1 - tail))
+        noisiest[draws] = noise[:, may_be].max(axis=1)
+    band = np.quantile(noisiest, 1 - tail) * size
+    low = gaps.error(np.maximum(0, gap - band), "max")
+    return low, gaps.error(gap - ndtri(tail) * size, "max")
 
 
 def calibrated_errors(

@@ -30,6 +30,7 @@ from sklearn_calib.metrics._bin_noise import (
     calibrated_errors,
     ends_of_largest,
     ends_of_mean,
+    ends_of_squares,
     gaps,
     judged,
 )
@@ -61,7 +62,7 @@ def ece_interval(
     n_resamples: int = 1000,
     random_state: Seed = None,
 ) -> tuple[float, float]:
-    """Debiased confidence interval for the expected calibration error.
+    r"""Debiased confidence interval for the expected calibration error.
 
     The error of a sample is larger than that of the population, because the gap of a
     bin counts whatever its sign. The usual bootstrap doubles that bias, and its
@@ -118,18 +119,42 @@ def ece_interval(
 
     Notes
     -----
-    Noise with the standard error of each bin's gap is drawn and added to the gaps. The
-    lower end subtracts what the noise adds to the error if gaps within two standard
-    errors of zero are taken as zero, and is zero if noise alone could have made the
-    observed error. The upper end allows for the spread of the noise but subtracts no
-    bias, for there may be none where gaps are large. The interval is rather too wide
-    than too narrow, for a calibrated classifier most of all. The noise of classes is as
-    correlated as their gaps are.
+    The observed gap :math:`g_b` of bin :math:`b` is its true gap :math:`\gamma_b` plus
+    noise with the standard error :math:`s_b`. Quantiles of noise come from draws with
+    the covariance of the gaps, over bins and classes, and with their skewness, which
+    matters for a rare class.
 
-    With the norm "max" the lower end is the largest distance of zero from bands around
-    the gaps that hold all of them at once, or zero if labels drawn from the
-    probabilities could have made the gap; the upper end is a quantile of the largest
-    gap with noise. A bin of few samples makes that interval wide.
+    Norm "l1": noise adds :math:`\sqrt{2 / \pi} s_b` to the mean of :math:`|g_b|` if
+    :math:`\gamma_b = 0`, and the less the larger :math:`|\gamma_b|` is. Gaps of more
+    than three standard errors are taken as free of this bias. The sum over the other
+    bins is between two estimates,
+
+    .. math::
+        \sum_b |g_b| - \sqrt{10 / \pi}\, s_b e^{-2 g_b^2 / s_b^2}
+        \quad\text{and}\quad
+        S\, m^{-1} \Bigl(\sum_b |g_b| / S\Bigr), \qquad
+        S = \sum_b s_b, \quad m(t) = E |t + Z|,
+
+    with a standard normal :math:`Z`. A term of the first has the mean 0 if
+    :math:`\gamma_b = 0`, and less than :math:`|\gamma_b|` otherwise. The second has the
+    least bias that the sum of the :math:`|g_b|` allows, which is that of equal
+    :math:`|\gamma_b| / s_b`. The interval is that of the sum over the clear gaps and
+    that of these two estimates, combined by their squared distances from the estimates
+    [3]_. The lower estimate is 0 if calibrated predictions often have as large a sum.
+
+    Norm "l2": noise adds :math:`s_b^2` to the mean of :math:`g_b^2`, which is
+    subtracted [2]_. Norm "max": the lower end is the maximum of
+    :math:`|g_b| - k s_b`, where :math:`k` holds at once for the bins that may have the
+    largest gap; the upper end is the maximum of :math:`|g_b| + z s_b`. A bin of few
+    samples makes it high, and of one without samples it knows nothing:
+    `strategy="quantile"` suits this norm. Both lower ends are 0
+    if calibrated predictions would reach the observed error.
+
+    Where the gaps are clear, the interval is as wide as the estimates spread over
+    samples. Where they are not, it is about twice as wide, and wider for many classes:
+    near zero no estimate of :math:`|\gamma_b|` is free of bias [4]_, and the interval
+    holds the plug-in value, whose bias grows with the number of bins and classes faster
+    than its spread does.
 
     References
     ----------
@@ -138,6 +163,12 @@ def ece_interval(
 
     .. [2] Y. Sun, P. Chaudhari, I. J. Barnett and E. Dobriban, "A Confidence Interval
        for the l2 Expected Calibration Error", arXiv:2408.08998, 2024.
+
+    .. [3] G. Y. Zou and A. Donner, "Construction of Confidence Limits about Effect
+       Measures: A General Approach", Statistics in Medicine 27, 2008.
+
+    .. [4] T. T. Cai and M. G. Low, "Testing Composite Hypotheses, Hermite Polynomials
+       and Optimal Estimation of a Nonsmooth Functional", Annals of Statistics 39, 2011.
 
     Examples
     --------
@@ -158,16 +189,17 @@ def ece_interval(
     if n_bins == "sweep":
         n_bins = _swept(values, hit, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
-    seen = gaps(values, hit, weight, cells, shape)
+    seen = gaps(values, hit, weight, cells, shape, norm)
     rng, tail = check_random_state(random_state), (1 - confidence_level) / 2
+    value = seen.error(seen.gap, norm)
     if norm == "max":
         null = calibrated_errors(values, weight, cells, shape, norm, n_resamples, rng)
         low, high = ends_of_largest(seen, n_resamples, tail, rng)
+        if value <= np.quantile(null, 1 - tail):
+            low = 0.0
     else:
-        null, low, high = ends_of_mean(seen, norm, n_resamples, tail, rng)
-    value = seen.error(seen.gap, norm)
-    if value <= np.quantile(null, 1 - tail):
-        low = 0.0
+        ends = ends_of_mean if norm == "l1" else ends_of_squares
+        low, high = ends(seen, n_resamples, tail, rng)
     return float(max(0, min(low, value))), float(min(1, max(high, value)))
 
 

@@ -59,6 +59,115 @@ def test_coverage(name, norm):
     assert held >= 0.84 * 200
 
 
+def coverage_and_width(problem, n_samples, n_repeats=200, **options):
+    """Return how often the interval holds the error, and its width over the spread.
+
+    The spread is the range of the estimates from their quantile of 0.05 to that of
+    0.95. A problem returns probabilities and the chances of the labels.
+    """
+    rng = np.random.default_rng(0)
+    proba, chances = problem(rng, 100_000)
+    n_classes = chances.shape[1]
+    options = options | {"labels": range(n_classes)}
+    value = expected_calibration_error(
+        np.repeat(np.arange(n_classes), len(proba)),
+        np.concatenate([proba] * n_classes),
+        sample_weight=chances.T.ravel(),
+        **options,
+    )
+    ends, estimates = [], []
+    for seed in range(n_repeats):
+        proba, chances = problem(rng, n_samples)
+        above = rng.uniform(size=(n_samples, 1)) > chances.cumsum(axis=1)[:, :-1]
+        labels = above.sum(axis=1)
+        draws = {"confidence_level": 0.9, "n_resamples": 200, "random_state": seed}
+        ends.append(ece_interval(labels, proba, **options, **draws))
+        estimates.append(expected_calibration_error(labels, proba, **options))
+    low, high = np.transpose(ends)
+    spread = np.subtract(*np.quantile(estimates, [0.95, 0.05]))
+    return ((low <= value) & (value <= high)).mean(), (high - low).mean() / spread
+
+
+def positives(draw_proba, truth):
+    """Return a problem of two classes."""
+
+    def problem(rng, n_samples):
+        proba = draw_proba(rng, n_samples)
+        chance = truth(proba)
+        return proba, np.column_stack([1 - chance, chance])
+
+    return problem
+
+
+def overconfident(rng, n_samples):
+    """Return probabilities of ten classes that are far from their chances."""
+    proba = rng.dirichlet(np.full(10, 0.3), size=n_samples)
+    chances = proba**0.3
+    return proba, chances / chances.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize(
+    ("problem", "n_samples", "mode"),
+    [
+        (
+            positives(lambda rng, n: rng.uniform(0.02, 1, n), lambda p: p / 2),
+            1000,
+            None,
+        ),
+        (overconfident, 1000, "top_label"),
+        (overconfident, 10_000, "classwise"),
+    ],
+    ids=["positive", "top_label", "classwise"],
+)
+def test_width_where_gaps_are_clear(problem, n_samples, mode, norm):
+    """Not wider than what the estimates spread over, by 1.3 at most."""
+    held, width = coverage_and_width(problem, n_samples, mode=mode, norm=norm)
+    assert held >= 0.84
+    assert width <= 1.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("norm", "limit"), [("l1", 1.9), ("l2", 1.3)])
+def test_width_where_some_bins_are_calibrated(norm, limit):
+    """The clear gaps have no wider an interval than they would have alone."""
+    problem = positives(lambda rng, n: rng.uniform(0.02, 1, n), TRUTHS["one half"])
+    held, width = coverage_and_width(problem, 5000, norm=norm)
+    assert held >= 0.84
+    assert width <= limit
+
+
+@pytest.mark.slow
+def test_width_of_the_largest_gap():
+    """It is clear, and may be that of the last bins only."""
+    problem = positives(lambda rng, n: rng.uniform(0.02, 1, n), lambda p: p / 2)
+    options = {"norm": "max", "strategy": "quantile", "n_bins": 5}
+    held, width = coverage_and_width(problem, 1000, **options)
+    assert held >= 0.84
+    assert width <= 1.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"norm": "l1"},
+        {"norm": "l2"},
+        {"norm": "max", "strategy": "quantile", "n_bins": 5},
+    ],
+    ids=["l1", "l2", "max"],
+)
+@pytest.mark.parametrize("factor", [0.5, 1, 2])
+def test_coverage_of_a_rare_class(factor, options):
+    """One in a hundred predictions is of the class, half or twice as many come true."""
+    problem = positives(
+        lambda rng, n: rng.beta(1, 99, n), lambda p: np.minimum(factor * p, 1)
+    )
+    held, _ = coverage_and_width(problem, 1000, **options)
+    assert held >= 0.84
+
+
 def test_upper_end_when_gaps_are_near_the_noise():
     """It is too low in one of 20 samples; the noise must not be folded at zero."""
     truth, options = TRUTHS["off by 0.05"], {"n_bins": 5, "confidence_level": 0.9}
