@@ -21,6 +21,8 @@ class IntervalKind:
     power: int = 2
     # The options with which the metric returns the square of the error.
     squared: dict = field(default_factory=dict)
+    # Whether the error is the largest cumulated gap, without bins.
+    is_cumulated: bool = False
     # Whether the arguments are two samples of scores, not labels and probabilities.
     takes_two_samples: bool = False
     # Whether the first argument is the metric that is measured.
@@ -54,7 +56,7 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
     kind = _KINDS.get(function, _RESAMPLED)
     if kind.takes_metric and isinstance(metric, partial) and metric.args:
         kind, given = interval_kind(metric.args[0])
-        return replace(kind, bins=None), given
+        return replace(kind, bins=None, is_cumulated=False), given
     if given.get("strategy") == "isotonic":
         # Labels move these bins.
         kind = replace(kind, bins=None)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
@@ -14,7 +15,6 @@ from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.limits import check_range
 from sklearn_calib._core.typing import Array, Metric, Options, Seed, Weights
 from sklearn_calib._core.validation import check_proba, validate_params
-from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._consistency_resampling import refuse_two_samples, tail_share
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
@@ -24,6 +24,10 @@ from sklearn_calib.metrics._resampling import (
     measure_draws,
     take_sample,
 )
+from sklearn_calib.metrics._split_error import ErrorExcess, gap_error, has_bounds
+
+# The bounds of calibration errors are means over so many ways to deal the folds.
+N_SPLITS = 20
 
 
 class DifferenceResult(NamedTuple):
@@ -83,8 +87,8 @@ def difference_test(
 ) -> DifferenceResult:
     r"""Test whether two models differ in a metric on the same data, and by how much.
 
-    The models trade places in random samples, many times over. A small p-value says
-    that which model made which prediction matters to the metric.
+    A small p-value says that the metric of one model is larger in the population.
+    Calibration errors without a valid test are refused.
 
     Parameters
     ----------
@@ -118,7 +122,8 @@ def difference_test(
         Weights of the samples, for the metric.
 
     n_resamples : int, default=1000
-        Number of random draws, for the p-value and for the interval each.
+        Number of random draws, for the p-value and for the interval. Calibration errors
+        need none.
 
     random_state : int, RandomState instance or None, default=None
         Controls the draws. Pass an int for a repeatable result.
@@ -145,7 +150,8 @@ def difference_test(
 
     ValueError
         If the two models' probabilities differ in shape, or the metric is not defined
-        for most of the draws, or refuses its input.
+        for most of the draws, or refuses its input, or is a calibration error that has
+        no valid test.
 
     See Also
     --------
@@ -153,32 +159,37 @@ def difference_test(
 
     Notes
     -----
-    The null hypothesis of the p-value is that the models may trade places: given the
-    true labels, that A says p and B says q is as likely as the reverse. The test of it
-    is exact: with :math:`k` of :math:`m` draws as extreme it is
-    :math:`(1 + k) / (1 + m)`, and for "two-sided" twice that of the more extreme side.
-    For means over the samples, such as log loss and Brier score, a small value says
-    that their means differ. A calibration error is no mean: the draws are of mixtures
-    of both models, and where one is too sure and the other too unsure by as much, or
-    one is sharper than the other, the models may not trade places and yet have the same
-    error. Ask the interval, then: the errors differ if it does not hold 0.
+    For metrics that are not calibration errors, the null hypothesis of the p-value is
+    that the models may trade places: given the true labels, that A says p and B says q
+    is as likely as the reverse. The models trade places in random samples, many times
+    over, and with :math:`k` of :math:`m` draws as extreme the p-value is :math:`(1 + k)
+    / (1 + m)`, and for "two-sided" twice that of the more extreme side [1]_. For means
+    over the samples, such as log loss and Brier score, a small value says that their
+    means differ. The interval is that of the percentiles of the bootstrap, in which
+    both models are measured on the same draws.
 
-    The interval is that of the percentiles of the bootstrap, in which both models are
-    measured on the same draws. The calibration errors of this package are estimated too
-    large, and the more so the closer a model is to being calibrated: from the errors
-    :math:`T_A, T_B` and their intervals by :func:`bootstrap_interval` the interval of
-    the difference is recovered by equation 4 of [2]_, the lower end as :math:`T_A - T_B
-    - \sqrt{(T_A - l_A)^2 + (u_B - T_B)^2}`. What both errors share is not made use of,
-    and the interval rather too wide. A p-value below 0.05 and an interval that holds 0
-    do not contradict each other, then.
+    For calibration errors the null hypothesis is that the errors :math:`E_A, E_B` of
+    the population are equal. Plain estimates :math:`T` of errors are too large on
+    average, and the more so the closer a model is to being calibrated, so their
+    difference tells little. Samples are dealt to five folds: the mean of the gaps, with
+    the signs that they have in the other four folds, is an estimate :math:`S` that is
+    too small on average, as signs may be wrong. "greater" is tested by :math:`S_A -
+    T_B`, whose mean is at most :math:`E_A - E_B`, "less" by :math:`S_B - T_A`, and
+    "two-sided" by both, with twice the smaller p-value. Both are means over 20 ways to
+    deal the folds, with a normal law whose standard error is that of the influences of
+    the samples on :math:`T_A - T_B`. The ends of the interval are the same bounds, less
+    and plus the quantile of this law: it does not hold 0 where the p-value is small.
+
+    The test is thus valid if gaps are too small to be seen, but then it sees little:
+    fewer bins or more samples help. Bins of equal width and of equal numbers have it,
+    with any norm, where derivatives of the norm take the place of signs, and so has
+    :func:`ks_calibration_error`, a norm of cumulated gaps. Calibration errors of other
+    packages are not known as such, and tested like means, which is not valid.
 
     References
     ----------
     .. [1] M. D. Ernst, "Permutation Methods: A Basis for Exact Inference", Statistical
        Science 19, 2004.
-
-    .. [2] G. Y. Zou and A. Donner, "Construction of Confidence Limits about Effect
-       Measures: A General Approach", Statistics in Medicine 27, 2008.
 
     Examples
     --------
@@ -195,6 +206,7 @@ def difference_test(
     (True, True, True)
     """
     refuse_two_samples(metric)
+    _check_has_test(metric)
     a, b = (
         take_sample(
             metric, y_true, proba, labels, sample_weight, stratify=False, name=name
@@ -214,28 +226,40 @@ def difference_test(
     rng = check_random_state(random_state)
     seeds = rng.randint(np.iinfo(np.int32).max, size=(2, n_resamples))
     progress: Options = {"n_jobs": n_jobs, "verbose": verbose}
-    null = measure_draws(
-        pair, partial(_draw_swapped, len(a.weight)), seeds[0], **progress
-    )
+    tail = (1 - confidence_level) / 2
     if interval_kind(metric)[0].is_error:
-        options: Options = {
-            "confidence_level": confidence_level,
-            "labels": labels,
-            "sample_weight": sample_weight,
-            "n_resamples": n_resamples,
-            "random_state": rng,
-        }
-        intervals = [
-            bootstrap_interval(metric, y_true, proba, **options, **progress)
-            for proba in (y_proba_a, y_proba_b)
+        splits = rng.randint(np.iinfo(np.int32).max, size=N_SPLITS)
+        errors = gap_error(a), gap_error(b)
+        excess = ErrorExcess(*errors, a.weight / a.weight.mean())
+        # A scale of zero is none.
+        law = norm(scale=excess.standard_error(rng) or np.finfo(float).tiny)
+        bounds = [
+            measure_draws(each, each.split, splits, **progress).mean()
+            for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
         ]
-        low, high = _recovered_ends((a.measure(), b.measure()), intervals)
+        greater, less = map(float, law.sf(bounds))
+        both = min(1.0, 2 * min(greater, less))
+        pvalue = {"greater": greater, "less": less}.get(alternative, both)
+        low, high = bounds[0] + law.ppf(tail), -bounds[1] - law.ppf(tail)
     else:
+        draw = partial(_draw_swapped, len(a.weight))
+        null = measure_draws(pair, draw, seeds[0], **progress)
         draws = measure_draws(pair, partial(draw_all, a), seeds[1], **progress)
-        tail = (1 - confidence_level) / 2
-        low, high = map(float, np.quantile(draws, [tail, 1 - tail]))
-    return DifferenceResult(
-        statistic, tail_share(statistic, null, alternative), low, high
+        low, high = np.quantile(draws, [tail, 1 - tail])
+        pvalue = tail_share(statistic, null, alternative)
+    return DifferenceResult(statistic, pvalue, float(low), float(high))
+
+
+def _check_has_test(metric: Metric) -> None:
+    """Refuse calibration errors without a valid test of their difference."""
+    if not interval_kind(metric)[0].is_error or has_bounds(metric):
+        return
+    name = getattr(metric, "func", metric).__name__
+    raise ValueError(
+        "metric must be a loss, a score, a calibration error of bins that labels do "
+        f"not move, or ks_calibration_error, got {name!r} with these options. Pass one "
+        "of these, or compare the intervals that bootstrap_interval returns for both "
+        "models."
     )
 
 
@@ -251,16 +275,3 @@ def _draw_swapped(n_samples: int, seed: int) -> dict[str, Array]:
     """Draw the samples in which the models trade places."""
     rng = np.random.default_rng(seed)
     return {"swapped": rng.integers(2, size=n_samples, dtype=bool)}
-
-
-def _recovered_ends(
-    values: tuple[float, float], intervals: list[tuple[float, float]]
-) -> tuple[float, float]:
-    """Return an interval of the difference of two errors, given their intervals.
-
-    What lies between an error and an end of its interval stands for its spread there.
-    """
-    (value_a, value_b), ((low_a, high_a), (low_b, high_b)) = values, intervals
-    low = value_a - value_b - np.hypot(value_a - low_a, high_b - value_b)
-    high = value_a - value_b + np.hypot(high_a - value_a, value_b - low_b)
-    return float(low), float(high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral
 from typing import NamedTuple
 
@@ -108,7 +109,8 @@ def hosmer_lemeshow_test(
     method : {"auto", "asymptotic"}, default="auto"
         Where the law of the statistic comes from: the chi-square law, or with "auto",
         in bins whose counts are too small for it, labels drawn from the probabilities.
-        With `ddof` it is always the chi-square law.
+        With `ddof` it is always the chi-square law. Where that does not hold, a warning
+        says so.
 
     labels : array-like of shape (n_classes,), default=None
         The label of each column, by default the sorted distinct values of `y_true`.
@@ -218,9 +220,15 @@ def hosmer_lemeshow_test(
             f"ddof must be less than the degrees of freedom, {df} of these bins, "
             f"got {ddof}. Pass more bins, or a smaller ddof."
         )
-    if method == "auto" and ddof == 0 and any(law.is_sparse for law in laws):
-        null = _null_draws(laws, n_resamples, check_random_state(random_state))
-        return ChiSquareResult(statistic, tail_share(statistic, null), df)
+    if any(law.is_sparse for law in laws):
+        if method == "auto" and ddof == 0:
+            null = _null_draws(laws, n_resamples, check_random_state(random_state))
+            return ChiSquareResult(statistic, tail_share(statistic, null), df)
+        warnings.warn(
+            "hosmer_lemeshow_test may reject too often, as bins are sparse for the "
+            "chi-square law. Pass method='auto' and no ddof, or fewer n_bins.",
+            UserWarning,
+        )
     df -= ddof
     return ChiSquareResult(statistic, float(chi2.sf(statistic, df)), df)
 

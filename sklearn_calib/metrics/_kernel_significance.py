@@ -33,8 +33,8 @@ from sklearn_calib.metrics._resampling import class_sampler
 
 # Elements of the residuals that are drawn at a time: doubles of 64 MiB.
 DRAWN = 2**23
-# Random signs are for at least so many samples, counted by `_effective_size`.
-SIGNED = 20
+# Random signs and the normal law need so many samples, counted by `_effective_size`.
+ENOUGH = 20
 
 
 @validate_params(
@@ -77,9 +77,9 @@ def kernel_calibration_test(
 
     method : {"consistency", "bootstrap", "asymptotic"}, default="consistency"
         Where the law of the statistic comes from: labels drawn from the probabilities,
-        which is exact; random signs of the residuals, which is faster for many classes
-        and gives way to "consistency" where too few labels are uncertain; or the normal
-        law of the mean of many blocks, which takes linear time but sees less.
+        which is exact; random signs of the residuals, which is faster for many classes;
+        or the normal law of the mean of many blocks, which takes linear time but sees
+        less. Where too few labels are uncertain for the last two, labels are drawn too.
 
     kernel : {"laplacian", "gaussian"}, default="laplacian"
         How alike predictions at a Euclidean distance d are: exp(-d / bandwidth), or
@@ -101,7 +101,8 @@ def kernel_calibration_test(
         The label of each column, by default the sorted distinct values of `y_true`.
 
     n_resamples : int, default=1000
-        Number of random draws, unless the method is "asymptotic".
+        Number of random draws, which the method "asymptotic" needs only where few
+        labels are uncertain.
 
     random_state : int, RandomState instance or None, default=None
         Controls the draws. Pass an int for a repeatable p-value.
@@ -137,11 +138,12 @@ def kernel_calibration_test(
     values speak against calibration. The samples must be in random order then, and
     blocks many: the p-value of a few that happen to agree may be 0.
 
-    Random signs need enough uncertain labels. Where a class is rare, most samples lack
-    it and have small residuals of one sign, which random signs do not imitate. So
-    "bootstrap" is used if :math:`(\sum_i E|r_i|^2)^2 / \sum_i E|r_i|^4 \ge 20` for
-    labels drawn from the probabilities, which is about :math:`n` times the prevalence
-    of a rare class, and "consistency" otherwise.
+    Random signs and the normal law need enough uncertain labels. Where a class is rare,
+    most samples lack it and have small residuals of one sign, which both do not
+    imitate. So they are used if :math:`(\sum_i E|r_i|^2)^2 / \sum_i E|r_i|^4 \ge 20`
+    for labels drawn from the probabilities, which is about :math:`n` times the
+    prevalence of a rare class. Otherwise "bootstrap" is "consistency", and the law of
+    the mean of blocks is that for such labels.
 
     Of n samples, c classes and m draws, "bootstrap" takes time in the order of
     :math:`n^2 (c + m)`, "consistency" :math:`n^2 c m`. Memory does not grow with
@@ -172,12 +174,21 @@ def kernel_calibration_test(
     proba = in_double(proba)
     check_pairs(len(proba), None, True, None)
     alike, residual = kernel_function(kernel, bandwidth, proba), residuals(proba, codes)
+    rng, has_enough = check_random_state(random_state), _effective_size(proba) >= ENOUGH
     if method == "asymptotic":
         check_blocks(len(proba), block_size, 2)
-        return _normal_test(block_estimates(alike, proba, residual, block_size))
-    rng = check_random_state(random_state)
+        z = _z_value(block_estimates(alike, proba, residual, block_size))
+        if has_enough:
+            return SignificanceResult(z, float(norm.sf(z)))
+        sampler = class_sampler(np.arange(proba.shape[1]), proba)
+        drawn = (residuals(proba, sampler(rng)) for _ in range(n_resamples))
+        null = np.array(
+            [_z_value(block_estimates(alike, proba, r, block_size)) for r in drawn]
+        )
+        # Infinite ones are as large as each other.
+        return SignificanceResult(z, tail_share(np.nan_to_num(z), np.nan_to_num(null)))
     statistic = estimate_square(alike, proba, residual, None, True)
-    if method == "bootstrap" and _effective_size(proba) >= SIGNED:
+    if method == "bootstrap" and has_enough:
         null = _sign_draws(alike, proba, residual, n_resamples, rng)
     else:
         null = _label_draws(alike, proba, n_resamples, rng)
@@ -185,14 +196,13 @@ def kernel_calibration_test(
     return ResamplingResult(float(statistic), tail_share(statistic, null), null)
 
 
-def _normal_test(estimates: Floats) -> SignificanceResult:
-    """Return the z-test of a mean above 0."""
+def _z_value(estimates: Floats) -> float:
+    """Return the mean in units of its standard error."""
     mean = estimates.mean()
     if mean == 0:
-        return SignificanceResult(0.0, 0.5)
+        return 0.0
     error = estimates.std(ddof=1) / np.sqrt(len(estimates))
-    z = mean / error if error > 0 else np.copysign(np.inf, mean)
-    return SignificanceResult(float(z), float(norm.sf(z)))
+    return float(mean / error if error > 0 else np.copysign(np.inf, mean))
 
 
 def _effective_size(proba: Floats) -> float:

@@ -16,7 +16,7 @@ from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.validation import StrOptions, validate_params
 
 
-@declare_interval(is_error=True)
+@declare_interval(is_error=True, is_cumulated=True)
 @validate_params(
     {**TARGETS, "mode": [StrOptions({"positive", "top_label"}), None]},
     prefer_skip_nested_validation=True,

@@ -61,6 +61,7 @@ def test_parting_edges_part_alike(strategy, dtype, weighted, n_values, n_bins):
     assert len(edges) < max(len(values), 3) or n_bins <= MANY_BINS
 
 
+@pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
 @pytest.mark.each("strategy", STRATEGIES)
 @pytest.mark.each("name", BINNED)
 @pytest.mark.each("weighted", [False, True])

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+# Few samples make sparse bins.
+pytestmark = pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
 # Exceptions by the name of a test, with the reason; see conftest.py.
 EXCUSED = {}
 LABELS = np.array(["ash", "birch", "cedar", "date"])

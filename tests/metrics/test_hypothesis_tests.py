@@ -13,6 +13,8 @@ from sklearn_calib.metrics import (
     spiegelhalter_test,
 )
 
+# What follows asks for the chi-square law, whose statistic is the same.
+pytestmark = pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
 asymptotic = partial(hosmer_lemeshow_test, method="asymptotic")
 TESTS = {
     "asymptotic": partial(kernel_calibration_test, method="asymptotic"),
@@ -145,6 +147,17 @@ def test_hosmer_lemeshow_of_sparse_bins():
     proba = rng.uniform(0.2, 0.8, size=1000)
     y_true = rng.uniform(size=1000) < proba
     assert hosmer_lemeshow_test(y_true, proba) == asymptotic(y_true, proba)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("options", [{"method": "asymptotic"}, {"ddof": 2}])
+def test_chi_square_law_of_sparse_bins_warns(options):
+    rng = np.random.default_rng(0)
+    proba = rng.uniform(0.2, 0.8, size=1000)
+    y_true = rng.uniform(size=1000) < proba
+    assert hosmer_lemeshow_test(y_true, proba, **options).pvalue > 0.05
+    with pytest.warns(UserWarning, match=r"may reject too often.* method='auto'"):
+        hosmer_lemeshow_test(y_true, proba, n_bins=50, **options)
 
 
 @pytest.mark.slow

@@ -166,15 +166,16 @@ def test_bootstrap_of_a_rare_class_draws_labels():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["bootstrap", "asymptotic"])
 @pytest.mark.parametrize("n_samples", [30, 100, 1000])
-def test_level_of_the_bootstrap_for_a_rare_class(n_samples):
+def test_level_for_a_rare_class(method, n_samples):
     """One in twenty, give or take three standard errors; random signs reject .38."""
     rng, rejected = np.random.default_rng(0), 0
     for _ in range(200):
         proba = rng.beta(1, 99, size=n_samples)
         rejected += kernel_calibration_test(
             rng.uniform(size=n_samples) < proba, proba, labels=[False, True],
-            method="bootstrap", n_resamples=99, random_state=rng.integers(2**31),
+            method=method, n_resamples=99, random_state=rng.integers(2**31),
         ).pvalue <= 0.05  # fmt: skip
     assert rejected <= 200 * 0.05 + 3 * np.sqrt(200 * 0.05 * 0.95)
 
