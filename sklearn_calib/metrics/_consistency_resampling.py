@@ -152,7 +152,7 @@ def consistency_test(
     >>> test.pvalue > 0.05
     True
     """
-    refuse_two_samples(metric)
+    check_takes_labels(metric)
     sample = take_sample(metric, y_true, y_proba, labels, sample_weight, stratify=False)
     statistic = check_number(sample.measure())
     sample = name_the_classes(sample)
@@ -162,10 +162,10 @@ def consistency_test(
     )
     draw = partial(draw_calibrated, sampler)
     null = measure_draws(sample, draw, seeds, n_jobs=n_jobs, verbose=verbose)
-    return ResamplingResult(statistic, tail_share(statistic, null, alternative), null)
+    return ResamplingResult(statistic, tail_pvalue(statistic, null, alternative), null)
 
 
-def refuse_two_samples(metric: Metric) -> None:
+def check_takes_labels(metric: Metric) -> None:
     """Raise an error if the metric takes scores instead of labels."""
     if not interval_kind(metric)[0].takes_two_samples:
         return
@@ -176,13 +176,13 @@ def refuse_two_samples(metric: Metric) -> None:
     )
 
 
-def tail_share(statistic: float, null: Floats, alternative: str = "greater") -> float:
+def tail_pvalue(statistic: float, null: Floats, alternative: str = "greater") -> float:
     """Return the p-value of a statistic, given draws from its null distribution."""
     # Draws that differ by rounding only count as equal.
     slack = 1e-12 * abs(statistic)
     beyond = {"greater": null >= statistic - slack, "less": null <= statistic + slack}
-    share = {
+    pvalue = {
         side: (1 + draws.sum()) / (1 + len(null)) for side, draws in beyond.items()
     }
-    both = min(1.0, 2 * min(share.values()))
-    return float(share.get(alternative, both))
+    both = min(1.0, 2 * min(pvalue.values()))
+    return float(pvalue.get(alternative, both))

@@ -277,7 +277,7 @@ def mostly_undefined(*_, sample_weight):
     [
         (
             expected_calibration_error, {"method": "bca"}, ValueError,
-            'method must be "debiased" or "auto" for a cal.*got \'bca\'. Leave it out',
+            'method must be "debiased" or "auto" for a cal.*got \'bca\'. Use method=',
         ),
         (
             partial(per_label, ks_calibration_error), {"method": "basic"}, ValueError,
