@@ -155,10 +155,10 @@ def hosmer_lemeshow_test(
     probabilities are always in the same bin.
 
     With `variance="bin"`, the statistic is Pearson's
-    :math:`\sum_b \sum_k d_{bk}^2 / E_{bk}` with the expected counts :math:`E_{bk}`.
-    This is not available for more classes, for which it is used in [2]_, because bins
-    then mix samples with different probabilities, and Pearson's statistic is too small
-    for the chi-square distribution.
+    :math:`\sum_b \sum_k d_{bk}^2 / E_{bk}` with the expected counts :math:`E_{bk}`. It
+    is not available for more than two classes, unlike in [2]_, because bins then mix
+    samples with different probabilities, and Pearson's statistic is too small for the
+    chi-square distribution.
 
     The chi-square distribution holds for large samples. A bin is sparse if the variance
     of the count of a class is below 5. With "auto", the labels in sparse bins are drawn

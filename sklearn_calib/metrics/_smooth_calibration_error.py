@@ -30,10 +30,10 @@ def smooth_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Smooth calibration error (smCE), over Lipschitz functions of the confidence.
+    r"""Smooth calibration error (smCE): largest weighted mean of the residuals.
 
-    The largest mean residual weighted by a Lipschitz function of the confidence. Lower
-    is better: 0 is best, 1 is worst.
+    The weights are a Lipschitz function of the confidence. Lower is better: 0 is best,
+    1 is worst.
 
     Parameters
     ----------
