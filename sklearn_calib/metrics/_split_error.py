@@ -16,9 +16,9 @@ from sklearn_calib.metrics._resampling import Sample
 N_FOLDS = 5
 # Step of the numerical derivative.
 STEP = 1e-6
-# Number of groups whose influences are computed: at most 500, at least 20 if there are
-# many bins.
-N_GROUPS, GROUP_SUMS = (20, 500), 2**22
+# Limits of the number of groups whose influences are computed. It is lower if there
+# are many bins.
+FEWEST, MOST, GROUP_SUMS = 20, 200, 2**22
 BINS = {"n_bins": 15, "strategy": "uniform", "norm": "l1", "average": "mean"}
 
 
@@ -102,7 +102,8 @@ class ErrorExcess(NamedTuple):
     def standard_error(self, rng: np.random.RandomState) -> Any:
         """Return the standard error of the difference, by infinitesimal jackknife."""
         n_samples = len(self.weight)
-        n_groups = np.clip(GROUP_SUMS // self.larger.shape[1], *N_GROUPS)
+        n_groups = GROUP_SUMS // int(np.prod(self.larger.shape))
+        n_groups = max(FEWEST, min(MOST, n_groups))
         group = rng.permutation(n_samples) % min(n_samples, n_groups)
         one, other = (e.influences(self.weight, group) for e in self[:2])
         return np.sqrt(((one - other) ** 2).sum())
@@ -123,9 +124,9 @@ def gap_error(sample: Sample) -> GapError:
     proba, codes, _ = check_targets(sample.y_true, sample.y_proba, labels, None)
     values, hit = evaluated(proba, codes, resolve_mode(given.get("mode"), proba))
     if kind.is_cumulated:
-        distinct, ranks = np.unique(values, return_inverse=True)
-        cells, shape = ranks.reshape(-1, 1), (1, len(distinct))
-        given["norm"] = "max"
+        distinct = np.unique(values)
+        cells: Ints = np.searchsorted(distinct, values)
+        shape, given["norm"] = (1, len(distinct)), "max"
     else:
         cells, shape = bin_cells(
             values, sample.weight, given["n_bins"], given["strategy"]
