@@ -36,6 +36,15 @@ tensor: Any
 SEEN = {
     "metrics.expected_calibration_error(y, p)": "float",
     "metrics.classwise_calibration_error(y, p, norm='l2')": "float",
+    "metrics.expected_calibration_error(y, p, return_n_bins=True)": (
+        "tuple[float, int]"
+    ),
+    "metrics.kde_calibration_error(y, p)": "float",
+    "metrics.kde_calibration_error(y, p, return_bandwidth=True)": "tuple[float, float]",
+    "metrics.smooth_expected_calibration_error(y, p)": "float",
+    "metrics.smooth_expected_calibration_error(y, p, return_bandwidth=True)[0]": (
+        "float"
+    ),
     "metrics.brier(y, p)": None,
     "metrics.expected_calibration_error(y, p, n_bin=10)": None,
     "metrics.ece_interval(y, p)": "tuple[float, float]",

@@ -1,6 +1,7 @@
-"""Metrics of calibration and of selective prediction: true labels, then probabilities.
+"""Metrics of calibration and selective prediction.
 
-An error, a loss or a risk is better low; a score or a coverage is better high.
+For errors, losses and risks, lower is better. For scores and coverages, higher is
+better.
 """
 
 from sklearn_calib.metrics._accumulator import CalibrationAccumulator

@@ -1,4 +1,4 @@
-"""Calibration of data that come in chunks, from sums that workers can merge."""
+"""Calibration errors of data in chunks, from sums that can be merged."""
 
 from __future__ import annotations
 
@@ -36,67 +36,63 @@ from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
 
 
 class CalibrationAccumulator(BaseEstimator):
-    r"""Calibration errors of any number of samples, in chunks and in constant memory.
+    r"""Calibration errors (such as the ECE) of data in chunks, in constant memory.
 
-    It holds sums over bins, and no sample. What several workers have accumulated can be
-    merged, in any order.
+    The accumulator stores sums over bins instead of the samples. Accumulators of
+    several workers can be merged in any order.
 
     Parameters
     ----------
     labels : array-like of shape (n_classes,)
-        The label of each column of the probabilities, such as `classes_` of the
-        classifier. A chunk need not hold all of them.
+        Labels of the columns of `y_proba`, such as `classes_` of the classifier. A
+        chunk need not contain all of them.
 
     n_bins : int, default=15
         Number of bins.
 
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, for which the errors are exact, or of equal numbers of
-        samples, for which they are as near as :meth:`error_bound` says.
+        Binning strategy: bins of equal width, for which the errors are exact, or bins
+        with equal numbers of samples, for which :meth:`error_bound` bounds the
+        approximation error.
 
     mode : {"top_label", "positive", "classwise"}, default="top_label"
-        What is measured, as in :func:`expected_calibration_error`: the probability of
-        the predicted class, that of the second of two classes, or those of all. Unlike
-        there it does not depend on the shape of the probabilities.
+        Probability that is evaluated, as in :func:`expected_calibration_error`. Here,
+        the default does not depend on the shape of `y_proba`.
 
     Attributes
     ----------
     sums_ : ndarray of shape (3, n_rows, n_cells)
-        Weight, confidence minus hits, and hits of each cell, for each class with
-        "classwise" and else in one row. Cells are the bins for "uniform", and 4096 that
-        are finer for "quantile".
+        Sums of the weights, of confidence minus correctness, and of correctness in each
+        cell, in one row, or one for each class with mode "classwise". The cells are the
+        bins for "uniform", and 4096 finer cells for "quantile".
 
     totals_ : ndarray of shape (5,)
-        Sums over the samples of weight, hit, confidence, squared distance of the
-        probabilities from the label, and surprise at the true class.
+        Sums over the samples of weight, correctness, confidence, Brier score and log
+        loss.
 
     factor_ : float
-        Power of two that weights are multiplied by in these sums. It is 1 unless
-        weights are above 1e30, or all of those of a chunk below 1e-30.
+        Power of two by which the weights in these sums are multiplied. It is 1 unless a
+        weight is above 1e30, or all weights of a chunk are below 1e-30.
 
     See Also
     --------
-    expected_calibration_error : The same of arrays that are in memory.
-    classwise_calibration_error : The same of every class.
+    expected_calibration_error : The same error for arrays in memory.
+    classwise_calibration_error : The same error of every class, for arrays in memory.
 
     Notes
     -----
-    For "quantile" the cells have the same width in :math:`\arcsin \sqrt p`, which is
-    3.8e-4 in the middle and 1.5e-7 at both ends in :math:`p`. A bin ends where a cell
-    does, and not within: only samples of the cells that hold an edge can be in another
-    bin than in :func:`expected_calibration_error`. Moving samples by one bin changes
-    the sum of absolute gaps by at most twice the sum of their :math:`|c - h|`, with the
-    confidence :math:`c` and hit :math:`h`; hence the "l1" error by at most
+    For "quantile", samples are counted in 4096 cells of equal width in
+    :math:`\arcsin \sqrt p`, which are at most 3.8e-4 wide. Only samples in a cell that
+    contains the edge of a bin can be in another bin than in
+    :func:`expected_calibration_error`. This changes the "l1" error by at most
 
     .. math:: \frac{2}{n} \sum_e H_e (1 - a_e) + (n_e - H_e) b_e,
 
-    over the cells :math:`(a_e, b_e]` that hold an edge, with :math:`n_e` samples and
-    :math:`H_e` hits. Where a single value fills such a cell nothing moves, and the
-    error is exact although the bound is not zero.
+    summed over these cells :math:`(a_e, b_e]`, which contain :math:`n_e` samples,
+    :math:`H_e` of them correct.
 
-    Sums are 64-bit floats, added up chunk by chunk: at 1e8 samples the error is equal
-    to that of one pass to about 1e-12. The smaller the chunks, the more rounding: a
-    chunk of 1e4 samples or more costs little time as well.
+    Use chunks of at least 1e4 samples to limit the rounding error. For 1e8 samples, the
+    error then agrees with that of a single pass to about 1e-12.
 
     Examples
     --------
@@ -148,11 +144,11 @@ class CalibrationAccumulator(BaseEstimator):
             True labels.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. A 1-d array holds those of the positive class,
-            which is the second of two labels.
+            Predicted probabilities. A 1-d array contains the probabilities of the
+            positive class, which is the second of the two labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples, not all zero in a chunk.
+            Sample weights, not all zero in a chunk.
 
         Returns
         -------
@@ -162,8 +158,8 @@ class CalibrationAccumulator(BaseEstimator):
         Raises
         ------
         ValueError
-            If a label is unknown, or `y_proba` holds anything but probabilities, or
-            parameters have changed. Nothing of the chunk is added then.
+            If a label is unknown, or `y_proba` contains values that are not
+            probabilities, or a parameter has changed. The chunk is not added then.
         """
         self._validate_params()
         n_rows = len(self.labels) if self.mode == "classwise" else 1
@@ -178,18 +174,18 @@ class CalibrationAccumulator(BaseEstimator):
         elif self.mode == "top_label":
             sums = row_sums(*top, weight, cells)
         else:
-            judged = confidence_and_hit(proba, codes, self.mode)
-            sums = row_sums(*judged, weight, cells)
+            evaluated = confidence_and_hit(proba, codes, self.mode)
+            sums = row_sums(*evaluated, weight, cells)
         totals = sample_totals(*top, columns, codes, weight)
         return self._add(sums, totals, factor_of(sample_weight))
 
     def merge(self, other: CalibrationAccumulator) -> Self:
-        """Add all that another accumulator with the same settings has seen.
+        """Add the sums of another accumulator with the same parameters.
 
         Parameters
         ----------
         other : CalibrationAccumulator
-            Another accumulator, which stays as it is. It may be empty.
+            Another accumulator, which is not changed. It may be empty.
 
         Returns
         -------
@@ -199,10 +195,10 @@ class CalibrationAccumulator(BaseEstimator):
         Raises
         ------
         TypeError
-            If it is no accumulator.
+            If `other` is not a `CalibrationAccumulator`.
 
         ValueError
-            If its settings are others, or have changed.
+            If the parameters of the two accumulators differ, or have changed.
         """
         if not isinstance(other, CalibrationAccumulator):
             raise TypeError(
@@ -212,8 +208,8 @@ class CalibrationAccumulator(BaseEstimator):
         mine, its = self._settings(), other._settings()
         if mine != its:
             raise ValueError(
-                f"other must have the settings {mine}, got {its}. Make all parts by "
-                "sklearn.base.clone of one accumulator."
+                f"other must have the parameters {mine}, got {its}. Create all "
+                "accumulators with sklearn.base.clone of the first."
             )
         if other._has_seen():
             other._check_unchanged()
@@ -221,7 +217,7 @@ class CalibrationAccumulator(BaseEstimator):
         return self
 
     def __add__(self, other: CalibrationAccumulator) -> Self:
-        """Return a new accumulator that has seen what both have."""
+        """Return a new accumulator with the sums of both."""
         return copy.deepcopy(self).merge(other)
 
     @validate_params(
@@ -231,24 +227,26 @@ class CalibrationAccumulator(BaseEstimator):
     def compute(
         self, *, norm: str = "l1", reduce_bias: bool = False, average: str = "mean"
     ) -> float:
-        """Return the calibration error of all samples so far.
+        """Return the calibration error of all samples added so far.
 
         Parameters
         ----------
         norm : {"l1", "l2", "max"}, default="l1"
-            How the gaps of the bins are put together, as in
+            How the gaps of the bins are aggregated, as in
             :func:`expected_calibration_error`.
 
         reduce_bias : bool, default=False
-            Whether to subtract what the noise of the frequencies adds to the gaps.
+            Whether to subtract an estimate of the upward bias, as in
+            :func:`expected_calibration_error`.
 
         average : {"mean", "sum"}, default="mean"
-            Mean or sum over the classes, for the mode "classwise".
+            Whether to return the mean or the sum over the classes, for mode
+            "classwise".
 
         Returns
         -------
         error : float
-            Calibration error; 0 is best.
+            Calibration error. Lower is better; 0 is best.
 
         Raises
         ------
@@ -256,7 +254,7 @@ class CalibrationAccumulator(BaseEstimator):
             If `reduce_bias` is used with "max".
 
         sklearn.exceptions.NotFittedError
-            If no sample has been seen.
+            If no samples have been added.
         """
         check_reduce_bias(reduce_bias, norm, self.strategy)
         _, sums = self._bins()
@@ -265,19 +263,19 @@ class CalibrationAccumulator(BaseEstimator):
         return gap_error(weight, gap, hit, norm, **options)
 
     def error_bound(self) -> float:
-        """Return how far the "l1" error may be from that of all samples at once.
+        """Return a bound on the approximation error of "quantile" bins, for norm "l1".
 
         Returns
         -------
         bound : float
-            Largest difference, rounding left aside, between :meth:`compute` with
-            `norm="l1"` and without `reduce_bias`, and the function that has all
-            samples. It is 0 for "uniform" bins.
+            Bound on the absolute difference of :meth:`compute`, with `norm="l1"` and
+            `reduce_bias=False`, from the error of all samples at once. It is 0 for
+            "uniform".
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If no sample has been seen.
+            If no samples have been added.
         """
         self._check_has_seen()
         if self.strategy == "uniform":
@@ -292,21 +290,21 @@ class CalibrationAccumulator(BaseEstimator):
         return float(np.mean(bounds))
 
     def scores(self) -> dict[str, float]:
-        """Return means over all samples so far that need no bins.
+        """Return accuracy, mean confidence, Brier score and log loss of all samples.
 
         Returns
         -------
         scores : dict of str to float
-            "accuracy" and "mean_confidence", of the predicted class; "log_loss" and
-            "brier_score_loss", which are those of scikit-learn: probabilities of 0 are
-            clipped to the resolution of their type for the former, and the latter is
-            that of the positive class where there are two classes, and a sum over
-            the classes where there are more.
+            "accuracy" and "mean_confidence" of the predicted class; "log_loss" and
+            "brier_score_loss" as defined by scikit-learn. For the log loss,
+            probabilities of 0 are clipped to the machine epsilon of their dtype. The
+            Brier score is that of the positive class for two classes, and the sum over
+            classes for more.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
-            If no sample has been seen.
+            If no samples have been added.
         """
         self._check_has_seen()
         accuracy, confidence, squares, log_loss = self.totals_[1:] / self.totals_[0]
@@ -318,14 +316,15 @@ class CalibrationAccumulator(BaseEstimator):
         }
 
     def reliability_curve(self) -> dict[str, Any]:
-        """Return what a reliability diagram shows.
+        """Return the data of a reliability diagram.
 
         Returns
         -------
         curve : dict
             The arguments of :class:`~sklearn_calib.displays.ReliabilityDisplay`, as in
             `ReliabilityDisplay(**curve).plot()`: edges, counts, frequencies and mean
-            confidences of the bins, which are nan in empty ones, error and mode.
+            confidences of the bins (NaN for empty bins), the calibration error and the
+            mode.
 
         Raises
         ------
@@ -333,12 +332,12 @@ class CalibrationAccumulator(BaseEstimator):
             If the mode is "classwise".
 
         sklearn.exceptions.NotFittedError
-            If no sample has been seen.
+            If no samples have been added.
         """
         if self.mode == "classwise":
             raise ValueError(
                 'mode must be "top_label" or "positive" for a reliability curve, got '
-                '"classwise". Accumulate one probability.'
+                '"classwise". Use a separate accumulator with one of these modes.'
             )
         edges, sums = self._bins()
         weight, gap, hit = sums[:, 0]
@@ -354,24 +353,24 @@ class CalibrationAccumulator(BaseEstimator):
         }
 
     def _has_seen(self) -> bool:
-        """Whether there are sums."""
+        """Whether samples have been added."""
         return hasattr(self, "sums_")
 
     def _check_has_seen(self) -> None:
-        """Refuse to measure nothing."""
+        """Raise an error if no samples have been added or the parameters changed."""
         if not self._has_seen():
             raise NotFittedError(
-                "update must be called with at least one chunk, or merge with an "
-                "accumulator that has seen one, got no samples. Call it first."
+                "This CalibrationAccumulator does not contain any samples. Call "
+                "'update' with a chunk of samples, or 'merge', before using it."
             )
         self._check_unchanged()
 
     def _settings(self) -> Options:
-        """Return the parameters, so that they can be compared."""
+        """Return the parameters in a form that can be compared."""
         return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
 
     def _add(self, sums: Array, totals: Floats, factor: float) -> Self:
-        """Add to the sums, or begin with these, of weights times a factor."""
+        """Add sums whose weights are multiplied by a factor to the stored sums."""
         if self._has_seen():
             self._check_unchanged()
             common = min(self.factor_, factor)
@@ -384,15 +383,16 @@ class CalibrationAccumulator(BaseEstimator):
         return self
 
     def _check_unchanged(self) -> None:
-        """Refuse to add or to read sums by other settings than they were made with."""
+        """Raise an error if parameters have changed since the first update."""
         if self._settings() != self._settings_seen:
             raise ValueError(
-                f"parameters must stay what they were, {self._settings_seen}, got "
-                f"{self._settings()}. Begin anew, with sklearn.base.clone of this one."
+                f"Parameters must not change after the first update, got "
+                f"{self._settings()} after {self._settings_seen}. Use "
+                "sklearn.base.clone to create a new accumulator."
             )
 
     def _bins(self) -> tuple[list[Floats], Floats]:
-        """Return the edges of the bins of each row, and their sums."""
+        """Return the bin edges of each row, and the sums over bins."""
         self._check_has_seen()
         edges = cell_edges(self.n_bins, self.strategy)
         if self.strategy == "uniform":

@@ -1,4 +1,4 @@
-"""What an accumulator holds: sums over cells, and sums that need none."""
+"""Sums over cells and over samples for `CalibrationAccumulator`."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.limits import weight_factor
 from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
 
-# So many that a cell is at most 4e-4 wide, and those of 0 and 1 only 1.5e-7.
+# With this number, a cell is at most 4e-4 wide, and 1.5e-7 at 0 and 1.
 N_CELLS = 4096
-# Cells of all classes: three sums of each take 400 MB.
+# Limit on the cells of all classes: three sums for each cell take 400 MB.
 MOST_CELLS = 2**24
 
 
 def check_cells(n_bins: int, n_rows: int, strategy: str) -> None:
-    """Refuse more bins than there are cells, and more cells than memory."""
+    """Raise an error for more bins than cells, or more cells than `MOST_CELLS`."""
     most = N_CELLS if strategy == "quantile" else MOST_CELLS // n_rows
     if n_bins > most:
         raise ValueError(
             f'n_bins must be at most {most} for strategy="{strategy}" and {n_rows} '
-            f"class(es) measured, as sums of cells are held, got {n_bins}. Pass fewer."
+            f"evaluated class(es), got {n_bins}. Use fewer bins."
         )
     if strategy == "quantile" and n_rows * N_CELLS > MOST_CELLS:
         raise ValueError(
             f'strategy must be "uniform" for more than {MOST_CELLS // N_CELLS} '
-            f'classes, each of which has {N_CELLS} cells otherwise, got "quantile" and '
-            f"{n_rows} classes. Or measure one probability."
+            f'classes with mode="classwise", got "quantile" and {n_rows} classes. Or '
+            'use mode="top_label".'
         )
 
 
 def cell_options(n_bins: int, strategy: str) -> Options:
-    """Return the arguments that cut the cells."""
+    """Return the binning options of the cells."""
     if strategy == "uniform":
         return {"n_bins": n_bins, "strategy": "uniform"}
     return {"n_bins": N_CELLS, "strategy": "arcsine"}
 
 
 def cell_edges(n_bins: int, strategy: str) -> Floats:
-    """Return all edges of cells, from 0 to 1."""
+    """Return the edges of the cells, from 0 to 1."""
     edges = interior_edges(np.empty(0), **cell_options(n_bins, strategy))
     return np.r_[0.0, edges, 1.0]
 
@@ -60,7 +60,7 @@ def row_sums(confidence: Floats, hit: Array, weight: Weights, cells: Options) ->
 def merge_cells(
     sums: Floats, edges: Floats, n_bins: int
 ) -> tuple[list[Floats], Floats]:
-    """Return the edges of bins of equal weight, for each row, and their sums."""
+    """Return the edges of bins of equal weight for each row, and the sums over bins."""
     ends = [[0, *quantile_ends(row.cumsum(), n_bins), N_CELLS] for row in sums[0]]
     cumulated = np.pad(sums.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
     merged = [np.diff(cumulated[:, row, end]) for row, end in enumerate(ends)]
@@ -68,7 +68,7 @@ def merge_cells(
 
 
 def factor_of(sample_weight: ArrayLike | None) -> float:
-    """Return what `check_sample_weight` has multiplied these weights by."""
+    """Return the factor by which `check_sample_weight` has multiplied the weights."""
     if sample_weight is None:
         return 1.0
     return weight_factor(as_numbers(sample_weight, "sample_weight").max())
@@ -77,10 +77,10 @@ def factor_of(sample_weight: ArrayLike | None) -> float:
 def sample_totals(
     confidence: Floats, hit: Array, proba: Floats, codes: Ints, weight: Weights
 ) -> Floats:
-    """Return the sums over the samples of a chunk that need no bins."""
+    """Return the sums of weight, correctness, confidence, Brier score and log loss."""
     p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
     squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
-    surprise = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
-    summands = hit, confidence, squares, surprise
+    log_loss = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
+    summands = hit, confidence, squares, log_loss
     weight = np.ones(len(proba)) if weight is None else weight
     return np.array([weight.sum(), *(weight @ summand for summand in summands)])

@@ -1,7 +1,7 @@
-"""Sums over bins of arrays of the array API, such as torch tensors on a GPU.
+"""Sums over bins for array API inputs, such as torch tensors on a GPU.
 
 The samples stay on their device: only the distinct labels and the sums over bins are
-copied to numpy. scikit-learn's setting `array_api_dispatch` turns this on.
+copied to numpy. This is enabled by scikit-learn's setting `array_api_dispatch`.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ from sklearn_calib._core.validation import (
     one_column,
 )
 
-# Elements that are processed at a time: 32 MiB of doubles for each intermediate.
+# Elements processed at a time: each intermediate array takes 32 MiB of doubles.
 BLOCK_SIZE = 2**22
 MOST_BINS = 1024
 
@@ -53,12 +53,12 @@ def array_api_gap_sums(
     n_bins: Any,
     strategy: str,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and hits of each class and bin, (n_rows, n_bins) each."""
+    """Return weight, gap and number of correct predictions, (n_rows, n_bins) each."""
     if strategy == "isotonic" or n_bins == "sweep":
         raise ValueError(
-            'strategy must be "uniform" or "quantile", and n_bins a number or '
-            f'"cube_root", for arrays that are not numpy\'s, got {strategy!r} and '
-            f"{n_bins!r}. Convert them to numpy."
+            'strategy must be "uniform" or "quantile", and n_bins an integer or '
+            f'"cube_root", for array API inputs, got {strategy!r} and {n_bins!r}. '
+            "Convert them to numpy arrays."
         )
     xp, _ = get_namespace(y_proba)
     if y_proba.ndim == 2 and y_proba.shape[1] == 1:
@@ -66,21 +66,21 @@ def array_api_gap_sums(
     proba, mode = _check_proba(xp, y_proba), resolve_mode(mode, y_proba)
     weight = _check_weight(xp, sample_weight, proba)
     y_true, labels = _check_labels(xp, y_true, labels, proba)
-    value, hit = _judged(xp, proba, y_true, labels, mode)
+    value, hit = _evaluated(xp, proba, y_true, labels, mode)
     if n_bins == "cube_root":
         total = value.shape[0] if weight is None else float(xp.sum(weight))
         n_bins = cube_root_n_bins(total)
     if n_bins > MOST_BINS:
         raise ValueError(
-            f"n_bins must be at most {MOST_BINS} for arrays that are not numpy's, each "
-            f"of which takes a pass over them, got {n_bins}. Convert them to numpy."
+            f"n_bins must be at most {MOST_BINS} for array API inputs, got {n_bins}. "
+            "Convert them to numpy arrays."
         )
     edges = _edges(xp, value, weight, n_bins, strategy)
     return _sums(xp, value, hit, weight, edges)
 
 
 def _check_proba(xp: Any, proba: Any) -> Any:
-    """Return probabilities in two columns or more, in [0, 1], values checked."""
+    """Return checked probabilities with at least two columns."""
     proba = without_gradient(proba)
     _check_real(xp, proba, "y_proba")
     eps = xp.finfo(proba.dtype).eps if xp.isdtype(proba.dtype, "real floating") else 0
@@ -106,16 +106,16 @@ def _check_proba(xp: Any, proba: Any) -> Any:
 
 
 def _check_real(xp: Any, array: Any, name: str) -> None:
-    """Refuse what does not hold real numbers."""
+    """Raise an error if the array does not contain real numbers."""
     if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
         raise ValueError(
-            f"{name} must hold numbers: Complex data not supported, got {array.dtype}. "
-            "Convert your data to numeric values explicitly."
+            f"{name} must contain real numbers: Complex data not supported, got "
+            f"{array.dtype}. Convert your data to numeric values explicitly."
         )
 
 
 def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
-    """Return weights where the probabilities are, as float64, or None."""
+    """Return the weights as float64 on the device of the probabilities, or None."""
     if sample_weight is None:
         return None
     if not is_array_api(sample_weight):
@@ -126,9 +126,8 @@ def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
     weight = xp.asarray(sample_weight, dtype=xp.float64, device=device(proba))
     if weight.shape != proba.shape[:1]:
         raise ValueError(
-            f"sample_weight must be one number per sample, of shape "
-            f"{tuple(proba.shape[:1])}, got shape {tuple(weight.shape)}. Pass one for "
-            "each row of y_proba."
+            f"sample_weight must have shape {tuple(proba.shape[:1])}, got shape "
+            f"{tuple(weight.shape)}. Pass one weight for each row of y_proba."
         )
     low, high = float(xp.min(weight)), float(xp.max(weight))
     check_weight_range(low, high)
@@ -137,7 +136,7 @@ def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
 
 
 def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, Any]:
-    """Return the true labels and those of the columns, where the probabilities are."""
+    """Return the true labels and the column labels on the device of `proba`."""
     n_samples, n_classes = proba.shape
     n_labels = y_true.shape[0] if hasattr(y_true, "shape") else len(y_true)
     check_lengths(n_labels, n_samples)
@@ -156,14 +155,14 @@ def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, A
 
 
 def _writable(array: Any) -> Array:
-    """Return a numpy array that torch takes without a warning."""
+    """Return a writable numpy array, which torch converts without a warning."""
     return np.require(array, requirements="W")
 
 
-def _judged(
+def _evaluated(
     xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
 ) -> tuple[Any, Any]:
-    """Return what is judged and whether it came true, (n_samples, n_rows) both."""
+    """Return probabilities and whether their class is true, (n_samples, n_rows)."""
     if mode == "classwise":
         return proba, y_true[:, None] == labels[None, :]
     if mode == "top_label":
@@ -175,7 +174,7 @@ def _judged(
 
 
 def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
-    """Return the edges between bins, (n_bins - 1, n_rows) or (n_bins - 1, 1)."""
+    """Return the interior bin edges, (n_bins - 1, n_rows) or (n_bins - 1, 1)."""
     steps = np.arange(1, n_bins)
     where = {"device": device(value)}
     if strategy == "uniform":
@@ -198,7 +197,7 @@ def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
 def _sums(
     xp: Any, value: Any, hit: Any, weight: Any, edges: Any
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and hits as numpy arrays, (n_rows, n_bins) each."""
+    """Return weight, gap and correctness as numpy arrays, (n_rows, n_bins) each."""
     n_samples, n_rows = value.shape
     step, total = max(1, BLOCK_SIZE // n_rows), 0
     for start in range(0, n_samples, step):
@@ -213,7 +212,7 @@ def _sums(
 
 
 def _block_sums(xp: Any, value: Any, summands: Any, edges: Any) -> Any:
-    """Return the sums of each bin on the device, (n_bins, n_summands, n_rows)."""
+    """Return the sums of each bin, (n_bins, n_summands, n_rows), on the device."""
     sums, n_edges = [], edges.shape[0]
     for k in range(n_edges + 1):
         inside = xp.ones_like(value, dtype=xp.bool)

@@ -1,4 +1,4 @@
-"""Areas under the risk-coverage curve and under the generalised one."""
+"""Areas under the risk-coverage curve: AURC, E-AURC and AUGRC."""
 
 from __future__ import annotations
 
@@ -33,83 +33,88 @@ def aurc_loss(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Area under the risk-coverage curve, AURC.
+    r"""Area under the risk-coverage curve (AURC).
 
-    The mean over k of the mean loss of the k most confident samples. 0 is best; a
-    classifier whose confidence says nothing has its error rate. Both a better accuracy
-    and a better ranking of right before wrong predictions lower it.
+    The mean over k of the mean loss of the k most confident samples. Lower is better; 0
+    is best. An uninformative confidence gives the error rate. The AURC improves with
+    the accuracy, and with the ranking of correct before wrong predictions.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
-        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+        Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
-        What is averaged, as in :func:`risk_coverage_curve`.
+        Loss that is averaged, as in :func:`risk_coverage_curve`.
 
     estimator : {"mean", "harmonic", "population", "trapezoid"}, default="mean"
-        How the area under the curve of finitely many samples is taken:
+        Estimator of the area:
 
-        - "mean": the mean of the risks at every coverage;
-        - "harmonic": the same number, written as a weighted mean of the losses;
-        - "population": the weights that are in the limit of many samples, which
-          training calls "log";
-        - "trapezoid": straight lines between the thresholds. It needs no count of
-          samples, hence any scale of the weights will do.
+        - "mean": mean of the risks at all coverages;
+        - "harmonic": the same value, computed as a weighted mean of the losses;
+        - "population": weighted mean of the losses with the weights of the limit of
+          many samples, which :func:`sklearn_calib.losses.aurc_loss` calls "log";
+        - "trapezoid": trapezoidal rule over the thresholds. It does not depend on the
+          scale of the weights.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, which count repetitions: their scale matters, as the
-        number of samples does, and they must not sum to less than one.
+        Sample weights. A weight of 2 is equivalent to including the sample twice. The
+        scale of the weights matters like the number of samples, and their sum must be
+        at least one.
 
     Returns
     -------
     aurc : float
-        Area; in [0, 1] with the loss "zero_one".
+        Area under the curve, in [0, 1] for the loss "zero_one".
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the weights sum to less than one, or the confidence is
-        unknown or NaN.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or the weights sum to less than one, or the
+        confidence is unknown or NaN.
 
     See Also
     --------
-    excess_aurc_loss : What the ranking alone costs.
-    augrc_loss : An area that does not favour the most confident samples.
-    sklearn_calib.losses.aurc_loss : The area of a batch, to train with.
+    excess_aurc_loss : Part of the AURC that is due to the ranking.
+    augrc_loss : Area that does not give most weight to the most confident samples.
+    sklearn_calib.losses.aurc_loss : AURC of a mini-batch, for training.
 
     Notes
     -----
-    The value is :math:`\frac{1}{n} \sum_{k=1}^n \frac{1}{k} \sum_{i=1}^k \ell_{(i)}`
-    with the losses in the order of decreasing confidence [1]_. With the harmonic
-    numbers :math:`H_k` it is :math:`\frac{1}{n} \sum_k (H_n - H_{k-1}) \ell_{(k)}`, and
-    "population" is :math:`\frac{1}{n} \sum_k \log\frac{n+1}{k} \ell_{(k)}`, with the
-    rank :math:`r = n + 1 - k` the weight :math:`-\log(1 - r / (n + 1))` of [2]_.
-    "trapezoid" is that of [3]_, level before the first threshold.
+    The value is :math:`\frac{1}{n} \sum_{k=1}^n \frac{1}{k} \sum_{i=1}^k \ell_{(i)}`,
+    where the losses :math:`\ell_{(i)}` are sorted by decreasing confidence [1]_. It is
+    equal to :math:`\frac{1}{n} \sum_k (H_n - H_{k-1}) \ell_{(k)}` with the harmonic
+    numbers :math:`H_k`. "population" is
+    :math:`\frac{1}{n} \sum_k \log\frac{n+1}{k} \ell_{(k)}`, which is the estimator of
+    [2]_. "trapezoid" is the estimator of [3]_, with a constant risk below the first
+    threshold.
 
-    Samples of equal confidence may stand in any order; the value is the mean over all
-    their orders, hence it does not depend on the order of the rows. ("trapezoid" joins
-    the thresholds instead.) Other packages leave it to their sort; the code of [1]_
-    divides by one sample too many.
+    If confidences are tied, the value is the mean over all orders of the tied samples,
+    so it does not depend on the order of the rows. ("trapezoid" interpolates between
+    the thresholds instead.) In other packages, it depends on their sort. The code of
+    [1]_ divides by one sample too many.
 
-    Without ties, and with ``loss="log"``, "population" is
+    For ``loss="log"`` and without ties, "population" is equal to
     :func:`sklearn_calib.losses.aurc_loss` with ``weights="log"``, and "mean" and
-    "harmonic" are that with ``weights="harmonic"``. There, samples that tie have the
-    weight of their mean rank, here the mean of their weights.
+    "harmonic" are equal to it with ``weights="harmonic"``. For tied samples, that
+    function uses the weight of their mean rank, and this function the mean of their
+    weights.
 
-    For given losses no confidence has a lower area, except by "trapezoid", than one
-    that ranks the samples by their loss. With the "log" loss and the "population"
-    weights that area is at least :math:`\log 2 \, \frac{n r^2 + r}{2 (n + 1)}` for the
+    For given losses, the area is lowest if the confidence ranks the samples by their
+    loss (except for "trapezoid"). For the loss "log" and the estimator "population",
+    this lowest area is at least :math:`\log 2 \, \frac{n r^2 + r}{2 (n + 1)}` for the
     error rate :math:`r` ([4]_, Prop. 4.7).
 
     References
@@ -150,44 +155,47 @@ def excess_aurc_loss(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Area under the risk-coverage curve in excess of a perfect ranking, E-AURC.
+    r"""Excess area under the risk-coverage curve (E-AURC).
 
-    The part of :func:`aurc_loss` that is not due to the error rate: what it costs that
-    some wrong predictions are more confident than right ones. 0 is best.
+    The difference of :func:`aurc_loss` and the area of a perfect ranking with the same
+    error rate. It measures the cost of wrong predictions that are more confident than
+    correct ones. Lower is better; 0 is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
-        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+        Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, which count repetitions as in :func:`aurc_loss`.
+        Sample weights, as in :func:`aurc_loss`.
 
     Returns
     -------
     excess : float
-        Area in [0, 1].
+        Excess area, in [0, 1].
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the weights sum to less than one.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or the weights sum to less than one.
 
     Notes
     -----
-    A perfect ranking of many samples with the error rate :math:`r` has the area
-    :math:`r + (1 - r) \log(1 - r)` [1]_, which is what is subtracted. Of
-    finitely many it has a little more, at most :math:`r / n`.
+    The subtracted area is :math:`r + (1 - r) \log(1 - r)`, that of a perfect ranking in
+    the limit of many samples with error rate :math:`r` [1]_. A perfect ranking of
+    :math:`n` samples therefore has an excess of up to :math:`r / n`.
 
     References
     ----------
@@ -219,58 +227,61 @@ def augrc_loss(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Area under the generalised risk-coverage curve, AUGRC.
+    r"""Area under the generalised risk-coverage curve (AUGRC).
 
-    The generalised risk is the share of all samples that are answered and wrong: risk
-    times coverage. Its mean over coverages is the risk of a failure that is not
-    noticed, half the error rate of a classifier whose confidence says nothing. 0 is
-    best.
+    The generalised risk is the fraction of all samples that are accepted and wrong,
+    that is, risk times coverage. The AUGRC is its mean over coverages: the mean
+    probability of an undetected failure. Lower is better; 0 is best. An uninformative
+    confidence gives half the error rate.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
-        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+        Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
-        What is summed, as in :func:`risk_coverage_curve`.
+        Loss that is summed, as in :func:`risk_coverage_curve`.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     Returns
     -------
     augrc : float
-        Area; in [0, 1/2] with the loss "zero_one".
+        Area under the curve, in [0, 1/2] for the loss "zero_one".
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the confidence is unknown or NaN.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or the confidence is unknown or NaN.
 
     See Also
     --------
-    aurc_loss : The area under the risk of what is answered.
+    aurc_loss : Area under the risk of the accepted samples.
 
     Notes
     -----
-    In :func:`aurc_loss` a wrong prediction among the most confident weighs many times
-    one among the least confident; here the weights are proportional to the rank [1]_.
-    Without ties that of the k-th is :math:`(n - k + 1/2) / n`; in training,
-    ``weights="sele"`` of :func:`sklearn_calib.losses.aurc_loss` is half a rank more.
+    In :func:`aurc_loss`, a wrong prediction among the most confident samples has a much
+    larger weight than one among the least confident. Here, the weights are proportional
+    to the rank [1]_: without ties, the weight of the k-th most confident sample is
+    :math:`(n - k + 1/2) / n`. In :func:`sklearn_calib.losses.aurc_loss` with
+    ``weights="sele"``, it is larger by half a rank.
 
     With the error rate :math:`r` and the AUROC :math:`a` of
-    :func:`failure_auroc_score`, it is :math:`r (1 - r) (1 - a) + r^2 / 2`. The authors
-    print it times 1000.
+    :func:`failure_auroc_score`, the AUGRC is :math:`r (1 - r) (1 - a) + r^2 / 2`. The
+    authors report it multiplied by 1000.
 
     References
     ----------

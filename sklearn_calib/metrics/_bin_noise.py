@@ -1,4 +1,4 @@
-"""The gaps of bins, of one probability or of each class, and noise like theirs."""
+"""Gaps of bins, for one probability or each class, and simulation of their noise."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,12 +16,12 @@ from sklearn_calib._core.inputs import (
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options
 from sklearn_calib._core.validation import check_proba, row_blocks
 
-# The gaps of classes are correlated as over so many groups of samples, or fewer where
-# there are many cells.
+# Number of groups of samples from which the correlation of the gaps is estimated. It is
+# lower if there are many cells.
 N_GROUPS, GROUP_SUMS = 1000, 1_000_000
-# Absolute gaps of more than so many standard errors are taken as free of bias.
+# The bias of absolute gaps of more than this number of standard errors is neglected.
 CLEAR = 3
-# Absolute gaps in standard errors, and the means of what is observed of them.
+# True absolute gaps in standard errors, and the means of the observed absolute gaps.
 TRUE = np.concatenate([[0], np.geomspace(1e-2, 1e4, 2000)])
 SEEN = np.sqrt(2 / np.pi) * np.exp(-(TRUE**2) / 2) + TRUE * erf(TRUE / np.sqrt(2))
 
@@ -32,22 +32,22 @@ class Gaps(NamedTuple):
     mass: np.ndarray
     gap: np.ndarray
     standard_error: np.ndarray
-    null: np.ndarray  # the standard error if the predictions were calibrated
+    null: np.ndarray  # standard error under calibration
     skewness: np.ndarray  # third moment over variance
-    shared: np.ndarray  # root of what a fixed number of samples takes from variances
-    pattern: np.ndarray  # (n_groups, n_columns * n_bins), what noise is made of
-    of_shares: float  # standard error of mean squares by the numbers of samples in bins
+    shared: np.ndarray  # root of the variance removed by a fixed number of samples
+    pattern: np.ndarray  # (n_groups, n_columns * n_bins), noise of groups of samples
+    of_counts: float  # standard error of mean squares due to the counts of the bins
 
     def draw_noise(self, n_draws: int, rng: np.random.RandomState) -> Floats:
-        """Draw noise of the bins with the variance 1."""
+        """Draw noise of the bins with variance 1."""
         if len(self.gap) > 1:
             noise = rng.standard_normal((n_draws, len(self.pattern))) @ self.pattern
             alone = ~self.pattern.any(axis=0) & (self.standard_error.ravel() > 0)
             noise[:, alone] = rng.standard_normal((n_draws, alone.sum()))
         else:
             noise = rng.standard_normal((n_draws, self.gap.size))
-            # A sample in one bin is not in another: the covariance of the gaps is
-            # diagonal less an outer product.
+            # Each sample is in one bin only, so the covariance of the gaps is a
+            # diagonal matrix minus an outer product.
             size = self.standard_error[0]
             shared = self.shared[0] / np.where(size > 0, size, np.inf)
             scale = np.sqrt(1 + shared**2)
@@ -63,8 +63,8 @@ class Gaps(NamedTuple):
     ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield the gaps of calibrated predictions, and symmetric and skewed noise.
 
-        The quantiles of skewed noise around a gap are the ends of its interval: a t
-        statistic has twice the skewness of the gap, with the other sign.
+        The quantiles of the skewed noise around a gap are the limits of its interval: a
+        t statistic has twice the skewness of the gap, with the opposite sign.
         """
         for draws in row_blocks(n_resamples, self.gap.size):
             noise = self.draw_noise(draws.stop - draws.start, rng)
@@ -73,12 +73,12 @@ class Gaps(NamedTuple):
             yield draws, self.null * noise, noise_of_gap, noise_of_gap + skew
 
     def error(self, gap: Floats, norm: str) -> Any:
-        """Return the error of other gaps than these."""
+        """Return the error for the given gaps."""
         return class_gap_norm(self.mass, gap, norm)
 
 
-def judged(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
-    """Return the probabilities that are judged and their hits, a column per class."""
+def evaluated(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
+    """Return evaluated probabilities and whether their class is true, by column."""
     if mode == "classwise":
         values = check_proba(as_columns(proba))
         return values, codes[:, None] == np.arange(values.shape[1])
@@ -89,7 +89,7 @@ def judged(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
 def bin_cells(
     values: Floats, weight: Floats, n_bins: int | str, strategy: str
 ) -> tuple[Ints, tuple[int, int]]:
-    """Return the number of each value's bin, and the shape of the table of bins."""
+    """Return the index of the cell of each value, and the shape of the cells."""
     n_bins = resolve_n_bins(n_bins, len(values), weight)
     options: Options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": weight}
     edges = [parting_edges(column, **options) for column in values.T]
@@ -100,7 +100,7 @@ def bin_cells(
 
 
 def cell_sums(cells: Ints, summand: Array, shape: tuple[int, ...]) -> Array:
-    """Sum over the samples in each bin of each column."""
+    """Return the sum over the samples in each bin of each column."""
     summand = np.broadcast_to(summand, cells.shape)
     return np.bincount(cells.ravel(), summand.ravel(), np.prod(shape)).reshape(shape)
 
@@ -113,34 +113,34 @@ def gaps(
     shape: tuple[int, ...],
     norm: str,
 ) -> Gaps:
-    """Return the `Gaps`, and what draws noise like that of them.
+    """Return the `Gaps` of the samples.
 
-    The sum of the gaps in a bin, of which "l1" is made, varies with the number of its
-    samples; their mean, of which the other norms are made, does not.
+    For norm "l1", the gap is the sum over the samples in a bin, whose noise includes
+    that of their number. For the other norms, it is their mean.
     """
     mass = cell_sums(cells, weight[:, None], shape)
     squares = cell_sums(cells, weight[:, None] ** 2, shape)
-    # Squares of tiny weights are zero.
+    # The squares of tiny weights are zero.
     unseen = squares / np.where(squares > 0, mass, 1) ** 2
     deviation = weight[:, None] * (values - hit)
     gap = cell_sums(cells, deviation, shape)
     if norm == "l1":
         shared = gap / np.sqrt(effective_n_samples(weight))
         variance = cell_sums(cells, deviation**2, shape) - shared**2
-        of_shares = 0.0
+        of_counts = 0.0
     else:
         mean = (gap / np.where(mass > 0, mass, 1)).ravel()
         deviation -= weight[:, None] * mean[cells]
         squared = (mean[cells] ** 2).mean(axis=1)
         around = squared - np.average(squared, weights=weight)
-        of_shares = np.linalg.norm(weight * around) / weight.sum()
+        of_counts = np.linalg.norm(weight * around) / weight.sum()
         shared = np.zeros(shape)
-        # In two samples half of the variance is seen, in one none.
+        # Correction of the variance for the estimated mean, as by n / (n - 1).
         variance = cell_sums(cells, deviation**2, shape)
         variance /= np.where(unseen < 1 - 1e-9, 1 - unseen, 1)
-    # A bin whose few samples are all hits has seen no variance, but there is some: that
-    # of calibrated predictions, unless they had made several misses. One of zero would
-    # leave no scale to measure a gap by.
+    # The observed variance of a bin with few samples may be zero by chance. It is
+    # replaced by that of calibrated predictions, unless these would have had several
+    # errors. It must not be zero, because gaps are measured in standard errors.
     calibrated = weight[:, None] ** 2 * values * (1 - values)
     calibrated = cell_sums(cells, calibrated, shape)
     variance = np.maximum(variance, np.minimum(calibrated, 3 * squares * unseen))
@@ -150,18 +150,18 @@ def gaps(
     skewness = third / np.where(variance > 0, variance, 1)
     pattern: Floats = np.zeros((1, gap.size))
     if len(gap) > 1:
-        # Samples of one confidence are dealt to different groups, in any order of rows.
+        # Samples of equal confidence are in different groups, for any order of rows.
         keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
         order = np.lexsort(keys)
         pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
     size = np.sqrt(variance)
-    return Gaps(mass, gap, size, null, skewness, shared, pattern, of_shares)
+    return Gaps(mass, gap, size, null, skewness, shared, pattern, of_counts)
 
 
 def _pattern(deviation: Floats, cells: Ints, n_cells: int, unit: Any) -> Floats:
-    """Return the sums of groups of samples, less their mean, each cell of variance 1.
+    """Return centred sums of groups of samples, scaled to variance 1 in each cell.
 
-    Their products with normal variables are as correlated as the gaps of the cells.
+    Their products with normal variables have the correlation of the gaps of the cells.
     """
     n_groups = min(len(cells), N_GROUPS, max(50, GROUP_SUMS // n_cells))
     first = n_cells * (np.arange(len(cells)) % n_groups)
@@ -173,7 +173,7 @@ def _pattern(deviation: Floats, cells: Ints, n_cells: int, unit: Any) -> Floats:
     return sums / np.where(size > 1e-12 * unit, size, np.inf)
 
 
-def _draw_hits(
+def _draw_outcomes(
     n_draws: int,
     values: Floats,
     weight: Floats,
@@ -181,9 +181,9 @@ def _draw_hits(
     shape: tuple[int, ...],
     rng: np.random.RandomState,
 ) -> Array:
-    """Draw the true classes from the probabilities, and sum the hits in each bin."""
+    """Return the weights of true classes in each bin, for drawn labels."""
     n_samples, n_columns = values.shape
-    # One column is hit or missed, of several exactly one is hit.
+    # A single column is the true class or not; one of several columns is always true.
     thresholds = values.cumsum(axis=1)[:, : max(1, n_columns - 1)]
     uniform = rng.random_sample((n_draws, n_samples))
     drawn = np.zeros(uniform.shape, dtype=np.int64)
@@ -202,7 +202,7 @@ def _draw_hits(
 
 
 def _move(noisy: Floats, level: float) -> Any:
-    """Return what skewed noise adds at a quantile to the median of symmetric noise."""
+    """Return a quantile of skewed noise minus the median of symmetric noise."""
     symmetric, skewed = noisy
     return np.quantile(skewed, level) - np.median(symmetric)
 
@@ -211,7 +211,7 @@ def ends_of_squares(
     gaps: Gaps, n_resamples: int, tail: float, rng: np.random.RandomState
 ) -> tuple[Any, Any]:
     """Return an interval for the root mean square of the gaps."""
-    # Noise adds its variance to a square.
+    # The bias of a squared gap is its variance.
     bias = gaps.error(gaps.standard_error, "l2") ** 2
     square = gaps.error(gaps.gap, "l2") ** 2
     gap = gaps.gap * (np.sqrt(max(0, 1 - bias / square)) if square > 0 else 0)
@@ -220,7 +220,7 @@ def ends_of_squares(
         null[draws] = gaps.error(calibrated, "l2") ** 2
         for row, noise in enumerate(noises):
             noisy[row, draws] = gaps.error(gap + noise, "l2") ** 2
-    noisy += gaps.of_shares * rng.standard_normal(n_resamples)
+    noisy += gaps.of_counts * rng.standard_normal(n_resamples)
     low, high = (
         np.sqrt(max(0, max(0, square - bias) + _move(noisy, level)))
         for level in (tail, 1 - tail)
@@ -233,13 +233,13 @@ def ends_of_mean(
 ) -> tuple[Any, Any]:
     """Return an interval for the mean of the absolute gaps.
 
-    Clear and unclear gaps have intervals of their own. The squared distances of their
-    ends from the estimates are added.
+    Clear and unclear gaps have separate intervals. They are combined by adding the
+    squared distances of their limits from the estimates.
     """
     size = gaps.standard_error
     clear = np.abs(gaps.gap) > CLEAR * size
-    # Gaps so far from zero that noise adds spread but no bias. Those observed as zero
-    # get the signs of one group of samples, whose gaps sum to zero over the classes.
+    # Gaps far enough from zero that their absolute values are not biased. Gaps observed
+    # as zero get the signs of one group of samples, which sum to zero over the classes.
     moved = gaps.gap + 1e-9 * size * gaps.pattern[0].reshape(size.shape)
     far = gaps.gap + np.where(moved < 0, -4, 4) * size
 
@@ -247,7 +247,7 @@ def ends_of_mean(
         return gaps.error(gap * ~clear, "l1")
 
     def least(gap: Floats) -> Any:
-        """Subtract what noise adds to gaps of zero, which is more than to others."""
+        """Return the sum minus the bias for gaps of zero, which is the largest bias."""
         ratio = gap / np.where(size > 0, size, 1)
         return unclear(gap) - unclear(
             np.sqrt(10 / np.pi) * size * np.exp(-2 * ratio**2)
@@ -264,7 +264,7 @@ def ends_of_mean(
             least_moved[row, draws] = least(gaps.gap + noise)
 
     known, seen = gaps.error(gaps.gap * clear, "l1"), unclear(gaps.gap)
-    # Noise adds least to a mean of absolute gaps if all are equal in standard errors.
+    # The bias is smallest if all gaps are equal in standard errors.
     unit = unclear(size) or 1.0
     rise = _move(seen_moved, 1 - tail)
     equal, most = unit * np.interp(np.array([seen, seen + rise]) / unit, SEEN, TRUE)
@@ -307,14 +307,16 @@ def calibrated_errors(
     n_resamples: int,
     rng: np.random.RandomState,
 ) -> Floats:
-    """Return the errors of labels that are drawn from the probabilities."""
-    # In the order of the confidences, so that the order of the rows does not matter.
+    """Return the errors of labels drawn from the probabilities."""
+    # Sorted by confidence, so that the order of the rows does not matter.
     order = np.lexsort([weight, values[:, 0], values.max(axis=1)])
     values, weight, cells = values[order], weight[order], cells[order]
     mass = cell_sums(cells, weight[:, None], shape)
     confidence = cell_sums(cells, weight[:, None] * values, shape)
     errors = np.empty(n_resamples)
     for draws in row_blocks(n_resamples, len(values)):
-        hit = _draw_hits(draws.stop - draws.start, values, weight, cells, shape, rng)
+        hit = _draw_outcomes(
+            draws.stop - draws.start, values, weight, cells, shape, rng
+        )
         errors[draws] = class_gap_norm(mass, confidence - hit, norm)
     return errors

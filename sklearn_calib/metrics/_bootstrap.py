@@ -1,4 +1,4 @@
-"""The bootstrap, for any metric."""
+"""Bootstrap confidence intervals for any metric."""
 
 from __future__ import annotations
 
@@ -62,113 +62,108 @@ def bootstrap_interval(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[float, float]:
-    r"""Confidence interval for any metric of this package, and of scikit-learn.
+    r"""Bootstrap confidence interval for any metric.
 
-    The samples are drawn anew many times over, as weights, and the metric is measured
-    each time. A calibration error gets an interval without its bias, which holds 0 for
-    calibrated predictions.
+    The samples are resampled repeatedly, and the metric is computed for each draw. For
+    calibration errors, the interval is corrected for their bias, and can contain 0.
 
     Parameters
     ----------
     metric : callable
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
-        :func:`sklearn.metrics.log_loss`; it need not take `labels` if none are given.
-        Fix its options by `functools.partial`. One of two samples of scores, such as
-        :func:`ood_auroc_score`, gets them in place of `y_true` and `y_proba`.
+        :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
+        `labels` is passed. Set other options with `functools.partial`. For metrics of
+        two samples of scores, such as :func:`ood_auroc_score`, pass the scores as
+        `y_true` and `y_proba`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
-        True labels, of any kind, or what else the metric takes first.
+        True labels, of any type, or any other first argument of the metric.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities.
 
     confidence_level : float, default=0.95
-        Share of the samples in which the interval holds the value of the population.
-        In (0, 1).
+        Confidence level of the interval, in (0, 1).
 
     method : {"auto", "percentile", "basic", "bca", "debiased"}, default="auto"
-        How the interval follows from the draws: by their quantiles, by these mirrored
-        at the value, by quantiles that are corrected for bias and skewness, as in
-        :func:`scipy.stats.bootstrap`, or as calibration errors need it. "auto" is
-        "debiased" for the calibration errors of this package, which take no other, and
-        "bca" for everything else.
+        Method of the interval. "percentile": quantiles of the draws. "basic": these
+        quantiles, reflected at the value. "bca": quantiles corrected for bias and
+        skewness, as in :func:`scipy.stats.bootstrap`. "debiased": the method for
+        calibration errors. "auto" is "debiased" for the calibration errors of this
+        package, for which the other methods are not valid, and "bca" for all other
+        metrics.
 
     stratify : bool, default=False
-        Whether each draw has as many samples of each class as there are.
+        Whether to resample each class separately, so that the class counts are fixed.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, each of which is one draw of the population.
+        Sample weights. A weighted sample is a single observation.
 
     n_resamples : int, default=1000
         Number of random draws.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws. Pass an int for a repeatable interval.
+        Controls the random draws. Pass an int for reproducible results.
 
     n_jobs : int, default=None
-        Number of draws that are measured at a time, of joblib. The interval does not
-        depend on it.
+        Number of joblib jobs. The interval does not depend on it.
 
     verbose : int, default=0
-        The higher, the more joblib tells of the progress.
+        Verbosity of joblib.
 
     Returns
     -------
     low, high : float
-        Ends of the interval.
+        Limits of the interval.
 
     Raises
     ------
     TypeError
-        If the metric takes no `sample_weight`, or returns no number.
+        If the metric does not have the parameter `sample_weight`, or does not return a
+        number.
 
     ValueError
-        If the metric is a calibration error and the method is not for one, or the
-        metric is not defined for most of the draws.
+        If the method is not valid for calibration errors, or the metric is undefined
+        for most of the draws.
 
     See Also
     --------
-    ece_interval : The interval of the calibration errors with bins.
-    ece_consistency_bound : What a perfectly calibrated classifier stays under.
+    ece_interval : Confidence interval of calibration errors with bins.
+    ece_consistency_bound : Quantile of the ECE of a perfectly calibrated classifier.
 
     Notes
     -----
-    A sample that is not drawn has the weight 0. Draws for which the metric is not
-    defined, as the area under a ROC curve where a class is not drawn, do not count;
-    `stratify=True` avoids them.
+    Draws are represented by weights; a sample that is not drawn has the weight 0. Draws
+    for which the metric is undefined, such as the AUROC if a class is not drawn, are
+    ignored. `stratify=True` avoids them.
 
-    With the share :math:`b` of draws below the value, :math:`z_0 = \Phi^{-1}(b)`, and
-    the acceleration :math:`a`, "bca" takes the quantiles
-    :math:`\Phi(z_0 + (z_0 + z_\alpha) / (1 - a (z_0 + z_\alpha)))` ([1]_, equation
-    14.10). The acceleration is that of the jackknife, in which each sample is left out
-    in turn, or of more than 100 samples each of 100 random parts of them.
+    With the fraction :math:`b` of draws below the value, :math:`z_0 = \Phi^{-1}(b)`,
+    and the acceleration :math:`a`, the limits of "bca" are the quantiles
+    :math:`\Phi(z_0 + (z_0 + z_\alpha) / (1 - a (z_0 + z_\alpha)))` of the draws ([1]_,
+    equation 14.10). The acceleration is estimated by the jackknife, which leaves out
+    each sample, or each of 100 random parts for more than 100 samples.
 
-    The error :math:`T` of gaps that are estimated is above that of the population, and
-    never 0. The errors with bins have the interval of :func:`ece_interval`, which draws
-    gaps of bins, not samples, unless the bins are isotonic or the draws stratified. For
-    others, and for whatever metric "debiased" is asked of, :math:`T_h` is measured on
-    random halves of the samples, drawn without replacement [3]_: they spread around the
-    whole as samples of its size around the population, and have as much more bias,
-    without the doubled samples that see themselves in each other. The upper end is
-    their upper quantile :math:`q`, which no bias makes too low, as errors are convex
-    functions of the sample; it is never below :math:`T`. Squares of gaps add up with
-    those of the noise, hence the lower end is the root of :math:`2 T^2 - q^2`, and of
-    what is made of squares, as the post-processing gap, :math:`2 T - q`. As many times
-    the labels are drawn from the probabilities themselves (consistency resampling
-    [2]_): the lower end is 0 unless :math:`T` is above their upper quantile too.
+    Calibration errors with bins have the interval of :func:`ece_interval`, unless the
+    bins are isotonic or `stratify=True`. For the others, "debiased" is as follows. Let
+    :math:`T` be the error of the samples, which is biased upward, and :math:`q` the
+    upper quantile of the errors of random halves of the samples, drawn without
+    replacement [3]_. The upper limit is :math:`q`. The bias of :math:`T^2` doubles if
+    the samples are halved, so the lower limit is :math:`\sqrt{2 T^2 - q^2}`, or
+    :math:`2 T - q` for the post-processing gap, which behaves like a square. The lower
+    limit is 0 if :math:`T` is not above the upper quantile of the errors of labels
+    drawn from the probabilities (consistency resampling [2]_).
 
-    In simulations with 1000 samples of two classes, calibrated or off by 0.03 to 0.15,
-    intervals of the expected calibration error at a level of 0.9 held the value of the
-    population in 0.94 to 1 of 200 samples. They are 1.2 times as wide as the estimates
-    spread where the error is clear, and twice as wide near zero. Those of errors
-    without bins held it in 0.89 to 1 of 60 to 300 samples of 1000. Of 150 samples of
-    200, in 0.86 of which the normal interval held the mean log loss, "bca" held it in
-    0.86, the areas under curves in 0.85 to 0.89, the coverage at a risk in 0.82, where
-    "basic" did in 0.71 (`benchmarks/bench_intervals.py`).
+    In simulations at level 0.9, "debiased" intervals of the expected calibration error
+    contained the value of the population in at least 0.91 of the data sets, and those
+    of errors without bins in at least 0.89. "bca" intervals of the log loss and of
+    areas under curves did so in 0.85 to 0.89. The coverage is lower for
+    :func:`coverage_at_risk` (0.82), which is not smooth. See
+    `benchmarks/bench_intervals.py`.
 
     References
     ----------
@@ -236,21 +231,21 @@ def bootstrap_interval(
 
 
 def _resolve_method(method: str, kind: IntervalKind) -> str:
-    """Return the method, of a calibration error the only one that suits it."""
+    """Return the method, and raise an error if it is not valid for the metric."""
     if method == "auto":
         return "debiased" if kind.is_error else "bca"
     if kind.is_error and method != "debiased":
         raise ValueError(
-            'method must be "debiased" or "auto" for a calibration error, whose bias '
-            f"the others double, got {method!r}. Leave it out."
+            'method must be "debiased" or "auto" for a calibration error, because the '
+            f'others double its bias, got {method!r}. Use method="auto".'
         )
     return method
 
 
 def _bca_tails(value: float, draws: Floats, left_out: Floats, tails: Floats) -> Floats:
-    """Return the tails without the median bias and the skewness of the draws."""
+    """Return tail probabilities corrected for median bias and skewness."""
     below = ((draws < value).mean() + (draws <= value).mean()) / 2
-    # Draws that are all on one side are less than all of those that might have been.
+    # If all draws are on one side, the fraction is less extreme than 0 or 1.
     least = 0.5 / len(draws)
     bias = ndtri(np.clip(below, least, 1 - least))
     influence = left_out.mean() - left_out

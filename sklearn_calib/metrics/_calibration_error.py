@@ -1,6 +1,8 @@
-"""Calibration errors with bins, of the top label or of one class."""
+"""Expected and maximum calibration error, estimated with bins."""
 
 from __future__ import annotations
+
+from typing import Literal, overload
 
 from numpy.typing import ArrayLike
 
@@ -30,6 +32,38 @@ from sklearn_calib.metrics._classwise_error import (
 )
 
 
+@overload
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = ...,
+    strategy: str = ...,
+    norm: str = ...,
+    reduce_bias: bool = ...,
+    mode: str | None = ...,
+    return_n_bins: Literal[False] = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+
+
+@overload
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    n_bins: int | str = ...,
+    strategy: str = ...,
+    norm: str = ...,
+    reduce_bias: bool = ...,
+    mode: str | None = ...,
+    return_n_bins: Literal[True],
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> tuple[float, int]: ...
+
+
 @declare_interval(is_error=True, bins={})
 @validate_params(
     {
@@ -39,6 +73,7 @@ from sklearn_calib.metrics._classwise_error import (
         "n_bins": [*BINS_OF_ERRORS["n_bins"], StrOptions({"sweep"})],
         "reduce_bias": ["boolean"],
         "mode": [StrOptions(MODES), None],
+        "return_n_bins": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -51,57 +86,66 @@ def expected_calibration_error(
     norm: str = "l1",
     reduce_bias: bool = False,
     mode: str | None = None,
+    return_n_bins: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> float:
-    r"""Gap between confidence and accuracy, estimated with bins.
+) -> float | tuple[float, int]:
+    r"""Expected calibration error (ECE), estimated with bins.
 
-    The samples are grouped by the probability of their predicted class; in each bin
-    the mean confidence is compared with the accuracy. 0 is best, 1 is worst.
+    The samples are grouped into bins by the probability of their predicted class. In
+    each bin, the mean confidence is compared with the accuracy. Lower is better: 0 is
+    best, 1 is worst.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class, which
-        is the second of two labels.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
 
     n_bins : int, "cube_root" or "sweep", default=15
-        Number of bins. "cube_root" takes the cube root of the number of samples,
-        rounded up, as scikit-learn's `calibration_curve`; "sweep" the largest number up
-        to which the accuracies of the bins rise with their confidence [2]_, for one
-        probability only, and at most 1000 unless those of all confidences rise. Empty
-        bins do not count. Not used by "isotonic".
+        Number of bins, empty ones included. "cube_root" uses the cube root of the
+        number of samples, rounded up, as scikit-learn's `calibration_curve`. "sweep"
+        uses the largest number of bins up to which the accuracy increases with the
+        confidence from bin to bin [2]_; it is not available with mode "classwise", and
+        stops at 1000 bins unless the accuracies of all distinct confidences increase.
+        Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow; or
-        instead of bins the isotonic regression of the hits on the confidences, as in
-        CORP [5]_, where nothing is to be chosen. With "quantile" this is known as the
-        adaptive calibration error, AdaECE; that of all classes, ACE, is
-        :func:`classwise_calibration_error` with "quantile".
+        Binning strategy. "uniform": bins of equal width. "quantile": bins with equal
+        numbers of samples as far as ties allow; the result is also known as the
+        adaptive calibration error (AdaECE). "isotonic": isotonic regression of
+        correctness on confidence instead of bins, as in CORP [5]_. For the adaptive
+        calibration error over all classes (ACE), use "quantile" in
+        :func:`classwise_calibration_error`.
 
     norm : {"l1", "l2", "max"}, default="l1"
-        How the gaps of the bins are put together: the mean of their absolute values
-        over the samples, the root of the mean of their squares, or the largest.
+        How the gaps of the bins are aggregated: their mean absolute value, weighted by
+        the number of samples; the root of their mean square; or the largest gap.
 
     reduce_bias : bool, default=False
-        Whether to subtract an estimate of what the noise of the accuracies adds to the
-        gaps: for a calibrated classifier most of the error with norm "l2", part of it
-        with "l1". Not with "max", and not with "isotonic".
+        Whether to subtract an estimate of the upward bias, which is caused by the
+        sampling noise of the accuracies. For a calibrated classifier, this removes most
+        of the error with norm "l2" and a part of it with "l1". Not available with "max"
+        or "isotonic".
 
     mode : {"top_label", "positive", "classwise"}, default=None
-        What is measured: the probability of the predicted class, of the positive
-        class of two, or of every class, as in :func:`classwise_calibration_error`. By
-        default the top label of a matrix, and the positive class of a 1-d array.
+        Probability that is evaluated: that of the predicted class, of the positive
+        class (of two), or of every class, as in :func:`classwise_calibration_error`. By
+        default, "top_label" for a 2-d array and "positive" for a 1-d array.
+
+    return_n_bins : bool, default=False
+        Whether to also return the number of bins, such as the one chosen by "sweep".
+        Not available with "isotonic", which has no bins.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, such as `estimator.classes_`. By default the sorted
-        distinct values of `y_true`, which must then hold every class.
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice. Their
+        Sample weights. A weight of 2 is equivalent to including the sample twice. Their
         scale matters only for "cube_root", "sweep" and `reduce_bias`, which count
         samples.
 
@@ -110,51 +154,61 @@ def expected_calibration_error(
     error : float
         Calibration error in [0, 1].
 
+    n_bins : int
+        Number of bins, empty ones included. Only returned if `return_n_bins` is True.
+
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or `reduce_bias` is used with "max" or "isotonic".
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or `reduce_bias` is used with "max" or
+        "isotonic", or `return_n_bins` is used with "isotonic".
 
     See Also
     --------
-    ece_interval : An interval for it that allows for its bias.
-    ece_consistency_bound : What a perfectly calibrated classifier stays under.
-    maximum_calibration_error : The gap of the worst bin.
+    ece_interval : Confidence interval for the ECE, corrected for its bias.
+    ece_consistency_bound : Quantile of the ECE of a perfectly calibrated classifier.
+    maximum_calibration_error : Largest gap of a bin.
 
     Notes
     -----
     With :math:`n_b` of the :math:`n` samples in bin :math:`b`, whose accuracy and mean
     confidence are :math:`a_b` and :math:`c_b`, the error is
-    :math:`\sum_b \frac{n_b}{n} |a_b - c_b|` [1]_ (eq. 3). It is not zero for a
-    calibrated classifier, but biased upward, and more so with more bins and fewer
-    samples [2]_. `reduce_bias` takes :math:`a_b (1 - a_b) / (n_b - 1)` from each
-    squared gap, and leaves bins of a single sample out [4]_; from an absolute gap what
-    normal noise of the variance :math:`a_b (1 - a_b) / n_b` would add to it. What is
-    below zero then is zero, of each class by itself.
+    :math:`\sum_b \frac{n_b}{n} |a_b - c_b|` [1]_ (eq. 3). The estimate is biased
+    upward, and not zero for a calibrated classifier. The bias grows with the number of
+    bins and shrinks with the number of samples [2]_.
 
-    Bins are closed on the right; 0 is in the first and 1 in the last. Equal
-    confidences share a bin under either strategy, hence the value does not depend on
-    the order of the samples. The predicted class is the first of those with the
-    largest probability. Other packages differ: some leave a confidence of 0 out or
-    give 1 a bin of its own, some split ties when bins have equal numbers of samples,
-    and some measure the positive class where there are two columns.
+    With `reduce_bias` and norm "l2", :math:`a_b (1 - a_b) / (n_b - 1)` is subtracted
+    from each squared gap, and bins with a single sample are left out [4]_. With norm
+    "l1", the subtracted term is the amount that normal noise of variance
+    :math:`a_b (1 - a_b) / n_b` adds to the absolute gap. A negative result is replaced
+    by zero, separately for each class.
 
-    With "isotonic" each confidence :math:`c_i` is compared with the isotonic regression
-    there, :math:`\frac{1}{n} \sum_i |\hat a(c_i) - c_i|`, which suits where accuracy
-    does not fall with confidence. The value is biased upward too. What the gaps cost in
-    terms of a proper loss is in :func:`score_decomposition`.
+    Bins are closed on the right; 0 is in the first bin and 1 in the last. Equal
+    confidences are always in the same bin, so the value does not depend on the order of
+    the samples. If several classes have the largest probability, the first is the
+    predicted class.
 
-    Of all ways to bin the top label, one bin for each sample gives the largest value,
-    which is at least the error rate divided by the number of classes ([3]_, Lemma 4.1).
-    That is a bound of the estimate, and not, as stated there, of the error of the
-    population: a classifier that is always 0.7 confident, and right in 7 of 10 cases,
-    is calibrated, and has the value 0.42 if each sample has its own bin.
+    Other packages differ in these conventions: some exclude a confidence of 0 or put 1
+    in a separate bin, some split ties between bins of equal numbers of samples, and
+    some evaluate the positive class if there are two columns.
 
-    With `sklearn.set_config(array_api_dispatch=True)`, and `SCIPY_ARRAY_API=1` in the
-    environment, torch tensors on any device with 64-bit floats, and other arrays of the
-    array API standard, are measured where they are: only sums over bins are copied.
-    "sweep" and "isotonic" need numpy.
+    With "isotonic", each confidence :math:`c_i` is compared with the isotonic
+    regression at this confidence, :math:`\frac{1}{n} \sum_i |\hat a(c_i) - c_i|`. This
+    assumes that the accuracy does not decrease with the confidence. The value is biased
+    upward too. For the contribution of miscalibration to a proper loss, see
+    :func:`score_decomposition`.
+
+    With one bin for each sample, the value is at least the error rate divided by the
+    number of classes ([3]_, Lemma 4.1). This bounds the estimate, but not the
+    calibration error of the population, for which the lemma is stated: a classifier
+    whose confidence is always 0.7, and which is correct in 70 % of the cases, is
+    calibrated, but has the value 0.42 if each sample has a separate bin.
+
+    The array API is supported with `sklearn.set_config(array_api_dispatch=True)` and
+    the environment variable `SCIPY_ARRAY_API=1`. The computation then runs on the
+    device of the arrays, which must support 64-bit floats, and only sums over bins are
+    copied to numpy. "sweep" and "isotonic" are only available for numpy arrays.
 
     References
     ----------
@@ -185,27 +239,38 @@ def expected_calibration_error(
     0.275
     """
     check_reduce_bias(reduce_bias, norm, strategy)
+    if return_n_bins and strategy == "isotonic":
+        raise ValueError(
+            'return_n_bins must be False with strategy="isotonic", which has no bins, '
+            'got True. Use strategy="uniform" or "quantile".'
+        )
     if is_array_api(y_proba):
         bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
-        return gap_error(*sums, norm, reduce_bias=reduce_bias)
+        error = gap_error(*sums, norm, reduce_bias=reduce_bias)
+        return (error, sums[0].shape[1]) if return_n_bins else error
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = resolve_mode(mode, proba)
-    options: Options = {"strategy": strategy}
+    options: Options = {"strategy": strategy, "norm": norm, "reduce_bias": reduce_bias}
     if mode == "classwise":
-        options |= {"norm": norm, "reduce_bias": reduce_bias, "average": "mean"}
-        return over_classes(proba, codes, weight, n_bins=n_bins, **options)
-    confidence, hit = confidence_and_hit(proba, codes, mode)
-    if strategy == "isotonic":
-        return isotonic_calibration_error(
-            confidence, hit, norm=norm, sample_weight=weight
-        )
-    options["sample_weight"] = weight
-    if n_bins == "sweep":
-        n_bins = sweep_n_bins(confidence, hit, **options)
-    n_bins = resolve_n_bins(n_bins, len(hit), weight)
-    options |= {"norm": norm, "reduce_bias": reduce_bias}
-    return binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
+        options["average"] = "mean"
+        error = over_classes(proba, codes, weight, n_bins=n_bins, **options)
+    else:
+        confidence, hit = confidence_and_hit(proba, codes, mode)
+        if strategy == "isotonic":
+            return isotonic_calibration_error(
+                confidence, hit, norm=norm, sample_weight=weight
+            )
+        if n_bins == "sweep":
+            n_bins = sweep_n_bins(
+                confidence, hit, strategy=strategy, sample_weight=weight
+            )
+        n_bins = resolve_n_bins(n_bins, len(hit), weight)
+        options["sample_weight"] = weight
+        error = binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
+    if not return_n_bins:
+        return error
+    return error, int(resolve_n_bins(n_bins, len(codes), weight))
 
 
 @declare_interval(is_error=True, bins={"norm": "max"})
@@ -223,34 +288,38 @@ def maximum_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Largest gap between confidence and accuracy in a bin.
+    """Maximum calibration error (MCE): largest gap between accuracy and confidence.
 
-    0 is best, 1 is worst. It is :func:`expected_calibration_error` with `norm="max"`.
+    The gap is the largest over bins, as in :func:`expected_calibration_error` with
+    `norm="max"`. Lower is better: 0 is best, 1 is worst.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     n_bins : int or "cube_root", default=15
-        Number of bins, or the cube root of the number of samples, rounded up. Empty
-        bins do not count. Not used by "isotonic".
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up. Empty bins do not count. Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
-        Bins of equal width, of equal numbers of samples as far as ties allow, or the
-        isotonic regression instead, as in :func:`expected_calibration_error`.
+        Binning strategy: bins of equal width, bins with equal numbers of samples as far
+        as ties allow, or isotonic regression instead of bins, as in
+        :func:`expected_calibration_error`.
 
     mode : {"top_label", "positive", "classwise"}, default=None
-        What is measured, as in :func:`expected_calibration_error`.
+        Probability that is evaluated, as in :func:`expected_calibration_error`.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, as in :func:`expected_calibration_error`.
+        Sample weights, as in :func:`expected_calibration_error`.
 
     Returns
     -------
@@ -260,14 +329,14 @@ def maximum_calibration_error(
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     Notes
     -----
-    A bin with a single sample counts as much as any other, so that with "uniform"
-    bins the value is often that of an almost empty one [1]_ (eq. 5). Prefer
-    "quantile" bins to compare classifiers.
+    A bin with a single sample counts as much as any other bin. With "uniform" bins, the
+    value is therefore often that of an almost empty bin [1]_ (eq. 5). Prefer "quantile"
+    bins to compare classifiers.
 
     References
     ----------

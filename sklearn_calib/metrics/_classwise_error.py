@@ -1,4 +1,4 @@
-"""The calibration error with bins of every class."""
+"""Class-wise calibration error, estimated with bins."""
 
 from __future__ import annotations
 
@@ -54,72 +54,79 @@ def classwise_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Calibration error of the probabilities of every class, averaged over classes.
+    r"""Class-wise calibration error, estimated with bins (also known as SCE or ACE).
 
-    For each class by itself, its probability is compared with its frequency, in bins
-    of that probability. 0 is best.
+    For each class separately, its mean predicted probability is compared with its
+    frequency in bins of the predicted probability. The errors of the classes are then
+    averaged. Lower is better; 0 is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class; the
-        other class is measured too.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class; the error is averaged over both classes.
 
     n_bins : int or "cube_root", default=15
-        Number of bins, or the cube root of the number of samples, rounded up. Empty
-        bins do not count. Not used by "isotonic".
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up. Empty bins do not count. Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
-        Bins of equal width, of equal numbers of samples as far as ties allow, or the
-        isotonic regression instead, as in :func:`expected_calibration_error`.
+        Binning strategy: bins of equal width, bins with equal numbers of samples as far
+        as ties allow, or isotonic regression instead of bins, as in
+        :func:`expected_calibration_error`.
 
     norm : {"l1", "l2", "max"}, default="l1"
-        How the gaps of the bins are put together: absolute values, the root of the
-        squares, taken after the average over classes, or the largest of all classes.
+        How the gaps of the bins are aggregated: their mean absolute value; the root of
+        their mean square, taken after the average over classes; or the largest gap of
+        all classes.
 
     reduce_bias : bool, default=False
-        Whether to subtract what the noise of the frequencies adds to the gaps, as in
+        Whether to subtract an estimate of the upward bias, as in
         :func:`expected_calibration_error`.
 
     average : {"mean", "sum"}, default="mean"
-        Mean or sum over all classes, those without samples included.
+        Whether to return the mean or the sum over the classes, including classes
+        without samples.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, as in :func:`expected_calibration_error`.
+        Sample weights, as in :func:`expected_calibration_error`.
 
     Returns
     -------
     error : float
-        Calibration error. In [0, 1] for the mean; the sum is up to n_classes times as
-        large.
+        Calibration error, in [0, 1] for `average="mean"`. The sum is up to `n_classes`
+        times as large.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or `reduce_bias` is used with "max" or "isotonic".
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or `reduce_bias` is used with "max" or
+        "isotonic".
 
     Notes
     -----
-    With :math:`a_{bk}` the frequency of class :math:`k` in a bin of its probability
-    and :math:`c_{bk}` the mean probability there, the error is
-    :math:`\frac{1}{K} \sum_k \sum_b \frac{n_{bk}}{n} |a_{bk} - c_{bk}|`. It is also
-    known as the static calibration error, SCE, and with "quantile" bins as the adaptive
-    calibration error, ACE [2]_; Kull et al. [1]_ print the sum in their tables. With
-    many classes most probabilities are in the first bin, and "quantile" bins see more.
+    With :math:`a_{bk}` the frequency of class :math:`k` in a bin of its probability and
+    :math:`c_{bk}` the mean probability in this bin, the error is :math:`\frac{1}{K}
+    \sum_k \sum_b \frac{n_{bk}}{n} |a_{bk} - c_{bk}|`. It is also known as the static
+    calibration error (SCE), and with "quantile" bins as the adaptive calibration error
+    (ACE) [2]_. Kull et al. [1]_ report the sum over classes.
 
-    With one bin for each sample the value is at least the error rate divided by the
-    number of classes; the error of the population is not ([3]_, Prop. 4.3), see the
-    notes of :func:`expected_calibration_error`.
+    If there are many classes, most probabilities are in the first of the "uniform"
+    bins. "quantile" bins then resolve the probabilities better.
 
-    Arrays that are not numpy's are measured where they are, as by
-    :func:`expected_calibration_error`.
+    With one bin for each sample, the value is at least the error rate divided by the
+    number of classes ([3]_, Prop. 4.3). This is not a bound on the error of the
+    population; see the notes of :func:`expected_calibration_error`.
+
+    The array API is supported as in :func:`expected_calibration_error`.
 
     References
     ----------
@@ -160,15 +167,16 @@ def classwise_calibration_error(
 
 
 def check_reduce_bias(reduce_bias: bool, norm: str, strategy: str) -> None:
-    """Refuse what has no estimate of its bias."""
+    """Raise an error if no bias estimate exists for the options."""
     if reduce_bias and norm == "max":
         raise ValueError(
-            'reduce_bias must be False with norm="max", got True. Use "l1" or "l2".'
+            'reduce_bias must be False with norm="max", got True. Use norm="l1" or '
+            '"l2".'
         )
     if reduce_bias and strategy == "isotonic":
         raise ValueError(
-            'reduce_bias must be False with strategy="isotonic", which has no bins of '
-            'its own, got True. Use "uniform" or "quantile".'
+            'reduce_bias must be False with strategy="isotonic", which has no bins, '
+            'got True. Use strategy="uniform" or "quantile".'
         )
 
 
@@ -183,7 +191,7 @@ def over_classes(
     reduce_bias: bool,
     average: str,
 ) -> float:
-    """Measure every class and put the errors together."""
+    """Return the calibration error of every class, averaged over classes."""
     proba = as_columns(proba)
     if strategy == "isotonic":
         options: Options = {"norm": norm, "sample_weight": weight}
@@ -194,8 +202,8 @@ def over_classes(
         return float(combine_classes(np.array(errors), norm, average))
     if n_bins == "sweep":
         raise ValueError(
-            'n_bins must be a number or "cube_root" where every class is measured, got '
-            '"sweep". Measure one probability, with mode="top_label" or "positive".'
+            'n_bins must be an integer or "cube_root" with mode="classwise", got '
+            '"sweep". Use mode="top_label" or "positive".'
         )
     mass, gap, hit = class_bin_sums(
         proba,

@@ -1,4 +1,4 @@
-"""A test of calibration by any metric: consistency resampling."""
+"""Calibration test by consistency resampling, for any metric."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sklearn_calib.metrics._resampling import (
 
 
 class ResamplingResult(NamedTuple):
-    """What a test by random draws returns."""
+    """Result of a test with a simulated null distribution."""
 
     statistic: float
     pvalue: float
@@ -55,79 +55,83 @@ def consistency_test(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> ResamplingResult:
-    r"""Test whether a metric is what calibrated predictions would have.
+    r"""Consistency resampling test of calibration, for any metric.
 
-    Labels are drawn from the probabilities many times over, and the metric is measured
-    on each draw. A small p-value says that the predictions are not calibrated. The test
-    is exact, however few the samples.
+    Labels are drawn repeatedly from the predicted probabilities, and the metric is
+    computed for each draw. A small p-value is evidence against calibration. The test is
+    exact for any number of samples.
 
     Parameters
     ----------
     metric : callable
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
-        that returns a number, such as :func:`expected_calibration_error`; it need not
-        take `labels` if none are given. Fix its options by `functools.partial`.
+        that returns a number, such as :func:`expected_calibration_error`. The parameter
+        `labels` is only needed if `labels` is passed. Set other options with
+        `functools.partial`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
-        True labels, of any kind; 0 or 1 for each of several labels, which are then
-        drawn each by itself.
+        True labels, of any type. A 2-d array is a multilabel indicator matrix of 0 and
+        1; the labels are then drawn independently.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     alternative : {"greater", "less", "two-sided"}, default="greater"
-        Which values of the metric speak against calibration. Errors are then greater;
-        of losses and of scores both sides may be.
+        Alternative hypothesis: the metric is greater than, less than or different from
+        that of calibrated predictions. Use "greater" for calibration errors. Losses and
+        scores can deviate in both directions.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, for the metric.
+        Sample weights, passed to the metric.
 
     n_resamples : int, default=1000
         Number of random draws.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws. Pass an int for a repeatable p-value.
+        Controls the random draws. Pass an int for reproducible results.
 
     n_jobs : int, default=None
-        Number of draws that are measured at a time, of joblib. The p-value does not
-        depend on it.
+        Number of joblib jobs. The p-value does not depend on it.
 
     verbose : int, default=0
-        The higher, the more joblib tells of the progress.
+        Verbosity of joblib.
 
     Returns
     -------
     result : ResamplingResult
-        A named tuple of the `statistic`, which is the metric, the `pvalue`, and the
-        `null_distribution`, an ndarray of shape (n_resamples,) with the metric of each
-        draw.
+        Named tuple of the `statistic`, which is the value of the metric, the `pvalue`,
+        and the `null_distribution`, an ndarray of shape (n_resamples,) with the value
+        of each draw.
 
     Raises
     ------
     TypeError
-        If the metric takes no `sample_weight`, returns no number, or is one of two
-        samples of scores.
+        If the metric does not have the parameter `sample_weight`, does not return a
+        number, or takes two samples of scores.
 
     ValueError
-        If the metric is not defined for most of the draws, or refuses its input.
+        If the metric is undefined for most of the draws, or the input is invalid.
 
     See Also
     --------
-    ece_consistency_bound : The quantile of such draws for errors with bins.
-    bootstrap_interval : How far the metric may be from that of the population.
+    ece_consistency_bound : Quantile of the null distribution of the ECE.
+    bootstrap_interval : Confidence interval of a metric.
 
     Notes
     -----
-    Given the probabilities of a calibrated classifier, the true labels are such a draw
-    themselves [1]_. With :math:`k` of :math:`m` draws at least as extreme, the p-value
-    is :math:`(1 + k) / (1 + m)`, and below :math:`\alpha` in no more than that share of
-    the samples. For "two-sided" it is twice that of the more extreme side.
+    If the classifier is calibrated, the true labels have the same distribution as the
+    drawn labels, given the probabilities [1]_. If :math:`k` of :math:`m` draws are at
+    least as extreme as the statistic, the p-value is :math:`(1 + k) / (1 + m)`. It is
+    below :math:`\alpha` with probability at most :math:`\alpha`. For "two-sided", it is
+    twice the smaller of the two one-sided p-values.
 
-    It is the whole vector of probabilities that must be calibrated; the metric says
-    which deviations from that are seen.
+    The null hypothesis is that the whole vector of probabilities is calibrated. The
+    metric determines which deviations the test can detect.
 
     References
     ----------
@@ -148,7 +152,7 @@ def consistency_test(
     >>> test.pvalue > 0.05
     True
     """
-    refuse_two_samples(metric)
+    check_takes_labels(metric)
     sample = take_sample(metric, y_true, y_proba, labels, sample_weight, stratify=False)
     statistic = check_number(sample.measure())
     sample = name_the_classes(sample)
@@ -158,27 +162,27 @@ def consistency_test(
     )
     draw = partial(draw_calibrated, sampler)
     null = measure_draws(sample, draw, seeds, n_jobs=n_jobs, verbose=verbose)
-    return ResamplingResult(statistic, tail_share(statistic, null, alternative), null)
+    return ResamplingResult(statistic, tail_pvalue(statistic, null, alternative), null)
 
 
-def refuse_two_samples(metric: Metric) -> None:
-    """Refuse metrics that are given no labels."""
+def check_takes_labels(metric: Metric) -> None:
+    """Raise an error if the metric takes scores instead of labels."""
     if not interval_kind(metric)[0].takes_two_samples:
         return
     name = getattr(metric, "func", metric).__name__
     raise TypeError(
-        f"metric must be one of labels and probabilities, got {name!r}, which is one "
-        "of two samples of scores. Ask bootstrap_interval about it."
+        f"metric must take labels and probabilities, got {name!r}, which takes two "
+        "samples of scores. Use bootstrap_interval."
     )
 
 
-def tail_share(statistic: float, null: Floats, alternative: str = "greater") -> float:
-    """Return the p-value of a statistic, given draws from its law under the null."""
-    # Draws that differ by rounding only are as extreme.
+def tail_pvalue(statistic: float, null: Floats, alternative: str = "greater") -> float:
+    """Return the p-value of a statistic, given draws from its null distribution."""
+    # Draws that differ by rounding only count as equal.
     slack = 1e-12 * abs(statistic)
     beyond = {"greater": null >= statistic - slack, "less": null <= statistic + slack}
-    share = {
+    pvalue = {
         side: (1 + draws.sum()) / (1 + len(null)) for side, draws in beyond.items()
     }
-    both = min(1.0, 2 * min(share.values()))
-    return float(share.get(alternative, both))
+    both = min(1.0, 2 * min(pvalue.values()))
+    return float(pvalue.get(alternative, both))

@@ -1,4 +1,4 @@
-"""Debiased intervals of errors, whose estimates are above the truth."""
+"""Debiased confidence intervals of errors with an upward bias."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sklearn_calib.metrics._ece_interval import ece_interval
 def binned_interval(
     metric: Metric, y_true: ArrayLike, y_proba: ArrayLike, value: float, **options: Any
 ) -> tuple[float, float]:
-    """Return `ece_interval` for an error with bins, which holds its value too."""
+    """Return `ece_interval` for an error with bins, extended to include its value."""
     kind, given = interval_kind(metric)
     given = {**(kind.bins or {}), **given}
-    # What is estimated is the same, with less bias.
+    # The estimand is the same with and without it.
     given.pop("reduce_bias", None)
     average = given.pop("average", "mean")
     ends = np.array(ece_interval(y_true, y_proba, **{**given, **options}))
@@ -33,8 +33,9 @@ def debiased_ends(
 ) -> tuple[float, float]:
     """Return an interval, given the errors of random halves and of calibrated labels.
 
-    A half has twice the noise of the whole sample, as the whole sample has one more
-    than the population: in the right power the bias of both steps is the same.
+    The noise variance of a half is twice that of the whole sample. In the right power
+    of the error, the bias from the whole sample to a half is therefore equal to the
+    bias from the population to the whole sample.
     """
     kind, given = interval_kind(metric)
     is_square = any(given.get(name) == value for name, value in kind.squared.items())

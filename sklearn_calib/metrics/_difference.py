@@ -1,4 +1,4 @@
-"""Whether two models differ in a metric, on the same data."""
+"""Test of the difference of a metric between two models on the same data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.limits import check_range
 from sklearn_calib._core.typing import Array, Metric, Options, Seed, Weights
 from sklearn_calib._core.validation import check_proba, validate_params
-from sklearn_calib.metrics._consistency_resampling import refuse_two_samples, tail_share
+from sklearn_calib.metrics._consistency_resampling import (
+    check_takes_labels,
+    tail_pvalue,
+)
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
 from sklearn_calib.metrics._resampling import (
     Sample,
@@ -26,12 +29,12 @@ from sklearn_calib.metrics._resampling import (
 )
 from sklearn_calib.metrics._split_error import ErrorExcess, gap_error, has_bounds
 
-# The bounds of calibration errors are means over so many ways to deal the folds.
+# The bounds of calibration errors are averaged over this number of random folds.
 N_SPLITS = 20
 
 
 class DifferenceResult(NamedTuple):
-    """What a test of two models returns."""
+    """Result of a test of two models."""
 
     statistic: float
     pvalue: float
@@ -40,13 +43,13 @@ class DifferenceResult(NamedTuple):
 
 
 class PairedSample(NamedTuple):
-    """Two models on the same samples, of which a metric's difference is measured."""
+    """Predictions of two models for the same samples."""
 
     a: Sample
     b: Sample
 
     def measure(self, swapped: Array | None = None, weight: Weights = None) -> float:
-        """Return the difference, with some rows swapped or for other weights."""
+        """Return the difference, optionally for swapped rows or other weights."""
         a, b = self.a, self.b
         if swapped is not None:
             swapped = swapped if a.y_proba.ndim == 1 else swapped[:, None]
@@ -85,106 +88,109 @@ def difference_test(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> DifferenceResult:
-    r"""Test whether two models differ in a metric on the same data, and by how much.
+    r"""Paired test of the difference of a metric between two models.
 
-    A small p-value says that the metric of one model is larger in the population.
-    Calibration errors without a valid test are refused.
+    A small p-value is evidence that the metric of one model is larger in the
+    population. For calibration errors without a valid test, an error is raised.
 
     Parameters
     ----------
     metric : callable
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
-        :func:`sklearn.metrics.log_loss`; it need not take `labels` if none are given.
-        Fix its options by `functools.partial`.
+        :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
+        `labels` is passed. Set other options with `functools.partial`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba_a : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities of one model.
+        Predicted probabilities of the first model.
 
     y_proba_b : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Those of the other model, for the same samples and of the same shape.
+        Predicted probabilities of the second model, for the same samples and of the
+        same shape.
 
     alternative : {"two-sided", "greater", "less"}, default="two-sided"
-        Whether any difference is looked for, or a larger, or a smaller metric of the
-        first model.
+        Alternative hypothesis: the metric of the first model is different from, greater
+        than or less than that of the second.
 
     confidence_level : float, default=0.95
-        Share of the samples in which the interval holds the difference of the
-        population. In (0, 1).
+        Confidence level of the interval, in (0, 1).
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, for the metric.
+        Sample weights, passed to the metric.
 
     n_resamples : int, default=1000
         Number of random draws, for the p-value and for the interval. Calibration errors
         need none.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws. Pass an int for a repeatable result.
+        Controls the random draws. Pass an int for reproducible results.
 
     n_jobs : int, default=None
-        Number of draws that are measured at a time, of joblib. The result does not
-        depend on it.
+        Number of joblib jobs. The result does not depend on it.
 
     verbose : int, default=0
-        The higher, the more joblib tells of the progress.
+        Verbosity of joblib.
 
     Returns
     -------
     result : DifferenceResult
-        A named tuple of the `statistic`, which is the metric of the first model minus
-        that of the second, the `pvalue`, and the ends `low` and `high` of the
-        confidence interval for the difference.
+        Named tuple of the `statistic`, which is the metric of the first model minus
+        that of the second, the `pvalue`, and the limits `low` and `high` of the
+        confidence interval of the difference.
 
     Raises
     ------
     TypeError
-        If the metric takes no `sample_weight`, returns no number, or is one of two
-        samples of scores.
+        If the metric does not have the parameter `sample_weight`, does not return a
+        number, or takes two samples of scores.
 
     ValueError
-        If the two models' probabilities differ in shape, or the metric is not defined
-        for most of the draws, or refuses its input, or is a calibration error that has
-        no valid test.
+        If the probabilities of the two models have different shapes, or the metric is
+        undefined for most of the draws, or is a calibration error without a valid test,
+        or the input is invalid.
 
     See Also
     --------
-    bootstrap_interval : Interval for the metric of one model.
+    bootstrap_interval : Confidence interval of the metric of one model.
 
     Notes
     -----
-    For metrics that are not calibration errors, the null hypothesis of the p-value is
-    that the models may trade places: given the true labels, that A says p and B says q
-    is as likely as the reverse. The models trade places in random samples, many times
-    over, and with :math:`k` of :math:`m` draws as extreme the p-value is :math:`(1 + k)
-    / (1 + m)`, and for "two-sided" twice that of the more extreme side [1]_. For means
-    over the samples, such as log loss and Brier score, a small value says that their
-    means differ. The interval is that of the percentiles of the bootstrap, in which
-    both models are measured on the same draws.
+    For metrics that are not calibration errors, the null hypothesis is that the
+    predictions of the two models are exchangeable given the true labels. The
+    predictions are swapped in random subsets of the samples (a permutation test). If
+    :math:`k` of :math:`m` draws are at least as extreme as the statistic, the p-value
+    is :math:`(1 + k) / (1 + m)`, and for "two-sided" twice the smaller of the two
+    one-sided p-values [1]_. For means over the samples, such as the log loss and the
+    Brier score, a small p-value is evidence that the means differ. The interval is a
+    percentile interval of the paired bootstrap.
 
-    For calibration errors the null hypothesis is that the errors :math:`E_A, E_B` of
-    the population are equal. Plain estimates :math:`T` of errors are too large on
-    average, and the more so the closer a model is to being calibrated, so their
-    difference tells little. Samples are dealt to five folds: the mean of the gaps, with
-    the signs that they have in the other four folds, is an estimate :math:`S` that is
-    too small on average, as signs may be wrong. "greater" is tested by :math:`S_A -
-    T_B`, whose mean is at most :math:`E_A - E_B`, "less" by :math:`S_B - T_A`, and
-    "two-sided" by both, with twice the smaller p-value. Both are means over 20 ways to
-    deal the folds, with a normal law whose standard error is that of the influences of
-    the samples on :math:`T_A - T_B`. The ends of the interval are the same bounds, less
-    and plus the quantile of this law: it does not hold 0 where the p-value is small.
+    For calibration errors, the null hypothesis is that the errors :math:`E_A` and
+    :math:`E_B` of the population are equal. The estimates :math:`T` of errors are
+    biased upward, and the bias is larger for better calibrated models, so the
+    difference of two estimates is not informative. The test uses cross-fitting: the
+    samples are assigned to five random folds, and the mean of the gaps in a fold,
+    multiplied by their signs in the other four folds, is an estimate :math:`S` that is
+    biased downward. "greater" is tested by :math:`S_A - T_B`, whose mean is at most
+    :math:`E_A - E_B`, "less" by :math:`S_B - T_A`, and "two-sided" by both, with twice
+    the smaller p-value. These bounds are averaged over 20 random assignments. They are
+    tested with a normal distribution, whose standard error is computed from the
+    influences of the samples on :math:`T_A - T_B`. The limits of the interval are the
+    bounds minus or plus the quantile of this distribution, so the interval does not
+    contain 0 if the p-value is small.
 
-    The test is thus valid if gaps are too small to be seen, but then it sees little:
-    fewer bins or more samples help. Bins of equal width and of equal numbers have it,
-    with any norm, where derivatives of the norm take the place of signs, and so has
-    :func:`ks_calibration_error`, a norm of cumulated gaps. Calibration errors of other
-    packages are not known as such, and tested like means, which is not valid.
+    The test is valid for gaps of any size, but it has little power if the gaps are
+    small compared to their noise. Fewer bins or more samples increase the power. It is
+    available for errors with "uniform" and "quantile" bins, where the derivative of the
+    norm replaces the signs for norms other than "l1", and for
+    :func:`ks_calibration_error`. Calibration errors of other packages are not
+    recognised, and the test for other metrics is not valid for them.
 
     References
     ----------
@@ -205,7 +211,7 @@ def difference_test(
     >>> result.statistic < 0, result.pvalue < 0.05, result.high < 0
     (True, True, True)
     """
-    refuse_two_samples(metric)
+    check_takes_labels(metric)
     _check_has_test(metric)
     a, b = (
         take_sample(
@@ -218,7 +224,7 @@ def difference_test(
     if a.y_proba.shape != b.y_proba.shape:
         raise ValueError(
             "y_proba_b must have the shape of y_proba_a, got "
-            f"{b.y_proba.shape} and {a.y_proba.shape}. Pass predictions of the same "
+            f"{b.y_proba.shape} and {a.y_proba.shape}. Pass predictions for the same "
             "samples and classes."
         )
     pair = PairedSample(a, b)
@@ -231,39 +237,40 @@ def difference_test(
         splits = rng.randint(np.iinfo(np.int32).max, size=N_SPLITS)
         errors = gap_error(a), gap_error(b)
         excess = ErrorExcess(*errors, a.weight / a.weight.mean())
-        law = norm(scale=excess.standard_error(rng) or np.finfo(float).tiny)
+        # The scale must not be zero.
+        null = norm(scale=excess.standard_error(rng) or np.finfo(float).tiny)
         bounds = [
             measure_draws(each, each.split, splits, **progress).mean()
             for each in (excess, ErrorExcess(*errors[::-1], excess.weight))
         ]
-        greater, less = map(float, law.sf(bounds))
+        greater, less = map(float, null.sf(bounds))
         both = min(1.0, 2 * min(greater, less))
         pvalue = {"greater": greater, "less": less}.get(alternative, both)
-        low, high = bounds[0] + law.ppf(tail), -bounds[1] - law.ppf(tail)
+        low, high = bounds[0] + null.ppf(tail), -bounds[1] - null.ppf(tail)
     else:
         draw = partial(_draw_swapped, len(a.weight))
-        null = measure_draws(pair, draw, seeds[0], **progress)
+        swapped = measure_draws(pair, draw, seeds[0], **progress)
         draws = measure_draws(pair, partial(draw_all, a), seeds[1], **progress)
         low, high = np.quantile(draws, [tail, 1 - tail])
-        pvalue = tail_share(statistic, null, alternative)
+        pvalue = tail_pvalue(statistic, swapped, alternative)
     return DifferenceResult(statistic, pvalue, float(low), float(high))
 
 
 def _check_has_test(metric: Metric) -> None:
-    """Refuse calibration errors without a valid test of their difference."""
+    """Raise an error for calibration errors without a valid test of the difference."""
     if not interval_kind(metric)[0].is_error or has_bounds(metric):
         return
     name = getattr(metric, "func", metric).__name__
     raise ValueError(
-        "metric must be a loss, a score, a calibration error of bins that labels do "
-        f"not move, or ks_calibration_error, got {name!r} with these options. Pass one "
-        "of these, or compare the intervals that bootstrap_interval returns for both "
-        "models."
+        "metric must be a loss, a score, a calibration error with bins that do not "
+        f"depend on the labels, or ks_calibration_error, got {name!r} with these "
+        "options. Use one of these, or compare the intervals of both models from "
+        "bootstrap_interval."
     )
 
 
 def _check_values(sample: Sample, name: str) -> None:
-    """Refuse what is not probabilities by its name, which the metric does not know."""
+    """Check probabilities under the name that the metric does not know."""
     if sample.y_true.ndim == 1:
         check_proba(sample.y_proba, name=name, allow_1d=True)
     else:
@@ -271,6 +278,6 @@ def _check_values(sample: Sample, name: str) -> None:
 
 
 def _draw_swapped(n_samples: int, seed: int) -> dict[str, Array]:
-    """Draw the samples in which the models trade places."""
+    """Draw the samples whose predictions are swapped."""
     rng = np.random.default_rng(seed)
     return {"swapped": rng.integers(2, size=n_samples, dtype=bool)}

@@ -1,4 +1,4 @@
-"""How much of a calibration error is chance."""
+"""Confidence interval and consistency bound of the expected calibration error."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from sklearn_calib.metrics._bin_noise import (
     ends_of_largest,
     ends_of_mean,
     ends_of_squares,
+    evaluated,
     gaps,
-    judged,
 )
 
 
@@ -62,72 +62,76 @@ def ece_interval(
     n_resamples: int = 1000,
     random_state: Seed = None,
 ) -> tuple[float, float]:
-    r"""Debiased confidence interval for the expected calibration error.
+    r"""Debiased confidence interval for the expected calibration error (ECE).
 
-    The error of a sample is larger than that of the population, because the gap of a
-    bin counts whatever its sign. The usual bootstrap doubles that bias, and its
-    interval never reaches zero for a calibrated classifier; this one does.
+    The ECE of a sample is biased upward. The ordinary bootstrap doubles this bias, and
+    its interval does not contain zero for a calibrated classifier. This interval is
+    corrected for the bias, and can contain zero.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     confidence_level : float, default=0.95
-        Share of the samples in which the interval holds the error of the population,
-        with these bins. In (0, 1).
+        Confidence level, in (0, 1), for the error of the population with these bins.
 
     n_bins : int, "cube_root" or "sweep", default=15
         Number of bins, as in :func:`expected_calibration_error`.
 
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+        Binning strategy: bins of equal width, or bins with equal numbers of samples as
+        far as ties allow.
 
     norm : {"l1", "l2", "max"}, default="l1"
-        How the gaps of the bins are put together.
+        How the gaps of the bins are aggregated, as in
+        :func:`expected_calibration_error`.
 
     mode : {"top_label", "positive", "classwise"}, default=None
-        What is measured, as in :func:`expected_calibration_error`.
+        Probability that is evaluated, as in :func:`expected_calibration_error`.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples. Their scale matters only for a number of bins that
-        follows from the number of samples.
+        Sample weights. Their scale matters only if the number of bins depends on the
+        number of samples.
 
     n_resamples : int, default=1000
         Number of random draws.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws. Pass an int for a repeatable interval.
+        Controls the random draws. Pass an int for reproducible results.
 
     Returns
     -------
     low, high : float
-        Ends of the interval, in [0, 1]. The plug-in value of
-        :func:`expected_calibration_error` may lie above its middle, never outside.
+        Limits of the interval, in [0, 1]. The interval always contains the value of
+        :func:`expected_calibration_error`, usually above its middle.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     Notes
     -----
-    The observed gap :math:`g_b` of bin :math:`b` is its true gap :math:`\gamma_b` plus
-    noise with the standard error :math:`s_b`. Quantiles of noise come from draws with
-    the covariance of the gaps, over bins and classes, and with their skewness, which
-    matters for a rare class.
+    The observed gap :math:`g_b` of bin :math:`b` is the sum of the true gap
+    :math:`\gamma_b` and noise with standard error :math:`s_b`. The noise is simulated
+    with the covariance of the gaps over bins and classes, and with their skewness,
+    which matters for rare classes.
 
-    Norm "l1": noise adds :math:`\sqrt{2 / \pi} s_b` to the mean of :math:`|g_b|` if
-    :math:`\gamma_b = 0`, and the less the larger :math:`|\gamma_b|` is. Gaps of more
-    than three standard errors are taken as free of this bias. The sum over the other
-    bins is between two estimates,
+    Norm "l1": the mean of :math:`|g_b|` exceeds :math:`|\gamma_b|` by
+    :math:`\sqrt{2 / \pi} s_b` for :math:`\gamma_b = 0`, and by less for larger
+    :math:`|\gamma_b|`. This bias is neglected for gaps of more than three standard
+    errors. For the other bins, the sum of the :math:`|\gamma_b|` is between two
+    estimates,
 
     .. math::
         \sum_b |g_b| - \sqrt{10 / \pi}\, s_b e^{-2 g_b^2 / s_b^2}
@@ -135,26 +139,28 @@ def ece_interval(
         S\, m^{-1} \Bigl(\sum_b |g_b| / S\Bigr), \qquad
         S = \sum_b s_b, \quad m(t) = E |t + Z|,
 
-    with a standard normal :math:`Z`. A term of the first has the mean 0 if
-    :math:`\gamma_b = 0`, and less than :math:`|\gamma_b|` otherwise. The second has the
-    least bias that the sum of the :math:`|g_b|` allows, which is that of equal
-    :math:`|\gamma_b| / s_b`. The interval is that of the sum over the clear gaps and
-    that of these two estimates, combined by their squared distances from the estimates
-    [3]_. The lower estimate is 0 if calibrated predictions often have as large a sum.
+    with a standard normal :math:`Z`. The terms of the first estimate have mean 0 if
+    :math:`\gamma_b = 0`, and otherwise a mean below :math:`|\gamma_b|`. The second
+    assumes equal :math:`|\gamma_b| / s_b`, for which the bias is smallest. The interval
+    combines those of the bins with and without bias by the squared distances of their
+    limits from the estimates [3]_. The lower estimate is 0 if calibrated predictions
+    often have such a large sum.
 
-    Norm "l2": noise adds :math:`s_b^2` to the mean of :math:`g_b^2`, which is
-    subtracted [2]_. Norm "max": the lower end is the maximum of
-    :math:`|g_b| - k s_b`, where :math:`k` holds at once for the bins that may have the
-    largest gap; the upper end is the maximum of :math:`|g_b| + z s_b`. A bin of few
-    samples makes it high, and of one without samples it knows nothing:
-    `strategy="quantile"` suits this norm. Both lower ends are 0
-    if calibrated predictions would reach the observed error.
+    Norm "l2": the bias of :math:`g_b^2` is :math:`s_b^2`, which is subtracted [2]_.
 
-    Where the gaps are clear, the interval is as wide as the estimates spread over
-    samples. Where they are not, it is about twice as wide, and wider for many classes:
-    near zero no estimate of :math:`|\gamma_b|` is free of bias [4]_, and the interval
-    holds the plug-in value, whose bias grows with the number of bins and classes faster
-    than its spread does.
+    Norm "max": the lower limit is the maximum of :math:`|g_b| - k s_b`, where :math:`k`
+    is simultaneous for the bins that may have the largest gap. The upper limit is the
+    maximum of :math:`|g_b| + z s_b`, which is large if a bin has few samples. Bins
+    without samples are ignored. Prefer `strategy="quantile"` for this norm.
+
+    For "l2" and "max", the lower limit is 0 if calibrated predictions often have an
+    error as large as the observed one.
+
+    If most gaps are significant, the width of the interval corresponds to the sampling
+    variation of the estimate. Otherwise, it is about twice as wide, and wider for many
+    classes: unbiased estimates of :math:`|\gamma_b|` near zero do not exist [4]_, and
+    the interval contains the value of :func:`expected_calibration_error`, whose bias
+    grows faster with the number of bins and classes than its standard deviation.
 
     References
     ----------
@@ -184,7 +190,7 @@ def ece_interval(
     0.0
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    values, hit = judged(proba, codes, resolve_mode(mode, proba))
+    values, hit = evaluated(proba, codes, resolve_mode(mode, proba))
     weight = np.ones(len(values)) if weight is None else weight
     if n_bins == "sweep":
         n_bins = _swept(values, hit, strategy=strategy, sample_weight=weight)
@@ -227,55 +233,60 @@ def ece_consistency_bound(
     n_resamples: int = 1000,
     random_state: Seed = None,
 ) -> float:
-    """Error that a perfectly calibrated classifier stays under in most samples.
+    """Quantile of the ECE of a perfectly calibrated classifier.
 
-    Labels are drawn from the predicted probabilities themselves, many times over, and
-    the expected calibration error is measured each time. An observed error below the
-    bound is no sign of miscalibration.
+    Labels are drawn repeatedly from the predicted probabilities, and the expected
+    calibration error is computed for each draw. An observed error below the bound is
+    not evidence of miscalibration.
 
     Parameters
     ----------
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     level : float, default=0.95
-        Share of the samples in which the error stays under the bound. In (0, 1).
+        Probability that the error of a calibrated classifier is at most the bound, in
+        (0, 1).
 
     n_bins : int or "cube_root", default=15
-        Number of bins, or the cube root of the number of samples, rounded up.
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up.
 
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+        Binning strategy: bins of equal width, or bins with equal numbers of samples as
+        far as ties allow.
 
     norm : {"l1", "l2", "max"}, default="l1"
-        How the gaps of the bins are put together.
+        How the gaps of the bins are aggregated, as in
+        :func:`expected_calibration_error`.
 
     mode : {"top_label", "positive", "classwise"}, default=None
-        What is measured, as in :func:`expected_calibration_error`.
+        Probability that is evaluated, as in :func:`expected_calibration_error`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples. Their scale matters only for a number of bins that
-        follows from the number of samples.
+        Sample weights. Their scale matters only if the number of bins depends on the
+        number of samples.
 
     n_resamples : int, default=1000
-        Number of draws of all labels.
+        Number of random draws of the labels.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws. Pass an int for a repeatable bound.
+        Controls the random draws. Pass an int for reproducible results.
 
     Returns
     -------
     bound : float
-        Calibration error in [0, 1].
+        Quantile of the calibration error, in [0, 1].
 
     Raises
     ------
     ValueError
-        If `y_proba` holds anything but probabilities.
+        If `y_proba` contains values that are not probabilities.
 
     Notes
     -----
-    This is consistency resampling [1]_ [2]_ with the confidences held fixed.
+    This is consistency resampling [1]_ [2]_ with fixed predicted probabilities.
 
     References
     ----------
@@ -295,7 +306,7 @@ def ece_consistency_bound(
     True
     """
     proba = check_proba(y_proba, allow_1d=True)
-    values, _ = judged(proba, np.zeros(len(proba), int), resolve_mode(mode, proba))
+    values, _ = evaluated(proba, np.zeros(len(proba), int), resolve_mode(mode, proba))
     weight = check_sample_weight(sample_weight, proba)
     weight = np.ones(len(values)) if weight is None else weight
     cells, shape = bin_cells(values, weight, n_bins, strategy)
@@ -305,10 +316,10 @@ def ece_consistency_bound(
 
 
 def _swept(values: Floats, hit: Array, **options: Any) -> int:
-    """Return the number of bins of a sweep, which one probability has."""
+    """Return the number of bins of a sweep."""
     if values.shape[1] > 1:
         raise ValueError(
-            'n_bins must be a number or "cube_root" for every class, got "sweep", '
-            'which is for one probability. Pass mode="top_label" or another n_bins.'
+            'n_bins must be an integer or "cube_root" with mode="classwise", got '
+            '"sweep". Use mode="top_label" or another n_bins.'
         )
     return sweep_n_bins(values[:, 0], hit[:, 0], **options)

@@ -1,4 +1,4 @@
-"""How well the confidence tells right predictions from wrong ones."""
+"""AUROC of failure detection by confidence."""
 
 from __future__ import annotations
 
@@ -22,58 +22,62 @@ def failure_auroc_score(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Area under the ROC curve of telling right from wrong predictions by confidence.
+    r"""Area under the ROC curve (AUROC) of failure detection by confidence.
 
-    The probability that a right prediction is more confident than a wrong one, ties
-    counting half. 1 is best, 0.5 is chance. It says nothing about how many predictions
-    are right.
+    The probability that a correct prediction is more confident than a wrong one, where
+    ties count half. Higher is better: 1 is best, 0.5 is chance level. It does not
+    measure the accuracy.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
-        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+        Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     Returns
     -------
     auroc : float
-        Area in [0, 1]; NaN, with an `UndefinedMetricWarning`, if all predictions are
-        right or all are wrong.
+        Area in [0, 1]. If all predictions are correct or all are wrong, it is NaN and
+        an `UndefinedMetricWarning` is raised.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the confidence is unknown or NaN.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or the confidence is unknown or NaN.
 
     See Also
     --------
-    excess_aurc_loss : What the ranking costs, in units of the error rate.
+    excess_aurc_loss : Cost of an imperfect ranking, in units of the error rate.
     refinement_error : Refinement in units of a proper loss.
-    sklearn.metrics.roc_auc_score : The same of classes instead of right and wrong.
+    sklearn.metrics.roc_auc_score : AUROC of the positive class, or of all classes.
 
     Notes
     -----
-    Also known as refinement AUC [3]_, after which there is a scorer "refinement_auc".
-    The AUC in the tables of [3]_ is another one, of classes: each against the rest, or
-    in the code of the authors each against each other, averaged over the classes.
-    scikit-learn has the scorers "roc_auc_ovr" and "roc_auc_ovo". These may be near 1
-    where most predictions are wrong, for most of many classes are told apart easily.
+    This is also known as refinement AUC [3]_; the scorer "refinement_auc" is named
+    after it. The AUC in the tables of [3]_ is a different one: the AUC of the classes,
+    one-vs-rest (one-vs-one in the code of the authors), averaged over classes.
+    scikit-learn has the scorers "roc_auc_ovr" and "roc_auc_ovo" for it. Those may be
+    near 1 even if most predictions are wrong, because most pairs of many classes are
+    easily separated.
 
-    Between classifiers it may mislead: one that errs on easy samples too has the higher
-    score for the same failures on hard ones [2]_. To choose one, prefer
-    :func:`augrc_loss` or :func:`aurc_loss`.
+    The score may be misleading for comparing classifiers: of two classifiers with the
+    same failures on hard samples, one with additional failures on easy samples may have
+    a higher score [2]_. To select a classifier, prefer :func:`augrc_loss` or
+    :func:`aurc_loss`.
 
     References
     ----------
@@ -96,14 +100,14 @@ def failure_auroc_score(
     mass, wrong, _ = rank(
         y_true, y_proba, confidence, "zero_one", labels, sample_weight
     )
-    right = mass - wrong
-    pairs = right.sum() * wrong.sum()
+    correct = mass - wrong
+    pairs = correct.sum() * wrong.sum()
     if not pairs:
         warnings.warn(
-            "failure_auroc_score is not defined, for all predictions are "
-            f"{'right' if right.sum() else 'wrong'}. It is set to NaN.",
+            "failure_auroc_score is not defined because all predictions are "
+            f"{'correct' if correct.sum() else 'wrong'}. It is set to NaN.",
             UndefinedMetricWarning,
         )
         return float("nan")
-    more_confident = np.cumsum(right) - right / 2
+    more_confident = np.cumsum(correct) - correct / 2
     return float((wrong * more_confident).sum() / pairs)

@@ -1,4 +1,4 @@
-"""The test of Hosmer and Lemeshow, for any number of classes."""
+"""Hosmer-Lemeshow test, for any number of classes."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from sklearn_calib._core.inputs import (
 )
 from sklearn_calib._core.typing import Bools, Floats, Ints, Seed
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
-from sklearn_calib.metrics._consistency_resampling import tail_share
+from sklearn_calib.metrics._consistency_resampling import tail_pvalue
 from sklearn_calib.metrics._hypothesis_tests import (
-    JUDGED,
-    holds_impossible,
+    TESTED,
+    has_impossible_label,
     in_double,
     whole_or_top_label,
 )
 
-# So near to 1 the digits of 1 - p are fewer than those of the other probabilities.
+# This close to 1, 1 - p is less precise than the sum of the other probabilities.
 NEAR = 0.01
-# The law of chi-square is for counts with at least this variance.
+# Smallest variance of the counts for the chi-square distribution.
 DENSE = 5
-# Classes to the power of three, added up over bins: some five seconds.
+# Limit on the cubes of the number of classes, summed over bins: about five seconds.
 MOST_WORK = 2e10
 
 
 class ChiSquareResult(NamedTuple):
-    """What a test of squares returns."""
+    """Result of a chi-square test."""
 
     statistic: float
     pvalue: float
@@ -51,7 +51,7 @@ class ChiSquareResult(NamedTuple):
         "y_proba": TARGETS["y_proba"],
         "labels": TARGETS["labels"],
         **BINS,
-        "mode": [JUDGED],
+        "mode": [TESTED],
         "variance": [StrOptions({"bin", "sample"})],
         "ddof": [Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"asymptotic", "auto"})],
@@ -73,94 +73,102 @@ def hosmer_lemeshow_test(
     n_resamples: int = 1000,
     random_state: Seed = None,
 ) -> ChiSquareResult:
-    r"""Test whether each bin holds as many of each class as the probabilities say.
+    r"""Hosmer-Lemeshow test of calibration, for any number of classes.
 
-    The chi-square test of Hosmer and Lemeshow, for any number of classes. A small
-    p-value says that the predictions are not calibrated.
+    A chi-square test of the class counts in bins against their expectations. A small
+    p-value is evidence against calibration.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     n_bins : int or "cube_root", default=10
-        Number of bins, or the cube root of the number of samples, rounded up.
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up.
 
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width, or of equal numbers of samples as far as ties allow. Bins
-        are those of the probability of the second of two classes, and of the predicted
-        one of more.
+        Binning strategy: bins of equal width, or bins with equal numbers of samples as
+        far as ties allow. The binned probability is that of the second of two classes,
+        and that of the predicted class for more classes.
 
     mode : {"canonical", "top_label"}, default="canonical"
-        Whether all classes are counted, or only hits and misses of the predicted one.
+        Whether all classes are counted, or only correct and wrong predictions.
 
     variance : {"sample", "bin"}, default="sample"
-        Whether the variance of a bin's count is the sum of that of its samples, or, as
-        in [1]_ and for two classes only, of samples that all have the bin's mean
-        probability. That is larger, and the test a little too cautious.
+        Variance of the count of a bin. "sample" is the sum of the variances of its
+        samples. "bin" assumes that all samples have the mean probability of the bin, as
+        in [1]_, and is available for two classes only. It is larger, so the test is
+        slightly conservative.
 
     ddof : int, default=0
-        What to take off the degrees of freedom if the classifier was fitted on these
-        data: 2 for a logistic regression [1]_. 0 is right for all other data.
+        Number subtracted from the degrees of freedom if the classifier was fitted to
+        the same data, such as 2 for a logistic regression [1]_. Use 0 for any other
+        data.
 
     method : {"auto", "asymptotic"}, default="auto"
-        Where the law of the statistic comes from: the chi-square law, or with "auto",
-        in bins whose counts are too small for it, labels drawn from the probabilities.
-        With `ddof` it is always the chi-square law. Where that does not hold, a warning
-        says so.
+        Source of the null distribution. "asymptotic" is the chi-square distribution.
+        "auto" uses labels drawn from the probabilities in bins whose counts are too
+        small for it. With `ddof` greater than 0, it is always the chi-square
+        distribution. A warning is raised if the chi-square distribution is used for
+        counts that are too small.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     n_resamples : int, default=1000
         Number of random draws of the labels in sparse bins.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws. Pass an int for a repeatable p-value.
+        Controls the random draws. Pass an int for reproducible results.
 
     Returns
     -------
     result : ChiSquareResult
-        A named tuple of the `statistic`, the `pvalue`, and the degrees of freedom
-        `df`.
+        Named tuple of the `statistic`, the `pvalue`, and the degrees of freedom `df`.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or `ddof` leaves no degree of freedom, or the variance is that of
-        the bin and there are more than two classes, or there are too many classes for
-        so many bins.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or `ddof` is not less than the degrees of
+        freedom, or `variance="bin"` is used for more than two classes, or there are too
+        many classes.
 
     See Also
     --------
-    spiegelhalter_test : Needs no bins, sees only what the Brier score sees.
-    kernel_calibration_test : Needs no bins, sees any deviation.
+    spiegelhalter_test : Test without bins, based on the Brier score.
+    kernel_calibration_test : Test without bins that detects any deviation.
 
     Notes
     -----
-    With the deviations :math:`d_b = \sum_{i \in b} (e_{y_i} - p_i)` of the counts of a
-    bin, and their covariance :math:`V_b = \sum_{i \in b} (\mathrm{diag}(p_i) - p_i
-    p_i^T)`, the statistic is :math:`\sum_b d_b^T V_b^+ d_b`. With the covariance of
-    `variance="bin"` that is Pearson's :math:`\sum_b \sum_k d_{bk}^2 / E_{bk}`, with the
-    expected counts :math:`E_{bk}`, as is that of [2]_ for more classes; a bin mixes
-    samples of different classes there, and Pearson's statistic would stay far below its
-    law. The degrees of freedom are the ranks of the :math:`V_b` added up: the number of
-    bins that hold samples, times n_classes - 1, less what has probability 0. Equal
-    probabilities are never parted.
+    With the deviations :math:`d_b = \sum_{i \in b} (e_{y_i} - p_i)` of the counts in
+    bin :math:`b` and their covariance
+    :math:`V_b = \sum_{i \in b} (\mathrm{diag}(p_i) - p_i p_i^T)`, the statistic is
+    :math:`\sum_b d_b^T V_b^+ d_b`. The degrees of freedom are the sum of the ranks of
+    the :math:`V_b`: usually the number of non-empty bins times `n_classes - 1`. Equal
+    probabilities are always in the same bin.
 
-    The chi-square law is that of large samples. A bin is sparse if the count of some
-    class has a variance below 5. With "auto" the labels of sparse bins are drawn from
-    the probabilities, the chi-squares of all others from their law, and with :math:`k`
-    of :math:`m` draws as large as the statistic the p-value is :math:`(1 + k) / (1 +
-    m)`. "asymptotic" rejects too often where bins are sparse, and most of all for rare
-    classes.
+    With `variance="bin"`, the statistic is Pearson's
+    :math:`\sum_b \sum_k d_{bk}^2 / E_{bk}` with the expected counts :math:`E_{bk}`. It
+    is not available for more than two classes, unlike in [2]_, because bins then mix
+    samples with different probabilities, and Pearson's statistic is too small for the
+    chi-square distribution.
 
-    Each bin takes time in the order of :math:`c^3` for :math:`c` classes. More than
-    some 1200 classes in 10 bins are refused.
+    The chi-square distribution holds for large samples. A bin is sparse if the variance
+    of the count of a class is below 5. With "auto", the labels in sparse bins are drawn
+    from the probabilities, and the statistics of the other bins from their chi-square
+    distributions. If :math:`k` of :math:`m` draws are at least as large as the
+    statistic, the p-value is :math:`(1 + k) / (1 + m)`. "asymptotic" rejects too often
+    if bins are sparse, in particular for rare classes.
+
+    The computation time of each bin is of order :math:`c^3` for :math:`c` classes. An
+    error is raised for more than about 1200 classes in 10 bins.
 
     References
     ----------
@@ -187,14 +195,13 @@ def hosmer_lemeshow_test(
     proba, codes = whole_or_top_label(proba, codes, mode)
     if variance == "bin" and proba.shape[1] > 2:
         raise ValueError(
-            'variance must be "sample" for more than two classes, which a bin mixes, '
-            f'got "bin" and {proba.shape[1]} classes. Leave it out, or pass '
-            'mode="top_label".'
+            'variance must be "sample" for more than two classes, got "bin" and '
+            f'{proba.shape[1]} classes. Use variance="sample" or mode="top_label".'
         )
-    judged = proba[:, 1] if proba.shape[1] == 2 else proba.max(axis=1)
-    n_bins = resolve_n_bins(n_bins, len(judged), None)
-    edges = parting_edges(judged, n_bins=n_bins, strategy=strategy)
-    index, proba = bin_index(judged, edges), in_double(proba)
+    evaluated = proba[:, 1] if proba.shape[1] == 2 else proba.max(axis=1)
+    n_bins = resolve_n_bins(n_bins, len(evaluated), None)
+    edges = parting_edges(evaluated, n_bins=n_bins, strategy=strategy)
+    index, proba = bin_index(evaluated, edges), in_double(proba)
     index = index.astype(np.min_scalar_type(index.max()))  # small ones sort faster
     order = np.argsort(index, kind="stable")
     proba, codes = proba[order], codes[order]
@@ -211,22 +218,23 @@ def hosmer_lemeshow_test(
         float(law.chi_square(each)) for law, each in zip(laws, counts, strict=True)
     )
     df = sum(law.rank for law in laws)
-    if holds_impossible(proba, codes) or np.isinf(statistic):
+    if has_impossible_label(proba, codes) or np.isinf(statistic):
         return ChiSquareResult(np.inf, 0.0, df)
     if df == ddof == 0:
         return ChiSquareResult(0.0, 1.0, 0)
     if df <= ddof:
         raise ValueError(
-            f"ddof must be less than the degrees of freedom, {df} of these bins, "
-            f"got {ddof}. Pass more bins, or a smaller ddof."
+            f"ddof must be less than the degrees of freedom, which are {df} for these "
+            f"bins, got {ddof}. Use more bins, or a smaller ddof."
         )
     if any(law.is_sparse for law in laws):
         if method == "auto" and ddof == 0:
             null = _null_draws(laws, n_resamples, check_random_state(random_state))
-            return ChiSquareResult(statistic, tail_share(statistic, null), df)
+            return ChiSquareResult(statistic, tail_pvalue(statistic, null), df)
         warnings.warn(
-            "hosmer_lemeshow_test may reject too often, as bins are sparse for the "
-            "chi-square law. Pass method='auto' and no ddof, or fewer n_bins.",
+            "hosmer_lemeshow_test may reject too often because bins are too sparse for "
+            "the chi-square distribution. Use method='auto' with ddof=0, or fewer "
+            "n_bins.",
             UserWarning,
         )
     df -= ddof
@@ -234,7 +242,7 @@ def hosmer_lemeshow_test(
 
 
 def _complements(proba: Floats) -> Floats:
-    """Return 1 - p, where p is close to 1 as the sum of the others of its row."""
+    """Return 1 - p, computed as the sum of the other probabilities if p is near 1."""
     complements = 1 - proba
     rows, columns = np.nonzero(complements < NEAR)
     others = proba[rows]
@@ -244,8 +252,8 @@ def _complements(proba: Floats) -> Floats:
 
 
 def _open_classes(proba: Floats) -> Bools:
-    """Return which classes may be true and need not be, in some row of a bin."""
-    # Not by p < 1: beside a probability of 1e-17 that is lost.
+    """Return the classes that are possible but not certain in some row of a bin."""
+    # Comparing with 1 fails: next to a probability of 1e-17, the other is rounded to 1.
     is_possible = proba > 0
     if is_possible.all():
         return is_possible[0]
@@ -253,27 +261,27 @@ def _open_classes(proba: Floats) -> Bools:
 
 
 def _check_work(open_classes: list[Bools]) -> None:
-    """Refuse what would take minutes."""
+    """Raise an error if the computation would take minutes."""
     most = max(map(np.count_nonzero, open_classes))
     work = sum(float(np.count_nonzero(each)) ** 3 for each in open_classes)
     if work > MOST_WORK:
         raise ValueError(
-            "y_proba must have fewer classes for so many bins, as each bin takes time "
-            f"in the cube of the classes, got {most} classes and {len(open_classes)} "
-            'bins with samples. Pass fewer n_bins or mode="top_label", or use '
-            "kernel_calibration_test."
+            "y_proba must have fewer classes for this number of bins, because the time "
+            f"is cubic in the number of classes, got {most} classes and "
+            f"{len(open_classes)} bins with samples. Use fewer n_bins, "
+            'mode="top_label" or kernel_calibration_test.'
         )
 
 
 class BinLaw(NamedTuple):
-    """The probabilities of a bin, and what deviations of its counts are measured by."""
+    """Probabilities of a bin, and the whitening of the deviations of its counts."""
 
     proba: Floats
     kept: Bools
-    # If the most probable class of each sample were true.
+    # The counts if the most probable class of each sample were true.
     counts: Ints
     deviation: Floats
-    # From deviations to independent ones of variance one.
+    # Standard deviations, and the map to independent deviations of variance one.
     noise: Floats
     directions: Floats
 
@@ -284,21 +292,21 @@ class BinLaw(NamedTuple):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether counts are too small for the law of chi-square."""
+        """Whether counts are too small for the chi-square distribution."""
         return bool((self.noise**2 < DENSE).any())
 
     def chi_square(self, counts: Ints) -> Floats:
-        """Return the square of the deviations, in units of their noise."""
+        """Return the chi-square statistic of the counts."""
         deviation = self.deviation + (counts - self.counts)[..., self.kept]
         with np.errstate(over="ignore"):  # to infinity
             return (((deviation / self.noise) @ self.directions) ** 2).sum(axis=-1)
 
 
 def _bin_law(proba: Floats, is_open: Bools, variance: str) -> BinLaw:
-    """Return the law of a bin.
+    """Return the distribution of the counts of a bin.
 
-    The last count follows from the others. The most probable class is left out, since
-    the small ones are exact where it is close to one.
+    One count follows from the others. The most probable class is left out, because the
+    small probabilities are more precise if it is close to one.
     """
     mass = proba.sum(axis=0)
     kept = is_open & (np.arange(len(mass)) != np.where(is_open, mass, -1).argmax())
@@ -307,7 +315,8 @@ def _bin_law(proba: Floats, is_open: Bools, variance: str) -> BinLaw:
         proba.argmax(axis=1),
         np.arange(len(proba)),
     )
-    # Not counts minus masses, whose difference of saturated probabilities is rounding.
+    # The difference of counts and summed probabilities would be rounding error for
+    # saturated probabilities.
     residual = -proba
     residual[every, likely] = rest[every, likely]
     counts, deviation = np.bincount(likely, minlength=len(mass)), residual.sum(axis=0)
@@ -326,7 +335,7 @@ def _bin_law(proba: Floats, is_open: Bools, variance: str) -> BinLaw:
 
 
 def _null_draws(laws: list[BinLaw], n_draws: int, rng: np.random.RandomState) -> Floats:
-    """Return the statistic of calibrated predictions, many times."""
+    """Return draws of the statistic for calibrated predictions."""
     null = np.zeros(n_draws)
     for law in laws:
         if law.is_sparse:
@@ -337,7 +346,7 @@ def _null_draws(laws: list[BinLaw], n_draws: int, rng: np.random.RandomState) ->
 
 
 def _draw_counts(proba: Floats, n_draws: int, rng: np.random.RandomState) -> Ints:
-    """Return the counts of the classes, of labels drawn from the probabilities."""
+    """Return the class counts of labels drawn from the probabilities."""
     counts, every = np.zeros((n_draws, proba.shape[1]), dtype=int), np.arange(n_draws)
     for row in proba.cumsum(axis=1):
         uniform = rng.random_sample(n_draws)

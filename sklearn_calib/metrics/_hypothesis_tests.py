@@ -1,4 +1,4 @@
-"""Tests of whether predictions are calibrated, with a statistic of known law."""
+"""Spiegelhalter's calibration test, and helpers shared by calibration tests."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from sklearn_calib._core.validation import (
 )
 
 ALTERNATIVES = StrOptions({"greater", "less", "two-sided"})
-JUDGED = StrOptions({"canonical", "top_label"})
+TESTED = StrOptions({"canonical", "top_label"})
 
 
 class SignificanceResult(NamedTuple):
-    """What a test returns."""
+    """Result of a test with a statistic of known distribution."""
 
     statistic: float
     pvalue: float
 
 
 def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
-    """Return the probabilities that are tested, checked, and the true columns."""
+    """Return the checked probabilities of the mode, and the true columns."""
     if mode == "top_label":
         proba, hit = confidence_and_hit(proba, codes, "top_label")
         codes = hit.astype(np.int64)
@@ -41,14 +41,14 @@ def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, I
 
 
 def in_double(proba: Floats) -> Floats:
-    """Return rows that sum to one, since what rounding leaves is no deviation."""
+    """Return probabilities in double precision, normalised to remove rounding."""
     proba = proba.astype(np.float64)
     proba /= proba.sum(axis=1, keepdims=True)
     return proba
 
 
 @validate_params(
-    {**TARGETS, "mode": [JUDGED], "alternative": [ALTERNATIVES]},
+    {**TARGETS, "mode": [TESTED], "alternative": [ALTERNATIVES]},
     prefer_skip_nested_validation=True,
 )
 def spiegelhalter_test(
@@ -60,67 +60,71 @@ def spiegelhalter_test(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> SignificanceResult:
-    r"""Test whether the Brier score is what calibrated predictions would have.
+    r"""Spiegelhalter's test of calibration, based on the Brier score.
 
-    A small p-value says that the predictions are not calibrated. A positive statistic
-    says that they are too sure, a negative one that they are not sure enough.
+    A small p-value is evidence against calibration. A positive statistic means that the
+    predictions are overconfident, a negative one that they are underconfident.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     mode : {"canonical", "top_label"}, default="canonical"
         Whether the probabilities of all classes are tested, or only that of the
         predicted class.
 
     alternative : {"two-sided", "greater", "less"}, default="two-sided"
-        What is held against calibration: any other Brier score, a larger one (too
-        sure), or a smaller one (not sure enough).
+        Alternative hypothesis: the Brier score is different from, greater than
+        (overconfident) or less than (underconfident) that of calibrated predictions.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples in the Brier score. A weight of 2 is not a second
-        sample: the same label twice tells no more than once.
+        Sample weights in the Brier score. A weight of 2 is not equivalent to two
+        samples, because a repeated label is not additional evidence.
 
     Returns
     -------
     result : SignificanceResult
-        A named tuple of the `statistic` z, standard normal for calibrated predictions,
-        and the `pvalue`.
+        Named tuple of the `statistic` z, which is standard normal for calibrated
+        predictions, and the `pvalue`.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     See Also
     --------
-    hosmer_lemeshow_test : Sees deviations that leave the Brier score as it is.
-    consistency_test : The same question to any metric.
+    hosmer_lemeshow_test : Test that also detects deviations that do not change the
+        Brier score.
+    consistency_test : Calibration test with any metric.
 
     Notes
     -----
-    With :math:`s_i = \sum_k p_{ik}^2` and the true class :math:`y_i`
+    With :math:`s_i = \sum_k p_{ik}^2` and the true class :math:`y_i`, the statistic is
 
     .. math:: z = \frac{\sum_i w_i (s_i - p_{i y_i})}
-        {\sqrt{\sum_i w_i^2 \sum_k p_{ik} (p_{ik} - s_i)^2}}
+        {\sqrt{\sum_i w_i^2 \sum_k p_{ik} (p_{ik} - s_i)^2}}.
 
-    which for two classes is
+    For two classes and without weights, it is
     :math:`\sum_i (y_i - p_i)(1 - 2 p_i) / \sqrt{\sum_i (1 - 2 p_i)^2 p_i (1 - p_i)}`
-    ([1]_, section 2). It holds for predictions of new data, not of those that the
-    classifier was fitted on.
+    ([1]_, section 2). The test is valid for predictions of new data, but not for those
+    of the training data.
 
-    Certain predictions that come true, and uniform ones, have no variance and add
-    nothing; with no others z is 0 and the p-value 1. Where a class of probability 0 is
-    the true one, z is infinite and the p-value 0, whatever the `alternative`: no
-    calibrated classifier says so. If only rounding made the zeros, leave more digits.
+    Correct predictions with probability 1, and uniform predictions, do not have a
+    variance and do not contribute. If all predictions are of these kinds, z is 0 and
+    the p-value is 1. If a true class has the probability 0, z is infinite and the
+    p-value is 0 for every `alternative`, because this is impossible for a calibrated
+    classifier. Avoid rounding probabilities to 0.
 
     References
     ----------
@@ -136,20 +140,20 @@ def spiegelhalter_test(
     >>> y_true = rng.uniform(size=500) < proba  # perfectly calibrated
     >>> spiegelhalter_test(y_true, proba).pvalue > 0.05
     True
-    >>> too_sure = proba**2 / (proba**2 + (1 - proba) ** 2)
-    >>> result = spiegelhalter_test(y_true, too_sure)
+    >>> overconfident = proba**2 / (proba**2 + (1 - proba) ** 2)
+    >>> result = spiegelhalter_test(y_true, overconfident)
     >>> result.statistic > 0, result.pvalue < 0.001
     (True, True)
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba, codes = whole_or_top_label(proba, codes, mode)
     proba = in_double(proba)
-    # Whose squares neither vanish nor overflow.
+    # The squares of these weights neither underflow nor overflow.
     weight = np.ones(len(proba)) if weight is None else weight / weight.max()
-    if holds_impossible(proba, codes, weight):
+    if has_impossible_label(proba, codes, weight):
         return SignificanceResult(np.inf, 0.0)
     above = proba - np.einsum("ij,ij->i", proba, proba)[:, None]
-    # Of uniform predictions only rounding is left, which would look like a variance.
+    # For uniform predictions, only rounding is left, which is not a variance.
     above[np.abs(above) < 8 * np.finfo(np.float64).eps] = 0
     deviation = -weight @ above[np.arange(len(codes)), codes]
     variance = weight**2 @ np.einsum("ij,ij->i", proba, above**2)
@@ -161,6 +165,6 @@ def spiegelhalter_test(
     return SignificanceResult(float(z), float(pvalue))
 
 
-def holds_impossible(proba: Floats, codes: Ints, weight: Any = 1) -> bool:
+def has_impossible_label(proba: Floats, codes: Ints, weight: Any = 1) -> bool:
     """Whether a class of probability 0 is the true one."""
     return bool(((proba[np.arange(len(codes)), codes] == 0) & (weight > 0)).any())

@@ -1,10 +1,10 @@
-"""The calibration error with Dirichlet kernels: of one class, of each, of all."""
+"""Calibration error estimated with Dirichlet kernels (KDE-ECE)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,34 @@ from sklearn_calib._core.validation import (
 )
 
 
+@overload
+def kde_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    norm: str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[False] = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+
+
+@overload
+def kde_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    norm: str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[True],
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> tuple[float, float]: ...
+
+
 @declare_interval(is_error=True, squared={"norm": "l2"})
 @validate_params(
     {
@@ -44,6 +72,7 @@ from sklearn_calib._core.validation import (
         ],
         "norm": [StrOptions({"l1", "l2"})],
         "mode": [StrOptions(MODES | {"canonical"}), None],
+        "return_bandwidth": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -54,74 +83,81 @@ def kde_calibration_error(
     bandwidth: float | str = "auto",
     norm: str = "l1",
     mode: str | None = None,
+    return_bandwidth: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> float:
-    r"""Gap between probabilities and frequencies, estimated with kernels.
+) -> float | tuple[float, float]:
+    r"""Calibration error by kernel density estimation (KDE-ECE).
 
-    Around each sample the frequency of the labels is that of the other samples, each
-    weighted by how close its prediction is. In contrast to bins that also works for all
-    classes together. 0 is best.
+    The class frequencies at each sample are estimated from the other samples, weighted
+    by a kernel of the predicted probabilities. In contrast to bins, this is also
+    possible for all classes jointly. Lower is better; 0 is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class, which
-        is the second of two labels.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
 
     bandwidth : float or "auto", default="auto"
-        Width of the kernels, at least 1e-10: at a probability p others within about
-        ``sqrt(p * (1 - p) * bandwidth)`` count. "auto" takes the one of seven from
-        0.001 to 1 under which the predictions are the most likely, each left out in
-        turn.
+        Bandwidth of the kernels, at least 1e-10. The standard deviation of the kernel
+        at a probability p is about ``sqrt(p * (1 - p) * bandwidth)``. "auto" uses the
+        bandwidth with the largest leave-one-out likelihood, of seven from 0.001 to 1.
 
     norm : {"l1", "l2"}, default="l1"
-        Mean absolute gap, or mean squared gap, of which no root is taken.
+        Mean absolute gap, or mean squared gap (without the root).
 
     mode : {"top_label", "positive", "classwise", "canonical"}, default=None
-        What is measured: the probability of the predicted class, of the positive
-        class of two, of every class by itself, or of all together. The gaps of classes
-        are added up. By default the top label of a matrix, and the positive class of a
-        1-d array.
+        Probability that is evaluated: that of the predicted class, of the positive
+        class (of two), of every class separately, or of all classes jointly. The gaps
+        of the classes are summed. By default, "top_label" for a 2-d array and
+        "positive" for a 1-d array.
+
+    return_bandwidth : bool, default=False
+        Whether to also return the bandwidth, such as the one chosen by "auto".
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, such as `estimator.classes_`. By default the sorted
-        distinct values of `y_true`, which must then hold every class.
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples: one of weight 2 counts like the same sample twice, of
-        which each sees the other, so that the scale of the weights matters.
+        Sample weights. A weight of 2 is equivalent to including the sample twice. The
+        two copies are neighbours of each other, so the scale of the weights matters.
 
     Returns
     -------
     error : float
-        In [0, 1] for one class, in [0, 2] for "canonical", up to `n_classes` for
-        "classwise".
+        Calibration error: in [0, 1] for one class, in [0, 2] for "canonical", up to
+        `n_classes` for "classwise".
+
+    bandwidth : float
+        Bandwidth of the kernels. Only returned if `return_bandwidth` is True.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     See Also
     --------
-    sklearn_calib.losses.kde_ece_loss : The same as a loss to train with.
+    sklearn_calib.losses.kde_ece_loss : This error as a loss for training.
 
     Notes
     -----
-    With the Dirichlet density :math:`k_{ij} = Dir(p_i \mid p_j / h + 1)`, of two
-    classes a beta density, and one-hot labels :math:`y_j`, it is the mean of
-    :math:`\| \sum_{j \ne i} k_{ij} y_j / \sum_{j \ne i} k_{ij} - p_i \|` ([1]_,
-    equation 9). For logarithms, probabilities below 1e-7 are taken for that. A sample
-    without any other has no gap.
+    The error is the mean of
+    :math:`\| \sum_{j \ne i} k_{ij} y_j / \sum_{j \ne i} k_{ij} - p_i \|` over the
+    samples :math:`i` ([1]_, equation 9). Here,
+    :math:`k_{ij} = Dir(p_i \mid p_j / h + 1)` is the Dirichlet density with bandwidth
+    :math:`h` (a beta density for two classes), and :math:`y_j` are one-hot labels.
+    Probabilities are clipped to at least 1e-7. The gap of a single sample is zero.
 
-    Time grows as the square of the number of distinct samples, memory does not. For few
-    samples the estimate is far from 0 even for calibrated predictions, in "canonical"
-    mode the more so the more classes there are.
+    The computation time is quadratic in the number of distinct samples, but the memory
+    is not. For few samples, the estimate is far from 0 even for calibrated predictions.
+    In mode "canonical", this bias increases with the number of classes.
 
     References
     ----------
@@ -150,13 +186,14 @@ def kde_calibration_error(
                 log_likelihood(proba, width, weight) for proba, _ in problems
             ),
         )
-    return sum(
+    error = sum(
         _mean_gap(proba, label, bandwidth, norm, weight) for proba, label in problems
     )
+    return (error, float(bandwidth)) if return_bandwidth else error
 
 
 def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, Array]]:
-    """Yield probabilities that sum to one, and labels of the first columns of them."""
+    """Yield probabilities that sum to one, and the labels of their first columns."""
     if mode in ("top_label", "positive"):
         columns: Any = [confidence_and_hit(proba, codes, mode)]
     else:

@@ -1,4 +1,4 @@
-"""The kernel calibration error, which has unbiased estimates."""
+"""Kernel calibration error (KCE)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 from sklearn_calib.metrics._hypothesis_tests import (
-    JUDGED,
+    TESTED,
     in_double,
     whole_or_top_label,
 )
 
-# From rows of predictions to how alike each is to each of others.
+# A function of two sets of predictions that returns their kernel matrix.
 Kernel: TypeAlias = Callable[[Floats, Floats], Floats]
 
-# Squares of narrower kernels vanish; to wider ones all predictions are alike.
+# Squares of smaller bandwidths underflow; for larger ones the kernel is constant.
 WIDTHS = 1e-150, 1e30
 KERNEL = {
     "kernel": [StrOptions({"gaussian", "laplacian"})],
     "bandwidth": [StrOptions({"median"}), Interval(Real, *WIDTHS, closed="both")],
-    "mode": [JUDGED],
+    "mode": [TESTED],
 }
 BLOCK = Interval(Integral, 2, None, closed="left")
-# Rows and columns of the kernel that are held at a time: 1024 x 1024 doubles are 8 MiB.
+# Rows and columns of the kernel in memory at a time: 1024 x 1024 doubles are 8 MiB.
 TILE = 1024
-# Of more distinct predictions, these many are looked at for the median distance.
+# Largest number of distinct predictions used for the median distance.
 MEDIAN_ROWS = 1000
 
 
@@ -61,49 +61,53 @@ def kernel_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Largest mean of the residuals that a smooth function of them can bring.
+    r"""Kernel calibration error (KCE) of all classes or of the top label.
 
-    The KCE, of the whole vector of probabilities, without bins. 0 is best. Its square
-    can be estimated without bias, and can be tested.
+    The error evaluates the whole vector of probabilities without bins. An unbiased
+    estimate of its square exists. Lower is better; 0 is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     kernel : {"laplacian", "gaussian"}, default="laplacian"
-        How alike predictions at a Euclidean distance d are: exp(-d / bandwidth), or
-        exp(-(d / bandwidth)^2 / 2).
+        Kernel of two predictions at the Euclidean distance d: exp(-d / bandwidth) for
+        "laplacian", and exp(-(d / bandwidth)^2 / 2) for "gaussian".
 
     bandwidth : "median" or float, default="median"
-        Unit of the distances, from 1e-150 to 1e30; by default the median distance
+        Bandwidth of the kernel, from 1e-150 to 1e30. "median" uses the median distance
         between distinct predictions.
 
     mode : {"canonical", "top_label"}, default="canonical"
-        Whether the probabilities of all classes are judged, or only that of the
+        Whether the probabilities of all classes are evaluated, or only that of the
         predicted class, as by the MMCE [2]_.
 
     reduce_bias : bool, default=False
-        Whether no sample is paired with itself, which makes the estimate of the square
-        unbiased, at times negative.
+        Whether to exclude the pairs of a sample with itself. The estimate of the square
+        is then unbiased, and may be negative.
 
     block_size : int, default=None
-        If an int, samples are paired only with those of their block, of this many in a
-        row, which takes linear time. At least 2, for `reduce_bias=True` only. By
-        default every sample is paired with every other.
+        Number of consecutive samples in a block, at least 2. Only pairs of samples in
+        the same block are used, which takes linear time. Requires `reduce_bias=True`.
+        By default, all pairs of samples are used.
 
     squared : bool, default=False
-        Whether the square is returned. The root of a negative estimate is 0.
+        Whether to return the square of the error. If False and the estimate of the
+        square is negative, 0 is returned.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, not for blocks; a weight of 2 counts like the same
-        sample twice, so that their scale matters for `reduce_bias`.
+        Sample weights, not available with `block_size`. A weight of 2 is equivalent to
+        including the sample twice, so the scale of the weights matters for
+        `reduce_bias`.
 
     Returns
     -------
@@ -113,23 +117,25 @@ def kernel_calibration_error(
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or there are too few samples for an unbiased estimate or a
-        block.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or there are too few samples for an unbiased
+        estimate or a block.
 
     See Also
     --------
-    kernel_calibration_test : Whether it is more than chance.
+    kernel_calibration_test : Calibration test based on this error.
 
     Notes
     -----
-    With the residuals :math:`r_i = e_{y_i} - p_i` the square is estimated by the mean
-    of :math:`k(p_i, p_j) \, r_i^T r_j` over all pairs (biased), over those with
-    :math:`i \neq j` (unbiased), or over those within blocks of 2 (linear; Table 1 of
-    [1]_); larger blocks lie between the last two. Samples that fill no block are left
-    out, and the order of the samples matters then: it must not follow from them.
+    With the residuals :math:`r_i = e_{y_i} - p_i`, where :math:`e_{y_i}` is the one-hot
+    label, the square is estimated by the mean of :math:`k(p_i, p_j) \, r_i^T r_j` over
+    pairs of samples [1]_. The pairs are all pairs (biased), those with :math:`i \neq j`
+    (unbiased), or those in the same block (unbiased, with a larger variance; "linear"
+    in Table 1 of [1]_ for blocks of 2). Samples after the last full block are ignored.
+    With blocks, the samples must be in random order.
 
-    Time grows with the square of the number of distinct samples, memory does not.
+    The computation time is quadratic in the number of distinct samples, but the memory
+    is not.
 
     References
     ----------
@@ -157,57 +163,57 @@ def kernel_calibration_error(
     check_pairs(len(proba), weight, reduce_bias, block_size)
     if block_size is None:
         proba, codes, weight = merge_repetitions(proba, codes, weight)
-    alike = kernel_function(
+    similarity = kernel_function(
         kernel, bandwidth, proba if weight is None else proba[weight > 0]
     )
     residual = residuals(proba, codes)
     if block_size is not None:
-        square = block_estimates(alike, proba, residual, block_size).mean()
+        square = block_estimates(similarity, proba, residual, block_size).mean()
     else:
-        square = estimate_square(alike, proba, residual, weight, reduce_bias)
+        square = estimate_square(similarity, proba, residual, weight, reduce_bias)
     return float(square if squared else np.sqrt(max(0, square)))
 
 
 def check_pairs(
     n_samples: int, weight: Weights, reduce_bias: bool, block_size: int | None
 ) -> None:
-    """Refuse what leaves no pair of samples, or has no meaning."""
+    """Raise an error if the options leave no pair of samples or are inconsistent."""
     if block_size is not None and not (reduce_bias and weight is None):
         given = "sample_weight" if reduce_bias else "reduce_bias=False"
         raise ValueError(
-            "block_size must be None unless reduce_bias=True and there are no weights, "
-            f"got {block_size} and {given}. Leave one of them out."
+            "block_size must be None unless reduce_bias=True and sample_weight=None, "
+            f"got {block_size} and {given}. Do not pass both."
         )
     check_blocks(n_samples, block_size or 1, 1)
     total = n_samples if weight is None else weight.sum()
     if reduce_bias and total <= 1:
         raise ValueError(
-            "y_true must hold more than one sample for an estimate without bias, got a "
-            f"total weight of {total:g}. Pass more, or weights that count repetitions."
+            "y_true must contain more than one sample for an unbiased estimate, got a "
+            f"total weight of {total:g}. Pass more samples, or larger weights."
         )
 
 
 def check_blocks(n_samples: int, block_size: int, least: int) -> None:
-    """Refuse blocks that are larger than the sample, or too few."""
+    """Raise an error if there are fewer full blocks than `least`."""
     if n_samples // block_size < least:
         raise ValueError(
-            f"block_size must leave at least {least} full block(s), got {block_size} "
-            f"and {n_samples} samples. Pass a smaller one, or more samples."
+            f"block_size must give at least {least} full block(s), got {block_size} "
+            f"for {n_samples} samples. Use smaller blocks, or pass more samples."
         )
 
 
 def residuals(proba: Floats, codes: Ints) -> Floats:
-    """Return the indicators of the true classes minus the probabilities."""
+    """Return the one-hot labels minus the probabilities."""
     residual = -proba
     residual[np.arange(len(codes)), codes] += 1
     return residual
 
 
 def kernel_function(kernel: str, bandwidth: float | str, proba: Floats) -> Kernel:
-    """Return the function of two sets of rows that says how alike they are."""
+    """Return the kernel, a function of two sets of predictions."""
     unit = bandwidth if not isinstance(bandwidth, str) else _median_distance(proba)
 
-    def alike(rows: Floats, columns: Floats) -> Floats:
+    def similarity(rows: Floats, columns: Floats) -> Floats:
         if kernel == "laplacian":
             values = cdist(rows, columns)
             values /= -unit
@@ -216,11 +222,11 @@ def kernel_function(kernel: str, bandwidth: float | str, proba: Floats) -> Kerne
             values /= -2 * unit**2
         return np.exp(values, out=values)
 
-    return alike
+    return similarity
 
 
 def _median_distance(proba: Floats) -> float:
-    """Return the median distance of distinct rows, whatever the order of the rows."""
+    """Return the median distance of distinct rows, independent of their order."""
     rows = proba[_distinct(proba)]
     if len(rows) > MEDIAN_ROWS:
         rows = rows[np.linspace(0, len(rows) - 1, MEDIAN_ROWS).astype(int)]
@@ -228,19 +234,19 @@ def _median_distance(proba: Floats) -> float:
 
 
 def _distinct(proba: Floats) -> Ints:
-    """Return one of each kind of rows, sorted by how sure they are."""
-    # Sums by which rows differ, the first whatever the order of the classes. It is
-    # faster than to compare whole rows.
+    """Return the indices of the distinct rows, in an order of their confidence."""
+    # Comparing two weighted sums is faster than comparing whole rows. The first sum
+    # does not depend on the order of the classes.
     factors = np.sqrt(np.arange(1, proba.shape[1] + 1))
-    sure = np.einsum("ij,j->i", np.sort(proba, axis=1), factors)
-    which = np.einsum("ij,j->i", proba, factors)
-    order = np.lexsort((which, sure))
-    is_new = (np.diff(sure[order]) > 0) | (np.diff(which[order]) != 0)
+    by_confidence = np.einsum("ij,j->i", np.sort(proba, axis=1), factors)
+    by_class = np.einsum("ij,j->i", proba, factors)
+    order = np.lexsort((by_class, by_confidence))
+    is_new = (np.diff(by_confidence[order]) > 0) | (np.diff(by_class[order]) != 0)
     return order[np.append(True, is_new)]
 
 
 def tiles(n_samples: int) -> Iterator[tuple[slice, slice, int]]:
-    """Yield slices of rows and columns above the diagonal, and how often they count."""
+    """Yield slices of rows and columns above the diagonal, and their multiplicity."""
     starts = range(0, n_samples, TILE)
     for row in starts:
         for column in starts[row // TILE :]:
@@ -248,47 +254,54 @@ def tiles(n_samples: int) -> Iterator[tuple[slice, slice, int]]:
             yield slice(row, row + TILE), slice(column, column + TILE), times
 
 
-def off_diagonal_sums(alike: Kernel, proba: Floats, vectors: Floats) -> Floats:
+def off_diagonal_sums(similarity: Kernel, proba: Floats, vectors: Floats) -> Floats:
     """Return the sum of k_ij v_i v_j over i != j for each column of vectors."""
     total = -np.einsum("ij,ij->j", vectors, vectors)
     for rows, columns, times in tiles(len(proba)):
-        product = alike(proba[rows], proba[columns]) @ vectors[columns]
+        product = similarity(proba[rows], proba[columns]) @ vectors[columns]
         total += times * np.einsum("ij,ij->j", vectors[rows], product)
     return total
 
 
 def estimate_square(
-    alike: Kernel, proba: Floats, residual: Floats, weight: Weights, reduce_bias: bool
+    similarity: Kernel,
+    proba: Floats,
+    residual: Floats,
+    weight: Weights,
+    reduce_bias: bool,
 ) -> Any:
-    """Return the mean over all pairs, or all of two samples."""
+    """Return the mean over all pairs, or over all pairs of different samples."""
     weight = np.ones(len(proba)) if weight is None else weight
-    pairs = off_diagonal_sums(alike, proba, weight[:, None] * residual).sum()
+    pairs = off_diagonal_sums(similarity, proba, weight[:, None] * residual).sum()
     total, norms = weight.sum(), np.einsum("ij,ij->i", residual, residual)
     if reduce_bias:
-        # A weight of 2 is a pair of equal samples.
+        # A sample of weight w is w samples, which form w * (w - 1) pairs.
         return (pairs + (weight * (weight - 1)) @ norms) / (total * (total - 1))
     return (pairs + weight**2 @ norms) / total**2
 
 
 def block_estimates(
-    alike: Kernel, proba: Floats, residual: Floats, size: int
+    similarity: Kernel, proba: Floats, residual: Floats, size: int
 ) -> Floats:
     """Return the unbiased estimate of each block of samples."""
     starts = range(0, len(proba) - size + 1, size)
     blocks = [slice(start, start + size) for start in starts]
     if size > 2:
         return np.array(
-            [estimate_square(alike, proba[b], residual[b], None, True) for b in blocks]
+            [
+                estimate_square(similarity, proba[b], residual[b], None, True)
+                for b in blocks
+            ]
         )
-    return _pair_estimates(alike, proba, residual, len(blocks))
+    return _pair_estimates(similarity, proba, residual, len(blocks))
 
 
 def _pair_estimates(
-    alike: Kernel, proba: Floats, residual: Floats, n_pairs: int
+    similarity: Kernel, proba: Floats, residual: Floats, n_pairs: int
 ) -> Floats:
-    """Return k_ij r_i r_j of the first and second sample, the third and fourth, ..."""
+    """Return k_ij r_i r_j of the samples 0 and 1, 2 and 3, and so on."""
     one, other = slice(0, 2 * n_pairs, 2), slice(1, 2 * n_pairs, 2)
-    # The distance from the origin of a difference is that between its terms.
+    # The kernel of a difference and the origin is that of the two samples.
     distance = proba[one] - proba[other]
-    kernel = alike(distance, np.zeros((1, proba.shape[1])))[:, 0]
+    kernel = similarity(distance, np.zeros((1, proba.shape[1])))[:, 0]
     return kernel * np.einsum("ij,ij->i", residual[one], residual[other])

@@ -1,4 +1,4 @@
-"""The Kolmogorov-Smirnov calibration error: cumulated residuals, without bins."""
+"""Kolmogorov-Smirnov (KS) calibration error."""
 
 from __future__ import annotations
 
@@ -29,30 +29,31 @@ def ks_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Largest gap between confidence and hits, cumulated up to some confidence.
+    r"""Kolmogorov-Smirnov (KS) calibration error, without bins.
 
-    The Kolmogorov-Smirnov error. It needs no bins. 0 is best, 1 is worst.
+    The largest absolute gap between cumulative confidence and cumulative accuracy, with
+    the samples sorted by confidence. Lower is better: 0 is best, 1 is worst.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class, which
-        is the second of two labels.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
 
     mode : {"top_label", "positive"}, default=None
-        Which probability is judged: that of the predicted class, or of the positive
-        class of two. By default the top label of a matrix, and the positive class of a
-        1-d array.
+        Probability that is evaluated: that of the predicted class, or that of the
+        positive class (of two). By default, "top_label" for a 2-d array and "positive"
+        for a 1-d array.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, such as `estimator.classes_`. By default the sorted
-        distinct values of `y_true`, which must then hold every class.
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice.
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
 
     Returns
     -------
@@ -62,19 +63,19 @@ def ks_calibration_error(
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     See Also
     --------
-    expected_calibration_error : The same with bins, whose signs do not cancel.
+    expected_calibration_error : Calibration error with bins, whose gaps do not cancel.
 
     Notes
     -----
-    With the samples sorted by their confidence :math:`r_i`, and :math:`c_i` whether
-    the judged class is true, it is
+    With the samples sorted by their confidence :math:`r_i`, and :math:`c_i = 1` if the
+    evaluated class is the true class and 0 otherwise, the error is
     :math:`\max_m |\frac{1}{n} \sum_{i \le m} (c_i - r_i)|` [1]_. Samples with the same
-    confidence are added at once, so that their order does not matter.
+    confidence are added together, so their order does not matter.
 
     References
     ----------

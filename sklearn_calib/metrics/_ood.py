@@ -1,4 +1,4 @@
-"""How well scores tell samples of the training's distribution from others."""
+"""Metrics of out-of-distribution (OOD) detection by scores."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ POSITIVE = {"pos": [StrOptions({"in", "out"})]}
 @declare_interval(takes_two_samples=True)
 @validate_params(SCORES, prefer_skip_nested_validation=True)
 def ood_auroc_score(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
-    """Area under the ROC curve of telling in- from out-of-distribution samples.
+    """Area under the ROC curve (AUROC) of out-of-distribution (OOD) detection.
 
-    The probability that a sample of the training's distribution has a higher score
-    than another, ties counting half. 1 is best, 0.5 is chance.
+    The probability that an in-distribution sample has a higher score than an
+    out-of-distribution sample, where ties count half. Higher is better: 1 is best, 0.5
+    is chance level.
 
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of samples in the distribution, such as confidences: the higher, the
-        more at home.
+        Scores of the in-distribution samples, such as confidences. Higher scores
+        indicate in-distribution samples.
 
     scores_out : array-like of shape (n_out,)
-        Scores of samples out of the distribution.
+        Scores of the out-of-distribution samples.
 
     Returns
     -------
@@ -48,16 +49,16 @@ def ood_auroc_score(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If there are no scores, or one is NaN.
+        If there are no scores, or a score is NaN.
 
     See Also
     --------
-    sklearn_calib.evaluation.evaluate_ood : All of these measures, of an estimator.
+    sklearn_calib.evaluation.evaluate_ood : All of these metrics for an estimator.
 
     Notes
     -----
-    It is the same whichever of the two is called positive, and whatever the numbers of
-    samples.
+    The value does not depend on which of the two is the positive class, nor on the
+    ratio of their numbers of samples.
 
     References
     ----------
@@ -91,28 +92,31 @@ def ood_aupr_score(
     interpolation: str = "step",
     balanced: bool = False,
 ) -> float:
-    """Area under the curve of precision over recall, AUPR-in or AUPR-out.
+    """Area under the precision-recall curve (AUPR) of OOD detection.
 
-    1 is best; chance is the share of the positive samples.
+    With `pos="in"` also known as AUPR-In, and with `pos="out"` as AUPR-Out. Higher is
+    better: 1 is best, and the fraction of positive samples is chance level.
 
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of samples in the distribution: the higher, the more at home.
+        Scores of the in-distribution samples. Higher scores indicate in-distribution
+        samples.
 
     scores_out : array-like of shape (n_out,)
-        Scores of samples out of the distribution.
+        Scores of the out-of-distribution samples.
 
     pos : {"in", "out"}, default="in"
-        Which samples are to be found. With "out" those of low scores.
+        Whether in-distribution or out-of-distribution samples are the positive class.
+        With "out", low scores predict the positive class.
 
     interpolation : {"step", "linear"}, default="step"
-        The average precision, or the area under straight lines between the points,
-        which is too optimistic.
+        "step" is the average precision. "linear" is the trapezoidal rule, which is too
+        optimistic.
 
     balanced : bool, default=False
-        Whether both kinds weigh the same, as if there were as many of one as of the
-        other. Then chance is 0.5.
+        Whether to weight the samples so that both classes have the same total weight.
+        Chance level is 0.5 then.
 
     Returns
     -------
@@ -122,13 +126,13 @@ def ood_aupr_score(
     Raises
     ------
     ValueError
-        If there are no scores, or one is NaN.
+        If there are no scores, or a score is NaN.
 
     Notes
     -----
-    Papers differ. OpenOOD and pytorch-ood have the "linear" one, the code of [1]_ the
-    "step" one. The code of [2]_, which later papers copy, is close to "linear" and
-    `balanced`.
+    Papers use different definitions. OpenOOD and pytorch-ood use "linear", and the code
+    of [1]_ uses "step". The code of [2]_, which later papers copied, is close to
+    "linear" with `balanced=True`.
 
     References
     ----------
@@ -147,8 +151,8 @@ def ood_aupr_score(
     0.8333333333333333
     """
     is_positive, score = _merge(scores_in, scores_out, pos)
-    share = is_positive.mean()
-    weight = np.where(is_positive, 1 - share, share) if balanced else None
+    prevalence = is_positive.mean()
+    weight = np.where(is_positive, 1 - prevalence, prevalence) if balanced else None
     if interpolation == "step":
         return float(average_precision_score(is_positive, score, sample_weight=weight))
     precision, recall, _ = precision_recall_curve(
@@ -165,25 +169,25 @@ def ood_aupr_score(
 def fpr_at_tpr(
     scores_in: ArrayLike, scores_out: ArrayLike, *, tpr: float = 0.95, pos: str = "in"
 ) -> float:
-    """Share of the other samples that pass where most of the own do, FPR95.
+    """False positive rate at a fixed true positive rate (FPR95 by default).
 
-    The false positive rate at the highest threshold that has at least the given true
-    positive rate, FPR95 by default. 0 is best, 1 is worst, chance is `tpr`.
+    The threshold is the highest one with at least the given true positive rate. Lower
+    is better: 0 is best, 1 is worst, `tpr` is chance level.
 
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of samples in the distribution: the higher, the more at home.
+        Scores of the in-distribution samples. Higher scores indicate in-distribution
+        samples.
 
     scores_out : array-like of shape (n_out,)
-        Scores of samples out of the distribution.
+        Scores of the out-of-distribution samples.
 
     tpr : float, default=0.95
         True positive rate, in (0, 1].
 
     pos : {"in", "out"}, default="in"
-        Which samples are positive: whether so many of those in the distribution pass,
-        or so many of the others are found.
+        Whether in-distribution or out-of-distribution samples are the positive class.
 
     Returns
     -------
@@ -193,14 +197,15 @@ def fpr_at_tpr(
     Raises
     ------
     ValueError
-        If there are no scores, or one is NaN, or `tpr` is not in (0, 1].
+        If there are no scores, or a score is NaN, or `tpr` is not in (0, 1].
 
     Notes
     -----
-    Papers differ, and the numbers with them: OpenOOD [1]_ and pytorch-ood have out of
-    the distribution as positive, which is ``pos="out"``. The code of [2]_, which later
-    papers copy, has in the distribution as positive and takes the mean over the
-    thresholds whose rate is near 0.95, others that at the rate closest to it.
+    Papers use different definitions, with different results. In OpenOOD [1]_ and
+    pytorch-ood, out-of-distribution is the positive class, as with ``pos="out"``. In
+    the code of [2]_, which later papers copied, in-distribution is the positive class,
+    and the value is the mean over the thresholds whose true positive rate is near 0.95.
+    Others use the threshold whose rate is closest to 0.95.
 
     References
     ----------
@@ -226,18 +231,19 @@ def fpr_at_tpr(
 @declare_interval(takes_two_samples=True)
 @validate_params(SCORES, prefer_skip_nested_validation=True)
 def ood_detection_error(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
-    r"""Error rate of telling apart in- and out-of-distribution samples, at best.
+    r"""OOD detection error: lowest error rate over all thresholds.
 
-    Of the best threshold, if both kinds of samples are as frequent. 0 is best, 0.5 is
-    chance.
+    In- and out-of-distribution samples have the same total weight. Lower is better: 0
+    is best, 0.5 is chance level.
 
     Parameters
     ----------
     scores_in : array-like of shape (n_in,)
-        Scores of samples in the distribution: the higher, the more at home.
+        Scores of the in-distribution samples. Higher scores indicate in-distribution
+        samples.
 
     scores_out : array-like of shape (n_out,)
-        Scores of samples out of the distribution.
+        Scores of the out-of-distribution samples.
 
     Returns
     -------
@@ -247,13 +253,13 @@ def ood_detection_error(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If there are no scores, or one is NaN.
+        If there are no scores, or a score is NaN.
 
     Notes
     -----
-    With a score :math:`s` it is
+    With the score :math:`s`, the value is
     :math:`\min_t \frac{1}{2} (P_{in}(s < t) + P_{out}(s \ge t))` [1]_. The threshold is
-    chosen on the samples themselves, which flatters small ones.
+    chosen on the evaluated samples, so the estimate is too optimistic for few samples.
 
     References
     ----------
@@ -271,11 +277,11 @@ def ood_detection_error(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
 
 
 def _merge(scores_in: ArrayLike, scores_out: ArrayLike, pos: str) -> tuple[Bools, Ints]:
-    """Return which samples are positive, and their ranks, those of positives high."""
+    """Return which samples are positive, and ranks that are higher for positives."""
     scores_in = _check_scores("scores_in", scores_in)
     scores_out = _check_scores("scores_out", scores_out)
     is_in = np.arange(len(scores_in) + len(scores_out)) < len(scores_in)
-    # Ranks, for scikit-learn refuses infinite scores.
+    # scikit-learn does not accept infinite scores, but accepts their ranks.
     merged = np.concatenate([scores_in, scores_out])
     rank = np.unique(merged, return_inverse=True)[1]
     return (is_in, rank) if pos == "in" else (~is_in, -rank)
@@ -286,13 +292,12 @@ def _check_scores(name: str, scores: ArrayLike) -> Array:
     scores = as_numbers(scores, name)
     if scores.ndim != 1 or not len(scores):
         raise ValueError(
-            f"{name} must hold one score per sample, of shape (n_samples,) with at "
-            f"least one sample, got shape {scores.shape}. Reduce over the classes, as "
-            "in proba.max(axis=1)."
+            f"{name} must have shape (n_samples,) with at least one sample, got shape "
+            f"{scores.shape}. Pass one score per sample, such as proba.max(axis=1)."
         )
     if np.isnan(scores).any():
         raise ValueError(
-            f"{name} must not be NaN, got {np.isnan(scores).sum()} of {len(scores)}. "
-            "Use -inf for samples that are not at home anywhere."
+            f"{name} must not contain NaN, got {np.isnan(scores).sum()} NaN in "
+            f"{len(scores)} scores. Use -inf for the lowest score."
         )
     return scores

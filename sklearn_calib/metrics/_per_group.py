@@ -1,4 +1,4 @@
-"""Any metric for groups of samples, such as those of a sensitive feature."""
+"""Metrics of groups of samples, such as those of a sensitive feature."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @validate_params(
     {**TARGETS, "metric": [callable], "groups": ["array-like"]},
-    # What else is given is for the metric to check.
+    # The metric checks the other options.
     prefer_skip_nested_validation=False,
 )
 def per_group(
@@ -34,62 +34,65 @@ def per_group(
     sample_weight: ArrayLike | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Measure groups of samples by themselves, and all of them.
+    """Compute a metric for each group of samples, and for all samples.
 
-    A classifier that is calibrated for all may be overconfident for some and
-    underconfident for others. Which end is good is up to the metric.
+    A classifier that is calibrated overall may be overconfident for one group and
+    underconfident for another.
 
     Parameters
     ----------
     metric : callable
-        Metric with the signature `metric(y_true, y_proba, **options)`, which returns a
+        Metric with the signature `metric(y_true, y_proba, **options)` that returns a
         number, such as :func:`expected_calibration_error`.
 
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     groups : array-like of shape (n_samples,) or (n_samples, n_features)
-        Group of each sample, of any kind; missing values are a group. Of several
-        columns every combination that occurs is a group.
+        Group of each sample, of any type. Missing values form a group. If there are
+        several columns, each combination of values that occurs is a group.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`. A
-        class may be absent from a group.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`. A class may be absent from a group.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples, passed to the metric if there are any.
+        Sample weights. They are passed to the metric if they are not None.
 
     **options : dict
-        Passed to the metric, such as `n_bins`.
+        Options passed to the metric, such as `n_bins`.
 
     Returns
     -------
     table : DataFrame of shape (n_groups + 1, 2)
-        A row for each group, and "overall"; columns "n_samples" and "value".
+        One row for each group and the row "overall", with the columns "n_samples" and
+        "value".
 
     Raises
     ------
     ValueError
-        If there is not one group, label and row of probabilities for each sample, or
-        a group is called "overall".
+        If `groups`, `y_true` and `y_proba` have inconsistent numbers of samples, or a
+        group is named "overall".
 
     ImportError
         If pandas is not installed.
 
     See Also
     --------
-    per_label : For samples that have several labels at once.
-    sklearn_calib.evaluation.calibration_report : Several errors of every class, also by
-        groups.
+    per_label : A metric for each label of a multilabel problem.
+    sklearn_calib.evaluation.calibration_report : Several calibration errors of every
+        class, also by groups.
 
     Notes
     -----
-    The calibration error of a small group is biased upward by more than that of all:
-    compare groups by a metric without bias, such as `reduce_bias=True` or
-    :func:`kernel_calibration_error`, or by their intervals.
+    The calibration error of a small group has a larger upward bias than that of all
+    samples. To compare groups, use a metric with little bias, such as
+    :func:`expected_calibration_error` with `reduce_bias=True` or
+    :func:`kernel_calibration_error`, or confidence intervals.
 
     Examples
     --------
@@ -118,7 +121,7 @@ def per_group(
         measured = partial(metric, y_true[rows], y_proba[rows], **options)
         return measured() if weight is None else measured(sample_weight=weight[rows])
 
-    # Of all samples first: the metric says where lengths differ.
+    # All samples first, so that the metric checks that the lengths are consistent.
     overall = len(y_true), measure(slice(None))
     members = group_members(groups, len(y_true))
     rows = [(len(rows), measure(rows)) for rows in members.values()] + [overall]

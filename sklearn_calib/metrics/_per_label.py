@@ -1,4 +1,4 @@
-"""Any metric of two classes for samples that have several labels at once."""
+"""Binary metrics for multilabel problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sklearn_calib._core.validation import StrOptions, validate_params
         "y_proba": ["array-like"],
         "average": [StrOptions({"macro"}), None],
     },
-    # What else is given is for the metric to check.
+    # The metric checks the other options.
     prefer_skip_nested_validation=False,
 )
 def per_label(
@@ -34,55 +34,58 @@ def per_label(
     average: str | None = "macro",
     **options: Any,
 ) -> float | Array:
-    """Measure every label by itself, where a sample may have several at once.
+    """Compute a metric for each label of a multilabel problem.
 
-    Each label is a problem of two classes: the samples that have it, and those that
-    have not. Which end is good is up to the metric.
+    Each label is a binary problem: a sample has the label or not.
 
     Parameters
     ----------
     metric : callable
-        Metric with the signature `metric(y_true, y_proba, **options)`, which returns a
-        number and takes the probabilities of the positive class, such as
+        Metric with the signature `metric(y_true, y_proba, **options)` that takes the
+        probabilities of the positive class and returns a number, such as
         :func:`expected_calibration_error` or :func:`sklearn.metrics.roc_auc_score`.
 
     y_true : array-like of shape (n_samples, n_labels)
-        1 where the sample has the label, 0 where it has not.
+        True labels as an indicator matrix: 1 if the sample has the label, otherwise 0.
 
     y_proba : array-like of shape (n_samples, n_labels)
         Predicted probability of each label. Rows need not sum to one.
 
     average : {"macro"} or None, default="macro"
-        Return the mean over the labels, or with None the value of each.
+        Whether to return the mean over the labels, or with None the value of each
+        label.
 
     **options : dict
-        Passed to the metric, such as `n_bins` and `sample_weight`.
+        Options passed to the metric, such as `n_bins` and `sample_weight`.
 
     Returns
     -------
     value : float or ndarray of shape (n_labels,)
-        Mean over the labels, or with `average=None` one value for each.
+        Mean over the labels, or with `average=None` the value of each label.
 
     Raises
     ------
     ValueError
-        If `y_true` and `y_proba` are not of one shape with a column for each label, or
-        `y_true` holds anything but zeros and ones.
+        If `y_true` and `y_proba` do not have the same shape with one column for each
+        label, or `y_true` contains values other than 0 and 1.
 
     See Also
     --------
-    sklearn_calib.calibrators.PerLabelCalibrator : Repairs every label by itself.
-    sklearn_calib.losses.per_label_loss : Trains a network for several labels.
+    sklearn_calib.calibrators.PerLabelCalibrator : Calibrate each label separately.
+    sklearn_calib.losses.per_label_loss : Loss for multilabel problems.
 
     Notes
     -----
-    A calibration error then compares the probability of a label with its frequency
-    (`mode="positive"`). One of the predicted class would be small for any rare label
-    that is never predicted. A metric that takes `labels` gets `labels=[0, 1]`: a label
-    that no sample has is measured too.
+    Calibration errors compare the probability of a label with its frequency, as with
+    `mode="positive"`. With `mode="top_label"`, the error of a rare label that is never
+    predicted would be small.
 
-    As a scorer: `make_scorer(functools.partial(per_label, expected_calibration_error),
-    response_method="predict_proba", greater_is_better=False)`.
+    If the metric has the parameter `labels`, it is called with `labels=[0, 1]`, so that
+    labels without positive samples are evaluated too.
+
+    To use it as a scorer: `make_scorer(functools.partial(per_label,
+    expected_calibration_error), response_method="predict_proba",
+    greater_is_better=False)`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How much a smooth map of the probabilities would lower the loss."""
+"""Post-processing gap: reduction of a loss by smooth recalibration."""
 
 from __future__ import annotations
 
@@ -37,80 +37,81 @@ def post_processing_gap(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Largest drop of the loss that a Lipschitz map of the probabilities can bring.
+    r"""Post-processing gap: largest reduction of the loss by a Lipschitz recalibration.
 
-    What is left to gain by calibrating afterwards, smoothly. 0 is best: the predictions
-    are calibrated, up to maps that are not smooth.
+    It measures how much smooth post-hoc calibration can improve the loss. Lower is
+    better: 0 means that no Lipschitz map reduces the loss.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class, which
-        is the second of two labels.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
 
     loss : {"log", "squared"}, default="log"
-        The loss of the judged probability, in nats, or as the square of its distance
-        from 0 or 1.
+        Loss of the evaluated probability: the log loss in nats, or the squared error.
 
     mode : {"top_label", "positive"}, default=None
-        Which probability is judged: that of the predicted class, or of the positive
-        class of two. By default the top label of a matrix, and the positive class of a
-        1-d array.
+        Probability that is evaluated: that of the predicted class, or that of the
+        positive class (of two). By default, "top_label" for a 2-d array and "positive"
+        for a 1-d array.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, such as `estimator.classes_`. By default the sorted
-        distinct values of `y_true`, which must then hold every class.
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice.
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
 
     Returns
     -------
     gap : float
-        Mean loss before, minus the lowest after. In [0, 1] for the squared loss, in
-        [0, 4] for the log loss.
+        Mean loss minus the lowest mean loss after recalibration. In [0, 1] for the
+        squared loss, in [0, 4] for the log loss.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     Warns
     -----
     ConvergenceWarning
-        If the optimum is not found to twelve digits, which has not been seen.
+        If the optimisation does not converge to twelve digits. We do not know of an
+        input for which this occurs.
 
     See Also
     --------
-    expected_calibration_error : The gap between confidence and accuracy, in bins.
+    expected_calibration_error : Gap between confidence and accuracy, estimated with
+        bins.
 
     Notes
     -----
-    For the squared loss the maps are :math:`v \mapsto v + \eta(v)` from [0, 1] to
-    [0, 1], where the update :math:`\eta` is 1-Lipschitz ([1]_, Definition 2.3). For the
-    log loss they act on the logit of v, and the update is also at most 4, for the
-    logistic function is 1/4-Lipschitz ([1]_, Definition 4.3: the dual gap). Hence the
-    order of probabilities stays, and those that are close are not moved far apart.
+    For the squared loss, the maps are :math:`v \mapsto v + \eta(v)` from [0, 1] to [0,
+    1] with a 1-Lipschitz update :math:`\eta` ([1]_, Definition 2.3). For the log loss,
+    the update is applied to the logit of :math:`v`, is 1-Lipschitz and has absolute
+    values of at most 4 ([1]_, Definition 4.3: the dual gap). Hence the maps are
+    non-decreasing, and move close probabilities by similar amounts.
 
-    Let the smooth calibration error s be the largest mean of
-    :math:`\eta(v) (y - v)` for a 1-Lipschitz :math:`\eta` with values in [-1, 1]. The
-    gap of the squared loss is between :math:`s^2` and :math:`2 s`. With :math:`\eta` a
-    1/4-Lipschitz function of the logit, the gap of the log loss is between
-    :math:`2 s^2` and :math:`4 s` ([1]_, Theorems 2.4 and 4.6).
+    Let :math:`s` be the smooth calibration error, the largest mean of
+    :math:`\eta(v) (y - v)` over 1-Lipschitz functions :math:`\eta` with values in [-1,
+    1]. The gap of the squared loss is between :math:`s^2` and :math:`2 s`. If
+    :math:`\eta` is instead a 1/4-Lipschitz function of the logit, the gap of the log
+    loss is between :math:`2 s^2` and :math:`4 s` ([1]_, Theorems 2.4 and 4.6).
 
-    A probability of 0 or 1 has an infinite logit, and an infinite loss if it is wrong.
-    It counts by the limit of the gap, in which a wrong one loses 4.
+    Probabilities of 0 and 1 have infinite logits, and an infinite log loss if they are
+    wrong. They contribute the limit of the gap, which is 4 for a wrong probability.
 
-    Of few samples the gap is biased upward, as the map is chosen on the samples that
-    judge it: perfect probabilities, evenly spread over [0, 1], have 0.010 in 1000
-    samples, and 0.0005 in 100,000.
+    The gap is biased upward, because the map is fitted to the evaluated samples. For
+    calibrated probabilities with a uniform distribution on [0, 1], it is about 0.010
+    for 1000 samples and 0.0005 for 100,000 samples.
 
-    The best map is the solution of a convex programme in one variable for each distinct
-    probability, which takes 0.04 s for 10,000 samples, 1 s for 100,000.
+    The best map solves a convex optimisation problem with one variable for each
+    distinct probability. This takes 0.04 s for 10,000 samples, and 1 s for 100,000.
 
     References
     ----------
@@ -133,32 +134,33 @@ def post_processing_gap(
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
-    value, share, frequency = distinct_values(confidence, hit, weight)
+    value, fraction, frequency = distinct_values(confidence, hit, weight)
     gap = _log_gap if loss == "log" else _squared_gap
-    return max(0.0, float(share @ gap(value, share, frequency)))
+    return max(0.0, float(fraction @ gap(value, fraction, frequency)))
 
 
-def _squared_gap(value: Floats, share: Floats, frequency: Floats) -> Floats:
-    """Return by how much the best map lowers the mean squared loss at each value."""
-    # No bound is needed, as no frequency is outside of [0, 1]. One of 1 would be met
-    # where a frequency of 0 is predicted as 1, and slow the method down.
+def _squared_gap(value: Floats, fraction: Floats, frequency: Floats) -> Floats:
+    """Return the reduction of the mean squared loss by the best map at each value."""
+    # The bound is never active, because frequencies are in [0, 1]. A bound of 1 would
+    # be reached where a frequency of 0 is predicted as 1, and slow the method down.
     update = minimize_lipschitz(
-        lambda x: 2 * share * (value + x - frequency),
-        lambda _: 2 * share,
+        lambda x: 2 * fraction * (value + x - frequency),
+        lambda _: 2 * fraction,
         np.diff(value),
         bound=2.0,
     )
     return -update * (update + 2 * (value - frequency))
 
 
-def _log_gap(value: Floats, share: Floats, frequency: Floats) -> Floats:
-    """Return by how much the best map lowers the mean log loss at each value."""
+def _log_gap(value: Floats, fraction: Floats, frequency: Floats) -> Floats:
+    """Return the reduction of the mean log loss by the best map at each value."""
     score = logit(value)
     update = minimize_lipschitz(
-        lambda x: share * (expit(score + x) - frequency),
-        lambda x: share * expit(score + x) * expit(-score - x),
+        lambda x: fraction * (expit(score + x) - frequency),
+        lambda x: fraction * expit(score + x) * expit(-score - x),
         np.diff(score),
         bound=4.0,
     )
-    # log(1 + exp(score + update)) - log(1 + exp(score)), also for infinite scores.
+    # The last term is log(1 + exp(score + update)) - log(1 + exp(score)), in a form
+    # that also holds for infinite scores.
     return frequency * update - np.log1p(value * np.expm1(update))

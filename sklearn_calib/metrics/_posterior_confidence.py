@@ -1,4 +1,4 @@
-"""Over- and underconfidence, where the true probabilities of the classes are known."""
+"""Over- and underconfidence with respect to known true class probabilities."""
 
 from __future__ import annotations
 
@@ -30,51 +30,55 @@ def overconfidence(
     measure: str = "excess",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""How far the largest probability is above the largest true one. Low is good.
+    r"""Overconfidence: excess of the confidence over the largest true probability.
 
-    A classifier is overconfident for a sample if its largest probability exceeds that
-    of the true posterior, be it of the same class or not [1]_. 0 is best, 1 is worst.
+    A classifier is overconfident for a sample if its largest probability exceeds the
+    largest probability of the true posterior, even if they belong to different classes
+    [1]_. Lower is better: 0 is best, 1 is worst.
 
     Parameters
     ----------
     posterior : array-like of shape (n_samples, n_classes) or (n_samples,)
-        True probabilities of the classes given the sample, in the order of the columns
-        of `y_proba`. A 1-d array holds those of the positive class.
+        True class probabilities given the sample, with the columns in the order of
+        `y_proba`. A 1-d array contains the probabilities of the positive class.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities.
 
     measure : {"excess", "share"}, default="excess"
-        The mean of the difference, taken as 0 where it is negative, or the share of the
-        samples for which it is positive.
+        "excess" is the mean of the positive part of the difference. "share" is the
+        fraction of samples for which the difference is positive.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice.
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
 
     Returns
     -------
     value : float
-        In [0, 1].
+        Overconfidence, in [0, 1].
 
     Raises
     ------
     ValueError
-        If the arrays do not have the same shape, or hold anything but probabilities.
+        If the arrays do not have the same shape, or contain values that are not
+        probabilities.
 
     See Also
     --------
     underconfidence : The opposite.
-    expected_calibration_error : Needs labels only.
+    expected_calibration_error : Calibration error with respect to labels.
 
     Notes
     -----
-    Truth comes first, as in every metric: exchanged, the arguments measure the
-    opposite. With "excess", overconfidence minus underconfidence is the difference of
-    the mean confidences, and their sum is at most the mean Euclidean distance of the
-    probabilities from the posterior ([1]_, appendix A.2).
+    The true probabilities are the first argument. If the arguments are exchanged, the
+    result is the underconfidence.
 
-    A posterior that is counted from a few votes for each sample is itself too sure on
-    average, as its largest entry is that of the votes.
+    With "excess", overconfidence minus underconfidence is the mean confidence minus the
+    mean largest true probability. Their sum is at most the mean Euclidean distance of
+    the probabilities from the posterior ([1]_, appendix A.2).
+
+    A posterior estimated from a few votes for each sample is overconfident itself,
+    because its largest entry is the largest frequency of the votes.
 
     References
     ----------
@@ -106,35 +110,35 @@ def underconfidence(
     measure: str = "excess",
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """How far the largest probability is below the largest true one. Low is good.
+    """Underconfidence: excess of the largest true probability over the confidence.
 
-    0 is best, 1 is worst. The counterpart of :func:`overconfidence`, which has the
-    details.
+    Lower is better: 0 is best, 1 is worst. See :func:`overconfidence` for the details.
 
     Parameters
     ----------
     posterior : array-like of shape (n_samples, n_classes) or (n_samples,)
-        True probabilities of the classes given the sample.
+        True class probabilities given the sample.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities.
 
     measure : {"excess", "share"}, default="excess"
-        The mean of the difference, taken as 0 where it is negative, or the share of the
-        samples for which it is positive.
+        "excess" is the mean of the positive part of the difference. "share" is the
+        fraction of samples for which the difference is positive.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     Returns
     -------
     value : float
-        In [0, 1].
+        Underconfidence, in [0, 1].
 
     Raises
     ------
     ValueError
-        If the arrays do not have the same shape, or hold anything but probabilities.
+        If the arrays do not have the same shape, or contain values that are not
+        probabilities.
 
     References
     ----------
@@ -154,20 +158,20 @@ def underconfidence(
 
 
 def _confidence_gap(posterior: ArrayLike, y_proba: ArrayLike) -> Floats:
-    """Return the largest probability of each sample minus the largest true one."""
+    """Return the confidence of each sample minus its largest true probability."""
     true = as_columns(check_proba(posterior, name="posterior", allow_1d=True))
-    said = as_columns(check_proba(y_proba, allow_1d=True))
-    if true.shape != said.shape:
+    predicted = as_columns(check_proba(y_proba, allow_1d=True))
+    if true.shape != predicted.shape:
         raise ValueError(
             "posterior must have the shape of y_proba, one row for each sample and one "
-            f"column for each class, got {true.shape} and {said.shape}. Pass "
-            "probabilities of the classes, not labels."
+            f"column for each class, got {true.shape} and {predicted.shape}. Pass "
+            "class probabilities, not labels."
         )
-    return said.max(axis=1).astype(np.float64) - true.max(axis=1)
+    return predicted.max(axis=1).astype(np.float64) - true.max(axis=1)
 
 
 def _mean_excess(gap: Floats, measure: str, sample_weight: ArrayLike | None) -> float:
-    """Return the mean of the positive part, or the share of positive values."""
+    """Return the mean of the positive part, or the fraction of positive values."""
     weight = check_sample_weight(sample_weight, gap)
     values = gap > 0 if measure == "share" else np.maximum(gap, 0)
     return float(np.average(values, weights=weight))

@@ -1,4 +1,4 @@
-"""A proper loss in two parts: what recalibration repairs, and what is left."""
+"""Decomposition of proper scores into calibration error and refinement error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Recalibrate: TypeAlias = Callable[[Floats, Array, Floats], Floats]
 
 
 def _brier(codes: Ints, proba: Floats) -> Floats:
-    """Return the squared distance of each row to its label."""
+    """Return the Brier score of each sample."""
     return ((proba - _indicators(codes, proba.shape[1])) ** 2).sum(axis=1)
 
 
@@ -40,20 +40,20 @@ def _indicators(codes: Ints, n_classes: int) -> Floats:
     return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
 
 
-def _scale(proba: Floats, codes: Ints, weight: Floats) -> Floats:
-    """Return the probabilities at the best temperature, mixed with equal ones."""
+def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
+    """Return temperature-scaled probabilities, mixed with the uniform distribution."""
     logits = np.log(np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64))
     weight = weight * (effective_n_samples(weight) / weight.sum())
     with warnings.catch_warnings():
-        # Where the best temperature is 0 or infinite, its bound is as good.
+        # If the best temperature is 0 or infinite, the bound of the search is as good.
         warnings.simplefilter("ignore", ConvergenceWarning)
         temperature = fit_temperature(logits, codes, weight)
-    share = 1 / (weight.sum() + 1)
-    return (1 - share) * softmax(logits / temperature) + share / proba.shape[1]
+    epsilon = 1 / (weight.sum() + 1)
+    return (1 - epsilon) * softmax(logits / temperature) + epsilon / proba.shape[1]
 
 
 def _by_class(recalibrate: Recalibrate) -> Recalibrate:
-    """Return what recalibrates each class by itself, one of two for both."""
+    """Return a function that recalibrates each class separately, or one of two."""
 
     def recalibrate_classes(proba: Floats, codes: Ints, weight: Floats) -> Floats:
         hits = _indicators(codes, proba.shape[1])
@@ -66,14 +66,14 @@ def _by_class(recalibrate: Recalibrate) -> Recalibrate:
 
 
 def _frequencies(group: Ints, hit: Array, weight: Floats) -> tuple[Array, Array]:
-    """Return the share of hits in each group, 0 where it has no weight."""
+    """Return the weight and the frequency of the class in each group."""
     mass = np.bincount(group, weight)
     hits = np.bincount(group, weight * hit)
     return mass, np.divide(hits, mass, out=np.zeros_like(hits), where=mass > 0)
 
 
-def _increasing(values: Floats, hit: Array, weight: Floats) -> Floats:
-    """Return the best increasing function of the values, which pools ties."""
+def _isotonic(values: Floats, hit: Array, weight: Floats) -> Floats:
+    """Return the isotonic regression of the labels on the values, with pooled ties."""
     group = np.unique(values, return_inverse=True)[1]
     mass, frequency = _frequencies(group, hit, weight)
     has_weight = mass > 0
@@ -83,8 +83,8 @@ def _increasing(values: Floats, hit: Array, weight: Floats) -> Floats:
     return frequency[group]
 
 
-def _stepwise(n_bins: int, strategy: str) -> Recalibrate:
-    """Return what replaces values by the frequency of hits in their bin."""
+def _bin_frequencies(n_bins: int, strategy: str) -> Recalibrate:
+    """Return a function that replaces values by the class frequency in their bin."""
 
     def recalibrate(values: Floats, hit: Array, weight: Floats) -> Floats:
         edges = parting_edges(
@@ -118,83 +118,86 @@ def proper_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""How much of the log loss or the Brier score recalibration takes away.
+    r"""Proper calibration error: reduction of a proper loss by recalibration.
 
-    The probabilities are recalibrated on the very samples that they are measured on,
-    and the loss after it, the :func:`refinement_error`, is subtracted from the loss
-    before. 0 is best.
+    The probabilities are recalibrated on the evaluated samples. The error is the loss
+    before minus the loss after recalibration, which is the :func:`refinement_error`.
+    Lower is better; 0 is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     loss : {"log", "brier"}, default="log"
-        What is decomposed: the log loss, or the Brier score, which is summed over the
-        classes: of two it is twice that of the positive class.
+        Loss to decompose: the log loss, or the Brier score, summed over all classes
+        (for two classes, twice the Brier score of the positive class).
 
     recalibration : {"temperature", "isotonic", "bins"}, default="temperature"
         How the probabilities are recalibrated:
 
-        - "temperature": the logits are divided by the temperature of the lowest log
-          loss, and the probabilities mixed with 1 / (n + 1) of equal ones [1]_,
-          where n is the effective number of samples, the squared sum of the weights
-          divided by the sum of their squares;
-        - "isotonic": by the best increasing function of the probability of each
-          class, as in CORP [2]_;
-        - "bins": by the frequency of each class in bins of its probability.
+        - "temperature": temperature scaling with the lowest log loss. The result is
+          mixed with the uniform distribution, with weight 1 / (n + 1) [1]_, where n
+          is the effective number of samples: the squared sum of the weights divided
+          by the sum of their squares;
+        - "isotonic": isotonic regression for each class, as in CORP [2]_;
+        - "bins": histogram binning for each class.
 
-        The last two do not keep rows that sum to one, and the log loss of more than
-        two classes takes "temperature" only.
+        With the last two, the probabilities of more than two classes do not sum to
+        one, so only "temperature" is available for the log loss of more than two
+        classes.
 
     n_bins : int or "cube_root", default=15
-        Number of bins, or the cube root of the number of samples, rounded up. For
-        "bins" only.
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up. Only used by "bins".
 
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+        Binning strategy: bins of equal width, or bins with equal numbers of samples as
+        far as ties allow.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples. Their scale matters only for "cube_root".
+        Sample weights. Their scale matters only for "cube_root".
 
     Returns
     -------
     error : float
-        Loss that recalibration takes away.
+        Loss before minus loss after recalibration.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the log loss of more than two classes is to be decomposed by
-        "isotonic" or "bins".
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or "isotonic" or "bins" is used for the log
+        loss of more than two classes.
 
     See Also
     --------
-    refinement_error : The other part.
-    score_decomposition : Both, and what the refinement error consists of.
-    expected_calibration_error : The gaps themselves, not what they cost.
+    refinement_error : Loss after recalibration.
+    score_decomposition : Decomposition into three parts.
+    expected_calibration_error : Gaps of accuracy and confidence.
 
     Notes
     -----
-    With the recalibrated probabilities :math:`\tilde p` it is
-    :math:`\ell(p, y) - \ell(\tilde p, y)`, so that the two parts sum to the loss
-    :math:`\ell(p, y)` exactly. With "isotonic" it is never negative, for the identity
-    is an increasing function; it is known as MCB, and the refinement error as
-    :math:`\text{UNC} - \text{DSC}`, where UNC is the loss of the class frequencies.
-    With "bins" it is the reliability term of the Brier score, less what the differences
-    of the probabilities within a bin are worth, and may be negative, as with
-    "temperature" by the mixture and for the Brier score. The scorer
-    "neg_proper_calibration" takes the Brier score and "isotonic".
+    With the recalibrated probabilities :math:`\tilde p`, the error is
+    :math:`\ell(p, y) - \ell(\tilde p, y)`, so that the error and the refinement error
+    sum to the loss exactly.
 
-    More flexible maps find more to repair, and more that is chance: the error is
-    biased upward, most with "isotonic" and many bins.
+    With "isotonic", the error is never negative. It is then also known as the
+    miscalibration (MCB), and the refinement error as :math:`\text{UNC} - \text{DSC}`,
+    where UNC is the loss of the class frequencies; see :func:`score_decomposition`.
+    With "bins" and "temperature", the error may be negative. The scorer
+    "neg_proper_calibration" uses the Brier score and "isotonic".
+
+    The error is biased upward, because the recalibration is fitted to the evaluated
+    samples. The bias is largest for "isotonic", and for "bins" with many bins.
 
     References
     ----------
@@ -232,37 +235,40 @@ def refinement_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Log loss or Brier score that is left after recalibration. Low is good.
+    """Refinement error: log loss or Brier score after recalibration.
 
-    What probabilities do not tell, whatever is made of them: 0 is best. It lets
-    networks be stopped, and models be chosen, that are to be calibrated afterwards.
+    Use it for early stopping and for selecting models that will be calibrated
+    afterwards. Lower is better; 0 is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     loss : {"log", "brier"}, default="log"
-        What is decomposed, as in :func:`proper_calibration_error`.
+        Loss to decompose, as in :func:`proper_calibration_error`.
 
     recalibration : {"temperature", "isotonic", "bins"}, default="temperature"
         How the probabilities are recalibrated, as in :func:`proper_calibration_error`.
 
     n_bins : int or "cube_root", default=15
-        Number of bins, or the cube root of the number of samples, rounded up. For
-        "bins" only.
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up. Only used by "bins".
 
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+        Binning strategy: bins of equal width, or bins with equal numbers of samples as
+        far as ties allow.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples. Their scale matters only for "cube_root".
+        Sample weights. Their scale matters only for "cube_root".
 
     Returns
     -------
@@ -272,14 +278,14 @@ def refinement_error(
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the log loss of more than two classes is to be decomposed by
-        "isotonic" or "bins".
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or "isotonic" or "bins" is used for the log
+        loss of more than two classes.
 
     See Also
     --------
-    proper_calibration_error : The other part, with the formulas.
-    failure_auroc_score : Refinement as the separation of right from wrong predictions.
+    proper_calibration_error : Loss removed by recalibration, with the formulas.
+    failure_auroc_score : Separation of correct from wrong predictions.
 
     References
     ----------
@@ -308,21 +314,21 @@ def losses_in_parts(
     labels: ArrayLike | None,
     weight: ArrayLike | None,
 ) -> list[float]:
-    """Return the mean loss before and after recalibration, and of the frequencies."""
+    """Return the mean loss before and after recalibration, and of class frequencies."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, weight)
     proba = as_columns(check_proba(proba, allow_1d=True))
     weight = np.ones(len(proba)) if weight is None else weight
     if loss == "log" and recalibration != "temperature" and proba.shape[1] > 2:
         raise ValueError(
             f'recalibration must be "temperature" for the log loss of more than two '
-            f"classes, got {recalibration!r} and {proba.shape[1]} classes, whose "
-            'probabilities it does not keep at a sum of one. Or pass loss="brier".'
+            f"classes, got {recalibration!r} and {proba.shape[1]} classes. Or use "
+            'loss="brier".'
         )
     n_bins = resolve_n_bins(n_bins, len(proba), weight)
     recalibrate = {
-        "bins": _by_class(_stepwise(n_bins, strategy)),
-        "isotonic": _by_class(_increasing),
-        "temperature": _scale,
+        "bins": _by_class(_bin_frequencies(n_bins, strategy)),
+        "isotonic": _by_class(_isotonic),
+        "temperature": _temperature_scaled,
     }[recalibration]
     counts = np.bincount(codes, weight, proba.shape[1])
     frequencies = np.broadcast_to(counts / counts.sum(), proba.shape)

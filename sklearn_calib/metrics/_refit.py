@@ -1,4 +1,4 @@
-"""Which candidate of a search to refit."""
+"""Rules for the candidate of a search to refit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,36 +13,38 @@ from sklearn_calib._core.validation import did_you_mean, validate_params
 def lowest_error_within_one_se(
     score: str, *, guard: str
 ) -> Callable[[dict[str, Any]], int]:
-    """Return a `refit` rule: the best score among candidates that the guard lets pass.
+    """Return a one-standard-error rule for `refit`: best score under a guard score.
 
-    The lowest calibration error alone picks bad models, such as one that predicts the
-    frequencies of the classes for every sample. This rule takes the best `score` among
-    the candidates whose mean `guard` is within one standard error of the best.
+    Selecting by calibration error alone may select bad models, such as one that
+    predicts the class frequencies for every sample. This rule selects the best `score`
+    among the candidates whose mean `guard` is within one standard error of the best.
 
     Parameters
     ----------
     score : str
-        Name of the scorer to be best, such as "neg_ece". Greater is better.
+        Name of the scorer to maximise, such as "neg_ece".
 
     guard : str
-        Name of the scorer that measures the model as a whole, such as "neg_log_loss".
+        Name of the scorer that measures the overall quality, such as "neg_log_loss".
 
     Returns
     -------
     refit : callable
-        To be passed to a search as `refit`, whose `scoring` holds both names.
+        Callable to pass to a search as `refit`. The `scoring` of the search must
+        contain both names.
 
     Raises
     ------
     ValueError
-        By the returned callable, if the search has not measured both, or no candidate
-        has a finite value of both.
+        Raised by the returned callable if a score is missing in the results of the
+        search, or no candidate has finite values of both.
 
     Notes
     -----
     The standard error is that of the candidate with the best mean guard: the standard
-    deviation over the folds, divided by the root of their number. Candidates with
-    a missing score are left out; of equal ones the first is taken.
+    deviation over the folds, divided by the root of the number of folds. Candidates
+    with scores that are not finite are ignored. Ties are resolved in favour of the
+    first candidate.
 
     References
     ----------
@@ -70,7 +72,7 @@ def lowest_error_within_one_se(
 
 
 class _LowestErrorWithinOneSE:
-    """A class and not a closure, so that a search with it can be pickled."""
+    """The rule as a class instead of a closure, so that searches can be pickled."""
 
     def __init__(self, score: str, guard: str) -> None:
         self.score = score
@@ -85,8 +87,9 @@ class _LowestErrorWithinOneSE:
         valid = np.isfinite(score) & np.isfinite(guard)
         if not valid.any():
             raise ValueError(
-                f"Some candidate must have a finite {self.score} and {self.guard}, got "
-                f"none of {len(score)}. Pass error_score='raise' to see what fails."
+                f"At least one candidate must have a finite {self.score} and "
+                f"{self.guard}, got none of {len(score)}. Pass error_score='raise' to "
+                "see the error."
             )
         best = np.argmax(np.where(valid, guard, -np.inf))
         spread = _column(cv_results, "std_test_", self.guard)[best]
@@ -101,13 +104,13 @@ def _column(cv_results: dict[str, Any], prefix: str, name: str) -> Floats:
         return np.asarray(cv_results[prefix + name], dtype=np.float64)
     names = [key.removeprefix(prefix) for key in cv_results if key.startswith(prefix)]
     raise ValueError(
-        f"scoring must hold {name!r}, which the refit rule compares, got {names}."
+        f"scoring must contain {name!r}, which the refit rule compares, got {names}."
         f"{did_you_mean(name, names)} Pass scoring as a list or a dict of names."
     )
 
 
 def _n_splits(cv_results: dict[str, Any], name: str) -> int:
-    """Count the folds by their columns."""
+    """Return the number of folds, from the names of the columns."""
     return sum(
         key.startswith("split") and key.endswith(f"_test_{name}") for key in cv_results
     )

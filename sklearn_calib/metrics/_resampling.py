@@ -1,4 +1,4 @@
-"""Samples drawn anew, as weights or labels, and a metric measured on each."""
+"""Resampling of samples or labels, and computation of a metric on each draw."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from sklearn_calib._core.validation import (
     encode_labels,
 )
 
-# Draws are measured in so many blocks at most, and the progress is told by these.
+# Largest number of blocks of draws. joblib reports the progress for each block.
 N_BLOCKS = 100
-# Parts of the sample that are left out in turn, where it has more samples than that.
+# Largest number of parts of the sample that the jackknife leaves out in turn.
 JACKKNIFE_PARTS = 100
 
 
-# From a seed to what a sample is measured with: its weights or its labels.
+# A function of a seed that returns new weights or labels, as arguments of `measure`.
 Draw: TypeAlias = Callable[[Any], dict[str, Array]]
 
 
 class Sample(NamedTuple):
-    """A metric and what it measures."""
+    """A metric and its input."""
 
     metric: Callable
     y_true: np.ndarray
     y_proba: np.ndarray
     options: dict
     weight: np.ndarray
-    strata: list  # of the rows that are drawn from each other
+    strata: list  # rows of each stratum, which is resampled separately
 
     def measure(self, y_true: Array | None = None, weight: Weights = None) -> Any:
-        """Return the value for other labels or weights."""
+        """Return the metric, optionally for other labels or weights."""
         return self.metric(
             self.y_true if y_true is None else y_true,
             self.y_proba,
@@ -69,7 +69,7 @@ def take_sample(
     stratify: bool,
     name: str = "y_proba",
 ) -> Sample:
-    """Return the `Sample` of a metric, whose own checks are left to it."""
+    """Return the `Sample` of a metric. The metric checks the rest of its input."""
     if interval_kind(metric)[0].takes_two_samples:
         return _take_two_samples(metric, y_true, y_proba, labels, sample_weight)
     _check_takes_weights(metric)
@@ -87,28 +87,28 @@ def take_sample(
 
 
 def fixed_by_partial(metric: Metric, name: str, value: Any) -> Any:
-    """Return an argument, or if it is None what a partial has in its place."""
+    """Return the value, or if it is None, the keyword argument of a partial."""
     return getattr(metric, "keywords", {}).get(name) if value is None else value
 
 
 def check_number(value: Any) -> float:
-    """Refuse what has no quantiles."""
+    """Raise an error if the value of a metric is not a finite number."""
     if np.ndim(value) != 0 or value is None:
         raise TypeError(
-            f"metric must return a number, got {type(value).__name__}. Fix the options "
-            "under which it does by functools.partial."
+            f"metric must return a number, got {type(value).__name__}. Set options for "
+            "which it does with functools.partial."
         )
     if not np.isfinite(value):
         raise ValueError(
-            "metric must be defined for the sample, got "
+            "metric must be finite for the sample, got "
             f"{'NaN' if np.isnan(value) else 'infinity'}. Pass samples of every class, "
-            "and no probability of 0 where it comes true."
+            "without probabilities of 0 for the true class."
         )
     return float(value)
 
 
 def name_the_classes(sample: Sample) -> Sample:
-    """Tell the metric the classes, of which labels that are drawn may lack one."""
+    """Set `labels` of the metric, because a class may be absent from drawn labels."""
     takes_labels = "labels" in signature(sample.metric).parameters
     if sample.options or sample.y_true.ndim > 1 or not takes_labels:
         return sample
@@ -122,12 +122,12 @@ def _take_two_samples(
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> Sample:
-    """Let a metric of two samples take both as one, with weights."""
+    """Return the `Sample` of a metric of two samples of scores, as one with weights."""
     if not (labels is None and sample_weight is None):
         raise ValueError(
             "labels and sample_weight must be None for a metric of two samples of "
             f"scores, got {'labels' if sample_weight is None else 'sample_weight'}. "
-            "Leave them out."
+            "Do not pass them."
         )
     scores_in = as_numbers(scores_in, "scores_in")
     scores_out = as_numbers(scores_out, "scores_out")
@@ -146,14 +146,14 @@ def _measure_two_samples(
 
 
 def _check_takes_weights(metric: Metric) -> None:
-    """Refuse a metric that cannot be told which samples are drawn."""
+    """Raise an error if the metric does not accept sample weights."""
     parameters = signature(metric).parameters.values()
     if any(one.name == "sample_weight" or one.kind == 4 for one in parameters):
         return
     name = getattr(metric, "__name__", type(metric).__name__)
     raise TypeError(
-        "metric must take sample_weight, by which the samples are drawn, got "
-        f"{name!r}, which does not. Let it take and regard them."
+        "metric must have the parameter sample_weight, which represents the drawn "
+        f"samples, got {name!r}. Add the parameter and weight the samples by it."
     )
 
 
@@ -161,8 +161,8 @@ def _rows_by_class(y_true: Array) -> list[Ints]:
     """Return the rows of each class."""
     if y_true.ndim != 1:
         raise ValueError(
-            "stratify must be False where the true labels have several columns, got "
-            f"True and labels of shape {y_true.shape}. Leave it out."
+            "stratify must be False for multilabel y_true, got True and y_true of "
+            f"shape {y_true.shape}. Use stratify=False."
         )
     order = np.argsort(y_true, kind="stable")
     counts = np.unique(y_true, return_counts=True)[1]
@@ -178,7 +178,7 @@ def draw_all(sample: Sample, seed: int) -> dict[str, Array]:
 
 
 def draw_half(sample: Sample, seed: int) -> dict[str, Array]:
-    """Draw half of the samples, without replacement; of one it is drawn."""
+    """Draw half of the samples (rounded up) without replacement."""
     rng = np.random.default_rng(seed)
     halves = [rng.permutation(rows)[: (len(rows) + 1) // 2] for rows in sample.strata]
     weight = np.zeros(len(sample.weight))
@@ -193,24 +193,24 @@ def draw_calibrated(sampler: Callable[[Any], Array], seed: int) -> dict[str, Arr
 
 
 def jackknife_parts(sample: Sample, rng: np.random.RandomState) -> Ints:
-    """Return for each row the number of the part that it is left out with."""
+    """Return the number of the jackknife part of each row."""
     n_samples = len(sample.weight)
     part = np.empty(n_samples, dtype=int)
-    # One after the other, so that each part has its share of each stratum.
+    # Cyclic, so that each part contains the same fraction of each stratum.
     order = np.concatenate([rng.permutation(rows) for rows in sample.strata])
     part[order] = np.arange(n_samples) % min(n_samples, JACKKNIFE_PARTS)
     return part
 
 
 def leave_out(sample: Sample, part: Ints, number: int) -> dict[str, Array]:
-    """Leave out a part of the samples."""
+    """Return weights that leave out a part of the samples."""
     return {"weight": np.where(part == number, 0, sample.weight)}
 
 
 def measure_draws(
     sample: Any, draw: Draw, seeds: Ints, *, n_jobs: int | None, verbose: int
 ) -> Floats:
-    """Return the metric for the draw of each seed, where it is defined."""
+    """Return the values of the metric for the draws for which it is defined."""
     blocks = np.array_split(seeds, min(len(seeds), N_BLOCKS))
     values = Parallel(n_jobs=n_jobs, verbose=verbose)(
         delayed(_measure_block)(sample, draw, block) for block in blocks
@@ -219,9 +219,9 @@ def measure_draws(
     defined = values[~np.isnan(values)]
     if 2 * len(defined) < len(values):
         raise ValueError(
-            "metric must be defined for most of the samples drawn, got none for "
-            f"{len(values) - len(defined)} of {len(values)}. Pass more samples "
-            "of each class, or stratify=True to bootstrap_interval."
+            "metric must be defined for most of the drawn samples, got "
+            f"{len(values) - len(defined)} of {len(values)} undefined. Pass more "
+            "samples of each class, or use stratify=True in bootstrap_interval."
         )
     return defined
 
@@ -233,7 +233,7 @@ def _measure_block(sample: Any, draw: Draw, seeds: Ints) -> list[float]:
 
 
 def _measure_or_nan(sample: Any, drawn: dict[str, Array]) -> float:
-    """Return NaN where weights of 0 leave the metric nothing to measure."""
+    """Return the metric, or NaN if it is undefined because of weights of 0."""
     try:
         return float(sample.measure(**drawn))
     except (ValueError, ZeroDivisionError):
@@ -241,7 +241,7 @@ def _measure_or_nan(sample: Any, drawn: dict[str, Array]) -> float:
 
 
 def label_sampler(sample: Sample) -> Callable[[Any], Array]:
-    """Return a function of a generator, which draws labels from the probabilities."""
+    """Return a function of a generator that draws labels from the probabilities."""
     y_true, proba, labels = sample.y_true, sample.y_proba, sample.options.get("labels")
     if y_true.ndim == 2:
         return partial(_draw_indicators, proba)
@@ -251,7 +251,7 @@ def label_sampler(sample: Sample) -> Callable[[Any], Array]:
 
 
 def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:
-    """Return a function of a generator, which draws one of the classes for each row."""
+    """Return a function of a generator that draws one of the classes for each row."""
     classes = np.asarray(classes)
     cumulated = (1 - proba)[:, None] if proba.ndim == 1 else proba.cumsum(axis=1)
     if proba.ndim == 2:
@@ -260,7 +260,7 @@ def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:
 
 
 def _draw_indicators(proba: Floats, rng: np.random.Generator) -> Array:
-    """Draw each of several labels by itself."""
+    """Draw the labels of a multilabel problem independently."""
     return (rng.random(proba.shape) < proba).astype(int)
 
 

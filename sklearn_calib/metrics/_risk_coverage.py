@@ -1,4 +1,4 @@
-"""Risk and coverage: what is gained by answering only the samples one is sure of."""
+"""Risk and coverage of selective classification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn_calib._core.risk_coverage import LOSS, RANKING, Loss, curve, rank
 from sklearn_calib._core.typing import Confidence, Floats
 from sklearn_calib._core.validation import Interval, validate_params
 
-# Shares are quotients of sums: 0.1 * 3 asks for three of ten samples, not for four.
+# Coverages are quotients of sums: 0.1 * 3 means three of ten samples, not four.
 ROUNDING = 1e-9
 
 
@@ -25,70 +25,73 @@ def risk_coverage_curve(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Mean loss among the most confident samples, for every share of them.
+    """Risk-coverage curve: mean loss of the most confident samples for each coverage.
 
-    A classifier that may abstain answers the samples whose confidence is at least a
-    threshold. Coverage is the share that it answers, risk its mean loss on them; low
-    risk at high coverage is best.
+    A selective classifier accepts the samples whose confidence is at least a threshold
+    and abstains on the others. Coverage is the fraction of accepted samples, and risk
+    is their mean loss. A low risk at a high coverage is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
-        What the samples are ranked by, greater where the classifier is surer:
+        Confidence by which the samples are ranked:
 
         - "msp": the maximum softmax probability;
         - "margin": the largest probability minus the second;
         - "negative_entropy": the sum of p log p;
         - "negative_gini": the sum of p squared, minus 1;
         - "l2_norm": the root of the sum of p squared;
-        - a function of probabilities of shape (n_samples, n_classes) that returns one
-          number per sample;
-        - these numbers themselves, such as `logits.max(axis=1)`.
+        - a callable that takes probabilities of shape (n_samples, n_classes) and
+          returns one number per sample;
+        - an array with one number per sample, such as `logits.max(axis=1)`.
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
-        What the risk is the mean of: "zero_one" is 1 for a wrong prediction; "log" is
-        minus the logarithm of the true class's probability; a callable gets the
-        columns of the true classes, of shape (n_samples,), and the probabilities, of
+        Loss whose mean is the risk. "zero_one" is 1 for a wrong prediction. "log" is
+        the negative log-likelihood of the true class. A callable takes the column
+        indices of the true classes, of shape (n_samples,), and the probabilities, of
         shape (n_samples, n_classes), and returns one finite number per sample.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     Returns
     -------
     coverage : ndarray of shape (n_thresholds,)
-        Share of the samples at or above each threshold, increasing to 1.
+        Fraction of the samples at or above each threshold, increasing to 1.
 
     risk : ndarray of shape (n_thresholds,)
         Mean loss of those samples.
 
     thresholds : ndarray of shape (n_thresholds,)
-        The distinct confidences, decreasing.
+        Distinct confidences, in decreasing order.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the confidence is unknown or NaN.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or the confidence is unknown or NaN.
 
     See Also
     --------
     aurc_loss : Area under this curve.
-    sklearn_calib.displays.RiskCoverageDisplay : This curve as a picture.
+    sklearn_calib.displays.RiskCoverageDisplay : Plot of this curve.
 
     Notes
     -----
-    With the log loss, a probability below 2.2e-16, the resolution of double precision,
-    counts as that, as in :func:`sklearn.metrics.log_loss`: zero has a loss of 36.
+    For the log loss, probabilities are clipped to at least 2.2e-16, the machine epsilon
+    of double precision, as in :func:`sklearn.metrics.log_loss`. The loss of a
+    probability of zero is therefore 36.
 
     References
     ----------
@@ -128,53 +131,55 @@ def risk_at_coverage(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Mean loss of the most confident samples, given the share to answer. Low is good.
+    """Selective risk at a given coverage: mean loss of the most confident samples.
 
-    Of the thresholds on the confidence under which at least this share is answered, the
-    highest is taken.
+    The confidence threshold is the highest one with at least the given coverage. Lower
+    is better.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     coverage : float
-        Share of the samples to answer at least, in (0, 1].
+        Fraction of the samples to accept at least, in (0, 1].
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
-        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+        Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
-        What the risk is the mean of, as in :func:`risk_coverage_curve`.
+        Loss whose mean is the risk, as in :func:`risk_coverage_curve`.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     Returns
     -------
     risk : float
-        Mean loss of the answered samples; with "zero_one" an error rate in [0, 1].
+        Mean loss of the accepted samples. For "zero_one", an error rate in [0, 1].
 
     Raises
     ------
     ValueError
-        If the coverage is not in (0, 1], the labels do not match the columns, or
-        `y_proba` holds anything but probabilities.
+        If the coverage is not in (0, 1], the labels do not match the columns of
+        `y_proba`, or `y_proba` contains values that are not probabilities.
 
     See Also
     --------
-    coverage_at_risk : The share that can be answered, given the risk.
+    coverage_at_risk : Largest coverage at a given risk.
 
     Notes
     -----
-    No threshold can part samples of equal confidence: where many are tied, the share
-    that is answered may be much larger than `coverage`.
+    A threshold cannot separate samples of equal confidence. If many confidences are
+    tied, the actual coverage may be much larger than `coverage`.
 
     Examples
     --------
@@ -204,53 +209,56 @@ def coverage_at_risk(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Largest share of the samples that can be answered at a risk. High is good.
+    """Largest coverage whose selective risk is at most a given value.
 
-    Of the thresholds on the confidence at or above which the mean loss is at most
-    `max_risk`, the one that answers the most samples is taken.
+    Coverage is the fraction of the samples at or above a confidence threshold, and risk
+    is their mean loss. Higher is better.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     max_risk : float
-        Largest mean loss of the answered samples, at least 0.
+        Largest mean loss of the accepted samples, at least 0.
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
-        What the samples are ranked by, as in :func:`risk_coverage_curve`.
+        Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
 
     loss : {"zero_one", "log"} or callable, default="zero_one"
-        What the risk is the mean of, as in :func:`risk_coverage_curve`.
+        Loss whose mean is the risk, as in :func:`risk_coverage_curve`.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     Returns
     -------
     coverage : float
-        Share of the samples, in [0, 1]. It is 0 if no threshold has so low a risk.
+        Fraction of the samples, in [0, 1]. It is 0 if the risk exceeds `max_risk` for
+        every threshold.
 
     Raises
     ------
     ValueError
-        If `max_risk` is negative, the labels do not match the columns, or `y_proba`
-        holds anything but probabilities.
+        If `max_risk` is negative, the labels do not match the columns of `y_proba`, or
+        `y_proba` contains values that are not probabilities.
 
     See Also
     --------
-    risk_at_coverage : The risk, given the share to answer.
+    risk_at_coverage : Risk at a given coverage.
 
     Notes
     -----
-    The risk is that of these samples and promises nothing about others: the threshold
-    has been chosen by looking at their labels.
+    The threshold is chosen with the labels of these samples, so the risk on new samples
+    may be higher than `max_risk`.
 
     Examples
     --------

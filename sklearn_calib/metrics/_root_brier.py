@@ -1,4 +1,4 @@
-"""The root of the Brier score, which bounds calibration errors from above."""
+"""Root Brier score."""
 
 from __future__ import annotations
 
@@ -19,48 +19,52 @@ def root_brier_score_loss(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Root of the mean squared distance of probabilities and labels.
+    r"""Root Brier score (RBS), an upper bound on calibration errors.
 
-    Known as RBS. It is small only for predictions that are both calibrated and right.
-    0 is best.
+    The root of the mean squared distance of the probabilities from the one-hot labels.
+    It is small only for predictions that are both calibrated and accurate. Lower is
+    better; 0 is best.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class, which
-        is the second of two labels.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, such as `estimator.classes_`. By default the sorted
-        distinct values of `y_true`, which must then hold every class.
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice.
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
 
     Returns
     -------
     loss : float
-        In [0, 1.414].
+        Root Brier score, in [0, 1.414].
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     See Also
     --------
-    sklearn.metrics.brier_score_loss : Its square.
+    sklearn.metrics.brier_score_loss : Brier score, without the root.
 
     Notes
     -----
-    It is :math:`\sqrt{\frac{1}{n} \sum_i \sum_k (p_{ik} - 1[y_i = k])^2}`, summed over
-    all classes also if there are two: then it is twice scikit-learn's Brier score whose
-    root is taken. Any calibration error with the l2 norm is at most as large, and a
-    one-to-one map of the probabilities changes the squares of both by the same [1]_.
+    The value is :math:`\sqrt{\frac{1}{n} \sum_i \sum_k (p_{ik} - 1[y_i = k])^2}`. The
+    sum is over all classes, also for two classes, where it is twice the default Brier
+    score of scikit-learn.
+
+    The root Brier score is an upper bound on any calibration error with the l2 norm. An
+    injective map of the probabilities changes the squares of both by the same amount
+    [1]_.
 
     References
     ----------

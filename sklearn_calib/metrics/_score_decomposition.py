@@ -1,4 +1,4 @@
-"""A proper loss in three parts: miscalibration, discrimination and uncertainty."""
+"""Decomposition of proper scores into MCB, DSC and UNC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn_calib.metrics._refinement import DECOMPOSITION, losses_in_parts
 
 
 class ScoreDecomposition(NamedTuple):
-    """Parts of a score, which is miscalibration - discrimination + uncertainty."""
+    """Parts of a score: score = miscalibration - discrimination + uncertainty."""
 
     score: float
     miscalibration: float
@@ -31,41 +31,47 @@ def score_decomposition(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> ScoreDecomposition:
-    r"""Brier score or log loss as miscalibration, discrimination and uncertainty.
+    r"""Score decomposition into miscalibration, discrimination and uncertainty.
 
-    What recalibration would repair, MCB, of which low is good; what the probabilities
-    tell of the classes, DSC, of which high is good; and what there is to tell, UNC,
-    which depends on the labels alone.
+    A Brier score or log loss is decomposed into three parts. Miscalibration (MCB) is
+    the part that recalibration removes; lower is better. Discrimination (DSC) is the
+    improvement of the recalibrated probabilities over the class frequencies; higher is
+    better. Uncertainty (UNC) is the score of the class frequencies, which depends on
+    the labels only.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class.
 
     loss : {"brier", "log"}, default="brier"
-        What is decomposed: the Brier score, which is summed over the classes (of two it
-        is twice that of the positive class), or the log loss.
+        Score to decompose: the Brier score, summed over all classes (for two classes,
+        twice the Brier score of the positive class), or the log loss.
 
     recalibration : {"isotonic", "temperature", "bins"}, default="isotonic"
         How the probabilities are recalibrated, as in :func:`proper_calibration_error`.
-        "isotonic" is CORP [1]_, "bins" the classical decomposition [2]_. The log loss
-        of more than two classes takes "temperature" only.
+        "isotonic" is the CORP decomposition [1]_, and "bins" the classical
+        decomposition [2]_. For the log loss of more than two classes, only
+        "temperature" is available.
 
     n_bins : int or "cube_root", default=15
-        Number of bins, or the cube root of the number of samples, rounded up. For
-        "bins" only.
+        Number of bins. "cube_root" uses the cube root of the number of samples, rounded
+        up. Only used by "bins".
 
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+        Binning strategy: bins of equal width, or bins with equal numbers of samples as
+        far as ties allow.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Labels of the columns of `y_proba`. By default, the sorted distinct values of
+        `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples. Their scale matters only for "cube_root".
+        Sample weights. Their scale matters only for "cube_root".
 
     Returns
     -------
@@ -76,24 +82,25 @@ def score_decomposition(
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or the log loss of more than two classes is to be decomposed by
-        "isotonic" or "bins".
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities, or "isotonic" or "bins" is used for the log
+        loss of more than two classes.
 
     See Also
     --------
-    proper_calibration_error : The miscalibration alone.
-    refinement_error : What recalibration leaves, uncertainty less discrimination.
+    proper_calibration_error : Miscalibration only.
+    refinement_error : Score after recalibration: uncertainty minus discrimination.
 
     Notes
     -----
     With the recalibrated probabilities :math:`\tilde p` and the frequencies of the
-    classes :math:`\bar y`, the parts are :math:`\text{MCB} = \ell(p, y) -
-    \ell(\tilde p, y)`, :math:`\text{DSC} = \ell(\bar y, y) - \ell(\tilde p, y)` and
+    classes :math:`\bar y`, the parts are
+    :math:`\text{MCB} = \ell(p, y) - \ell(\tilde p, y)`,
+    :math:`\text{DSC} = \ell(\bar y, y) - \ell(\tilde p, y)` and
     :math:`\text{UNC} = \ell(\bar y, y)` ([1]_, eq. 3), so that
-    :math:`\ell(p, y) = \text{MCB} - \text{DSC} + \text{UNC}` exactly. With "isotonic",
-    MCB and DSC of two classes are never negative. They are measured on the samples that
-    the probabilities are recalibrated with, and both biased upward.
+    :math:`\ell(p, y) = \text{MCB} - \text{DSC} + \text{UNC}` exactly. For two classes
+    and "isotonic", MCB and DSC are never negative. Both are biased upward, because the
+    recalibration is fitted to the same samples.
 
     References
     ----------

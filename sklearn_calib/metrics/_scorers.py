@@ -1,4 +1,4 @@
-"""Scorers: metrics as scikit-learn's searches and curves take them, better high."""
+"""Scorers for scikit-learn's model selection. Greater is better for all of them."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -34,35 +34,37 @@ from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
 
 @validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
 def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
-    """Return a scorer by its name, ours or scikit-learn's.
+    """Get a scorer by name, from this package or from scikit-learn.
 
     Parameters
     ----------
     scoring : str or callable
-        Name of a scorer, one of :func:`get_scorer_names` or of
-        :func:`sklearn.metrics.get_scorer_names`. A callable is returned as it is.
+        Name of a scorer, from :func:`get_scorer_names` or
+        :func:`sklearn.metrics.get_scorer_names`. A callable is returned unchanged.
 
     Returns
     -------
     scorer : callable
-        A new scorer, with the signature `scorer(estimator, X, y)`; greater is better.
+        Scorer with the signature `scorer(estimator, X, y)`. Greater is better.
 
     Raises
     ------
     ValueError
-        If there is no scorer of that name.
+        If no scorer has this name.
 
     Notes
     -----
-    Scorers call `predict_proba` and pass the metric `labels=estimator.classes_`: a
-    class may be absent from the test data, but not from the training data. With two
-    classes those of one probability, such as `neg_ece`, measure that of the predicted
-    class, as with more; those named as scikit-learn's coming ones, such as
-    `neg_l2_calibration_error`, that of the positive class.
+    Scorers call `predict_proba` and pass `labels=estimator.classes_` to the metric. A
+    class may therefore be absent from the test data, but not from the training data.
 
-    `import sklearn_calib` registers the names with scikit-learn, for
-    `scoring="neg_ece"`. Names hold in processes that have imported the package; where
-    a search is nested in a parallel one, pass the scorer instead.
+    For two classes, scorers such as `neg_ece` evaluate the probability of the predicted
+    class, as for more classes. Scorers named like future scorers of scikit-learn, such
+    as `neg_l2_calibration_error`, evaluate the probability of the positive class.
+
+    `import sklearn_calib` registers the names with scikit-learn, so that
+    `scoring="neg_ece"` works. The names are only known in processes that have imported
+    the package. If a search is nested in a parallel one, pass the scorer instead of its
+    name.
 
     Examples
     --------
@@ -82,14 +84,14 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     if scoring not in names:
         raise ValueError(
             f"scoring must be the name of a scorer, got {scoring!r}."
-            f"{did_you_mean(scoring, sorted(names))} Names: {get_scorer_names()}, and "
-            "those of sklearn.metrics.get_scorer_names()."
+            f"{did_you_mean(scoring, sorted(names))} Valid names are "
+            f"{get_scorer_names()} and those of sklearn.metrics.get_scorer_names()."
         )
     return get_sklearn_scorer(scoring)
 
 
 def get_scorer_names() -> list[str]:
-    """Return the names of the scorers that this package adds to scikit-learn's.
+    """Get the names of the scorers that this package adds to scikit-learn.
 
     Returns
     -------
@@ -106,16 +108,16 @@ def get_scorer_names() -> list[str]:
 
 
 def _positive(metric: Metric, **options: Any) -> LabelledScorer:
-    """Return the scorer of what is better high."""
+    """Return the scorer of a metric for which greater is better."""
     return LabelledScorer(metric, 1, options, response_method="predict_proba")
 
 
 def _negative(metric: Metric, **options: Any) -> LabelledScorer:
-    """Return the scorer of an error or a loss."""
+    """Return the scorer of a metric for which lower is better."""
     return LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
-# As in scikit-learn's coming calibration_error: of two classes the positive one.
+# As in scikit-learn's future calibration_error: without `mode`, the positive class.
 _COMING = {"n_bins": "cube_root", "strategy": "quantile"}
 
 _SCORERS = {
@@ -155,7 +157,7 @@ _SCORERS = {
         expected_calibration_error, norm="max", **_COMING
     ),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
-    # Of the log loss at the best temperature it may be negative, as no error is.
+    # The default, log loss with temperature scaling, may be negative.
     "neg_proper_calibration": _negative(
         proper_calibration_error, loss="brier", recalibration="isotonic"
     ),
@@ -172,6 +174,6 @@ _SCORERS = {
         n_bins="sweep",
         strategy="quantile",
     ),
-    # What the refinement literature calls it; the same as "failure_auroc".
+    # The name of "failure_auroc" in the literature on refinement.
     "refinement_auc": _positive(failure_auroc_score),
 }

@@ -1,4 +1,4 @@
-"""The smooth calibration error: the worst of all smooth weights."""
+"""Smooth calibration error (smCE)."""
 
 from __future__ import annotations
 
@@ -30,30 +30,31 @@ def smooth_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Largest mean of the residuals that a Lipschitz weight of confidence can bring.
+    r"""Smooth calibration error (smCE): largest weighted mean of the residuals.
 
-    Known as smCE. 0 is best, 1 is worst.
+    The weights are a Lipschitz function of the confidence. Lower is better: 0 is best,
+    1 is worst.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class, which
-        is the second of two labels.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
 
     mode : {"top_label", "positive"}, default=None
-        Which probability is judged: that of the predicted class, or of the positive
-        class of two. By default the top label of a matrix, and the positive class of a
-        1-d array.
+        Probability that is evaluated: that of the predicted class, or that of the
+        positive class (of two). By default, "top_label" for a 2-d array and "positive"
+        for a 1-d array.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, such as `estimator.classes_`. By default the sorted
-        distinct values of `y_true`, which must then hold every class.
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice.
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
 
     Returns
     -------
@@ -63,32 +64,34 @@ def smooth_calibration_error(
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     Warns
     -----
     ConvergenceWarning
-        If the optimum is not found to twelve digits, which has not been seen.
+        If the optimisation does not converge to twelve digits. We do not know of an
+        input for which this occurs.
 
     See Also
     --------
-    smooth_expected_calibration_error : smECE, by kernels: ten times as fast.
-    post_processing_gap : What a smooth map of the probabilities would gain.
+    smooth_expected_calibration_error : Smooth ECE (smECE), with kernels; ten times as
+        fast.
+    post_processing_gap : Reduction of a loss by smooth recalibration.
 
     Notes
     -----
-    For probabilities :math:`v_i`, of which :math:`y_i \in \{0, 1\}` came true, it is
+    For probabilities :math:`v_i` and outcomes :math:`y_i \in \{0, 1\}`, the error is
 
     .. math:: \max_\eta \frac{1}{n} \sum_i \eta(v_i) (y_i - v_i)
 
-    over all functions with values in [-1, 1] of which no slope is above 1 [1]_.
-    In contrast to a binned error it is continuous in the probabilities, and up to a
-    constant factor and a square root it is the mean distance to the closest prediction
-    that is calibrated [2]_.
+    over all 1-Lipschitz functions with values in [-1, 1] [1]_. In contrast to an error
+    with bins, it is a continuous function of the probabilities. Up to a constant factor
+    and a square root, it is equal to the mean distance to the closest calibrated
+    predictions [2]_.
 
-    It is a linear programme in one variable for each distinct probability, solved by
-    an interior point method in 0.03 s for 10,000 samples.
+    The error is the solution of a linear program with one variable for each distinct
+    probability. An interior-point method solves it in 0.03 s for 10,000 samples.
 
     References
     ----------

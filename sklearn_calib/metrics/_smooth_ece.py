@@ -1,9 +1,9 @@
-"""The smooth calibration error: kernels in the place of bins."""
+"""Smooth expected calibration error (smECE), with a kernel instead of bins."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,32 @@ from sklearn_calib._core.validation import (
 )
 
 
+@overload
+def smooth_expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[False] = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> float: ...
+
+
+@overload
+def smooth_expected_calibration_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    bandwidth: float | str = ...,
+    mode: str | None = ...,
+    return_bandwidth: Literal[True],
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+) -> tuple[float, float | Floats]: ...
+
+
 @declare_interval(is_error=True)
 @validate_params(
     {
@@ -41,6 +67,7 @@ from sklearn_calib._core.validation import (
             StrOptions({"auto"}),
         ],
         "mode": [StrOptions(MODES), None],
+        "return_bandwidth": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -50,73 +77,85 @@ def smooth_expected_calibration_error(
     *,
     bandwidth: float | str = "auto",
     mode: str | None = None,
+    return_bandwidth: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> float:
-    r"""Gap between confidence and accuracy, smoothed by a kernel instead of bins.
+) -> float | tuple[float, float | Floats]:
+    r"""Smooth expected calibration error (smECE), with a kernel instead of bins.
 
-    Known as smECE. It changes continuously with the probabilities, and there is nothing
-    to choose: the bandwidth follows from the data. 0 is best, 1 is worst.
+    The value is a continuous function of the probabilities, and the bandwidth of the
+    kernel is chosen from the data. Lower is better: 0 is best, 1 is worst.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        True labels, of any kind.
+        True labels, of any type.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class, which
-        is the second of two labels.
+        Predicted probabilities. A 1-d array contains the probabilities of the positive
+        class, which is the second of the two labels.
 
     bandwidth : float or "auto", default="auto"
         Standard deviation of the Gaussian kernel, in units of probability, from 2**-13
-        to 1. "auto" takes the one that equals the error with it.
+        to 1. "auto" uses the bandwidth that is equal to the error with this bandwidth.
 
     mode : {"top_label", "positive", "classwise"}, default=None
-        What is measured: the probability of the predicted class, of the positive
-        class of two, or of every class, averaged over the classes. By default the top
-        label of a matrix, and the positive class of a 1-d array.
+        Probability that is evaluated: that of the predicted class, of the positive
+        class (of two), or of every class, where the errors are averaged over the
+        classes. By default, "top_label" for a 2-d array and "positive" for a 1-d array.
+
+    return_bandwidth : bool, default=False
+        Whether to also return the bandwidth, such as the one chosen by "auto".
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, such as `estimator.classes_`. By default the sorted
-        distinct values of `y_true`, which must then hold every class.
+        Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
+        the sorted distinct values of `y_true`, which must then contain every class.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples; a weight of 2 counts like the same sample twice.
+        Sample weights. A weight of 2 is equivalent to including the sample twice.
 
     Returns
     -------
     error : float
         Calibration error in [0, 1].
 
+    bandwidth : float or ndarray of shape (n_classes,)
+        Bandwidth of the kernel, or of the kernel of each class for mode "classwise".
+        Only returned if `return_bandwidth` is True.
+
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities.
+        If the labels do not match the columns of `y_proba`, or `y_proba` contains
+        values that are not probabilities.
 
     See Also
     --------
-    expected_calibration_error : The same with bins.
-    smooth_calibration_error : smCE, the worst of all smooth weights.
-    post_processing_gap : What a smooth map of the probabilities would gain.
+    expected_calibration_error : Calibration error with bins.
+    smooth_calibration_error : Smooth calibration error (smCE) of Lipschitz functions.
+    post_processing_gap : Reduction of a loss by smooth recalibration.
 
     Notes
     -----
-    For probabilities :math:`v_i`, of which :math:`y_i \in \{0, 1\}` came true, and the
-    kernel :math:`K_\sigma`, the error at a bandwidth :math:`\sigma` is
+    For probabilities :math:`v_i`, outcomes :math:`y_i \in \{0, 1\}` and the kernel
+    :math:`K_\sigma`, the error at the bandwidth :math:`\sigma` is
 
     .. math:: \int_0^1 \Big| \frac{1}{n} \sum_i K_\sigma(t, v_i) (y_i - v_i) \Big| dt,
 
-    where the kernel is the Gaussian reflected at 0 and 1, so that no mass is lost
-    there [1]_. It falls as the bandwidth grows, and smECE is its value where both are
-    equal. Up to a constant factor and a square root that is the mean distance to the
-    closest prediction that is calibrated.
+    where :math:`K_\sigma` is the Gaussian kernel reflected at 0 and 1, so that no mass
+    is lost there [1]_. The error decreases with the bandwidth, and smECE is its value
+    where it is equal to the bandwidth. Up to a constant factor and a square root, smECE
+    is equal to the mean distance to the closest calibrated predictions.
 
-    The value is exact to about six digits: sums over samples become a cosine transform
-    on a grid of 16,384 cells, in which the reflected kernel is a product. With
-    bandwidths of 0.001 and less, which take more than 10 million samples, digits are
-    lost. Other packages reflect all but the end points, so that predictions of exactly
-    0 and 1 count half, and bend the result by a third where there are many of them.
+    The value is accurate to about six digits. Sums over samples are computed by cosine
+    transforms on a grid of 16,384 cells. The accuracy decreases for bandwidths of 0.001
+    and less, which occur only with more than 10 million samples.
+
+    The code of the authors, relplot, differs in three ways. It counts predictions of
+    exactly 0 and 1 by half, which can change the value by a third if there are many of
+    them. It truncates the kernel at a distance of 0.5, which matters for bandwidths
+    above about 0.2. For a given bandwidth (`smECE_sigma`), it divides by the integral
+    of the kernel density estimate instead of by the number of samples.
 
     References
     ----------
@@ -134,21 +173,25 @@ def smooth_expected_calibration_error(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = resolve_mode(mode, proba)
     if mode != "classwise":
-        judged: Any = [confidence_and_hit(proba, codes, mode)]
+        evaluated: Any = [confidence_and_hit(proba, codes, mode)]
     else:
         columns = check_proba(as_columns(proba))
-        judged = ((column, codes == k) for k, column in enumerate(columns.T))
-    errors = [_smooth_error(value, hit, weight, bandwidth) for value, hit in judged]
-    return float(np.mean(errors))
+        evaluated = ((column, codes == k) for k, column in enumerate(columns.T))
+    results = [_smooth_error(value, hit, weight, bandwidth) for value, hit in evaluated]
+    errors, bandwidths = np.array(results).T
+    error = float(np.mean(errors))
+    if not return_bandwidth:
+        return error
+    return error, bandwidths if mode == "classwise" else float(bandwidths[0])
 
 
 def _smooth_error(
     confidence: Floats, hit: Array, weight: Weights, bandwidth: float | str
-) -> float:
-    """Return the error of one probability."""
+) -> tuple[float, float]:
+    """Return the error and the bandwidth, for one probability per sample."""
     weight = np.ones(len(hit)) if weight is None else weight
     coefficients = cosine_coefficients(confidence, weight * (hit - confidence))
     coefficients /= weight.sum()
     if isinstance(bandwidth, str):
         bandwidth = self_consistent_bandwidth(coefficients)
-    return min(1.0, smoothed_norm(coefficients, bandwidth))
+    return min(1.0, smoothed_norm(coefficients, bandwidth)), bandwidth

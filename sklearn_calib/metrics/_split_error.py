@@ -1,4 +1,4 @@
-"""Bounds of calibration errors, by gaps of some samples and their signs of others."""
+"""Bounds on calibration errors by cross-fitting: gaps in one fold, signs in others."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from sklearn_calib._core.binning import class_gap_norm
 from sklearn_calib._core.inputs import check_targets, resolve_mode
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.typing import Array, Floats, Ints, Metric
-from sklearn_calib.metrics._bin_noise import bin_cells, cell_sums, judged
+from sklearn_calib.metrics._bin_noise import bin_cells, cell_sums, evaluated
 from sklearn_calib.metrics._resampling import Sample
 
 N_FOLDS = 5
-# The step of a numerical derivative.
+# Step of the numerical derivative.
 STEP = 1e-6
-# Groups of samples whose influences are summed, fewer where there are many bins.
+# Limits of the number of groups whose influences are computed. It is lower if there
+# are many bins.
 FEWEST, MOST, GROUP_SUMS = 20, 200, 2**22
 BINS = {"n_bins": 15, "strategy": "uniform", "norm": "l1", "average": "mean"}
 
 
 class GapError(NamedTuple):
-    """A calibration error, which is a norm of the gaps of bins that labels do not move.
+    """A calibration error that is a norm of gaps of bins independent of the labels.
 
-    The Kolmogorov-Smirnov error is the largest of the cumulated gaps of the values.
+    The Kolmogorov-Smirnov error is the largest cumulative gap over distinct values.
     """
 
     deviation: Floats  # (n_samples, n_columns)
@@ -35,26 +36,26 @@ class GapError(NamedTuple):
     is_cumulated: bool
 
     def upper(self, weight: Floats) -> Any:
-        """Return the error, which is too large on average, as a norm is convex."""
+        """Return the error, which is biased upward because a norm is convex."""
         return self._norm(*self._sums(weight, np.zeros(len(weight), dtype=int))).sum()
 
     def lower(self, weight: Floats, fold: Ints) -> Any:
-        """Return an estimate of the error that is too small on average.
+        """Return an estimate of the error that is biased downward.
 
-        It is the mean of the gaps with their signs in the other folds, or for other
-        norms with the derivative of the norm. Such a weight with dual norm 1 brings at
-        most the error, and does if the others show where the gaps are.
+        It is the mean of the gaps in a fold, multiplied by their signs in the other
+        folds, or for other norms by the derivative of the norm in the other folds. The
+        dual norm of this derivative is 1, so the mean is at most the error.
         """
         mass, gap = self._sums(weight, fold)
         return self._slopes(mass.sum(axis=0), gap.sum(axis=0) - gap, 0, gap).sum()
 
     def influences(self, weight: Floats, group: Ints) -> Any:
-        """Return by how much the error grows with the weight of each group."""
+        """Return the derivatives of the error by the weights of the groups."""
         mass, gap = self._sums(weight, group)
         return self._slopes(mass.sum(axis=0), gap.sum(axis=0), mass, gap)
 
     def _sums(self, weight: Floats, group: Ints) -> tuple[Floats, Floats]:
-        """Return the masses and the gaps of the bins of each column and group."""
+        """Return the weights and the gaps of the bins of each column and group."""
         shape = group.max() + 1, *self.shape
         cells = self.cells + np.prod(self.shape) * group[:, None]
         mass, gap = (
@@ -69,8 +70,8 @@ class GapError(NamedTuple):
     def _slopes(
         self, mass: Floats, gap: Floats, more_mass: Any, more_gap: Floats
     ) -> Any:
-        """Return how fast the error changes, for each way to change the sums."""
-        # Both ways, so that gaps of zero have no sign.
+        """Return the directional derivatives of the error."""
+        # The difference is central, so that the sign of a gap of zero is zero.
         less, more = (
             self._norm(mass + step * more_mass, gap + step * more_gap)
             for step in (-STEP, STEP)
@@ -78,12 +79,12 @@ class GapError(NamedTuple):
         return (more - less) / (2 * STEP)
 
     def _norm(self, mass: Floats, gap: Floats) -> Any:
-        """Return the errors of sums (..., n_columns, n_bins)."""
+        """Return the errors for sums of shape (..., n_columns, n_bins)."""
         return class_gap_norm(mass, gap, self.norm, self.average)
 
 
 class ErrorExcess(NamedTuple):
-    """By how much one model's error at least exceeds that of another, on average."""
+    """Lower bound on the difference of the errors of two models."""
 
     larger: GapError
     smaller: GapError
@@ -94,12 +95,12 @@ class ErrorExcess(NamedTuple):
         return self.larger.lower(self.weight, fold) - self.smaller.upper(self.weight)
 
     def split(self, seed: int) -> dict[str, Array]:
-        """Deal the samples to folds."""
+        """Assign the samples to random folds."""
         rng = np.random.default_rng(seed)
         return {"fold": rng.integers(N_FOLDS, size=len(self.weight))}
 
     def standard_error(self, rng: np.random.RandomState) -> Any:
-        """Return that of the difference by the infinitesimal jackknife of groups."""
+        """Return the standard error of the difference, by infinitesimal jackknife."""
         n_samples = len(self.weight)
         n_groups = GROUP_SUMS // int(np.prod(self.larger.shape))
         n_groups = max(FEWEST, min(MOST, n_groups))
@@ -109,19 +110,19 @@ class ErrorExcess(NamedTuple):
 
 
 def has_bounds(metric: Metric) -> bool:
-    """Whether the metric is a calibration error that `gap_error` measures."""
+    """Whether `gap_error` supports the metric."""
     kind, given = interval_kind(metric)
     is_binned = kind.bins is not None and given.get("n_bins") != "sweep"
     return kind.is_error and (is_binned or kind.is_cumulated)
 
 
 def gap_error(sample: Sample) -> GapError:
-    """Return what measures the error of a model for other weights."""
+    """Return the `GapError` of a model."""
     kind, given = interval_kind(sample.metric)
     given = {**BINS, **(kind.bins or {}), **given}
     labels = sample.options.get("labels")
     proba, codes, _ = check_targets(sample.y_true, sample.y_proba, labels, None)
-    values, hit = judged(proba, codes, resolve_mode(given.get("mode"), proba))
+    values, hit = evaluated(proba, codes, resolve_mode(given.get("mode"), proba))
     if kind.is_cumulated:
         distinct = np.unique(values)
         cells: Ints = np.searchsorted(distinct, values)

@@ -1,4 +1,4 @@
-"""What the laws of the metrics share: every public name, its settings, who is excused.
+"""Shared by the laws of the metrics: public names, their settings and their exceptions.
 
 A public function whose first parameters are ``y_true`` and ``y_proba`` is held to the
 laws, without being named here. A test of a module with a dict ``EXCUSED`` that has an
@@ -117,7 +117,7 @@ NOT_HELD = {
 
 
 class Metric(partial):
-    """A public metric with options; what it returns becomes one array of numbers."""
+    """A public metric with options, which returns one array of numbers."""
 
     def __call__(self, *args, **options):
         result = super().__call__(*args, **options)

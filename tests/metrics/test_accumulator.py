@@ -1,4 +1,4 @@
-"""What comes in chunks is measured as if it had come at once."""
+"""Errors of data in chunks are equal to those of all data at once."""
 
 import math
 import pickle
@@ -58,7 +58,7 @@ def accumulate(settings, data, cuts):
 
 
 def state(accumulator):
-    """Return all numbers that it holds."""
+    """Return all numbers that an accumulator contains."""
     return np.concatenate([accumulator.sums_.ravel(), accumulator.totals_])
 
 
@@ -97,7 +97,7 @@ def test_binary_as_one_column(mode):
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cells_of_a_class_are_those_of_its_column(strategy, weighted):
-    """However small the chunks."""
+    """The chunks may be small."""
     y_true, y_proba, weight = problem(n_samples=100)
     data = (y_true, y_proba, weight) if weighted else (y_true, y_proba)
     settings = {"labels": LABELS, "strategy": strategy, "mode": "classwise"}
@@ -139,7 +139,7 @@ def test_merging_is_associative_and_commutative(seed, strategy):
     st.booleans(),
 )
 def test_bins_of_equal_mass_keep_the_bound(seed, n_bins, mode, steepness, weighted):
-    """Also where many samples, and edges, fall into one cell."""
+    """This includes cells with many samples and several edges."""
     y_true, y_proba, weight = problem(seed)
     y_proba = y_proba ** (1 / steepness)
     y_proba /= y_proba.sum(axis=1, keepdims=True)
@@ -205,7 +205,7 @@ def test_scores_are_those_of_scikit_learn(n_classes, dtype):
 
 
 def test_sums_keep_their_precision_at_1e8_samples():
-    """Against sums that are rounded once."""
+    """The reference sums are rounded only once."""
     y_true, y_proba, _ = problem(n_samples=100_000, dtype=np.float32)
     chunk = CalibrationAccumulator(labels=LABELS, n_bins=1).update(y_true, y_proba)
     every = reduce(add, [chunk] * 1000)
@@ -269,7 +269,7 @@ def test_sums_of_other_settings_are_not_mixed(change):
         lambda: empty.merge(accumulator),
         accumulator.compute,
     ):
-        with pytest.raises(ValueError, match="parameters must stay what they were"):
+        with pytest.raises(ValueError, match="Parameters must not change"):
             action()
 
 
@@ -283,7 +283,7 @@ def test_sums_of_other_settings_are_not_mixed(change):
     ids=["tensor", "decimals", "long double"],
 )
 def test_weights_in_any_form(form):
-    """In chunks of weights that must be scaled, too."""
+    """This includes chunks whose weights must be scaled."""
     y_true, proba, weight = problem()
     weight = 1e200 * weight
     one, other = (CalibrationAccumulator(labels=LABELS[:4]) for _ in range(2))
@@ -297,12 +297,12 @@ def test_bad_input():
     one = CalibrationAccumulator(labels=LABELS)
     with pytest.raises(TypeError, match=r"other must be .*, got int\. Pass arrays"):
         one.merge(3)
-    with pytest.raises(ValueError, match=r"other must .*got .*'n_bins': 9.*Make all"):
+    with pytest.raises(ValueError, match=r"other must .*got .*'n_bins': 9.*Create all"):
         one.merge(CalibrationAccumulator(labels=LABELS, n_bins=9))
-    with pytest.raises(ValueError, match="other must have the settings"):
+    with pytest.raises(ValueError, match="other must have the parameters"):
         one.merge(CalibrationAccumulator(labels=LABELS[::-1]))
     for method in (one.compute, one.scores, one.error_bound, one.reliability_curve):
-        with pytest.raises(NotFittedError, match="update must be called"):
+        with pytest.raises(NotFittedError, match="does not contain any samples"):
             method()
     with pytest.raises(ValueError, match="The 'n_bins' parameter"):
         CalibrationAccumulator(labels=LABELS, n_bins=0).update(*problem())

@@ -1,4 +1,4 @@
-"""Arrays that are not numpy's are measured where they are."""
+"""Array API inputs are evaluated on their device."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ OPTIONS = [
 
 @pytest.fixture
 def dispatch(monkeypatch):
-    """Switch on what scikit-learn needs."""
+    """Enable array API dispatch of scikit-learn."""
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     try:
         with config_context(array_api_dispatch=True):
@@ -43,7 +43,7 @@ def torch_array(values):
 
 
 def strict_array(values):
-    """Return an array of the strictest reading of the standard."""
+    """Return an array of the strictest implementation of the standard."""
     return pytest.importorskip("array_api_strict").asarray(values)
 
 
@@ -59,7 +59,7 @@ def problem(n_classes=4, dtype=np.float64):
 
 
 class NoLargeCopies(TorchFunctionMode):
-    """Refuses to let more than a few sums become numpy's."""
+    """Raise an error if more than a few sums are converted to numpy."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name = getattr(function, "__name__", "")
@@ -104,9 +104,21 @@ def test_scale_of_weights_does_not_matter(array, factor, strategy):
     assert value == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("n_bins", [7, "cube_root"])
+@pytest.mark.usefixtures("dispatch")
+def test_number_of_bins_is_returned(n_bins):
+    y_true, y_proba, _ = problem()
+    options = {"n_bins": n_bins, "return_n_bins": True}
+    value = expected_calibration_error(
+        torch_array(y_true), torch_array(y_proba), **options
+    )
+    expected = expected_calibration_error(y_true, y_proba, **options)
+    assert value == (pytest.approx(expected[0], rel=1e-10), expected[1])
+
+
 @pytest.mark.usefixtures("dispatch")
 def test_most_bins():
-    """Each is a pass over the data."""
+    """Each bin takes a pass over the data."""
     y_true, y_proba, _ = problem()
     with pytest.raises(ValueError, match=r"n_bins must be at most 1024 .* got 10{9}\."):
         expected_calibration_error(
@@ -158,7 +170,7 @@ def test_labels_may_be_numpy_or_in_another_order():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @pytest.mark.usefixtures("dispatch")
-def test_gradients_are_left_behind(strategy):
+def test_gradients_are_detached(strategy):
     y_true, y_proba, weight = problem()
     tensors = [torch_array(each).requires_grad_() for each in (y_proba, weight)]
     value = expected_calibration_error(
@@ -195,14 +207,14 @@ def test_labels_in_one_column_and_those_of_columns(array):
 
 @pytest.mark.usefixtures("dispatch")
 def test_half_precision_is_that_of_numpy():
-    """At edges between bins too."""
+    """This includes values at the edges of bins."""
     y_true, y_proba = [0, 1, 1] * 16, (np.arange(48) % 16 / 15).astype(np.float16)
     value = expected_calibration_error(y_true, torch.from_numpy(y_proba))
     assert value == pytest.approx(expected_calibration_error(y_true, y_proba))
 
 
 @pytest.mark.usefixtures("dispatch")
-def test_what_needs_numpy_says_so():
+def test_options_for_numpy_only_raise_an_error():
     y_true, y_proba, _ = problem()
     with pytest.raises(TypeError, match=r"y_proba must be .*, got Tensor\. Convert it"):
         smooth_expected_calibration_error(y_true, torch_array(y_proba))
@@ -213,7 +225,7 @@ def test_the_guard_sees_copies():
         torch.zeros(2000).numpy()
 
 
-def test_without_dispatch_tensors_of_the_cpu_are_read_as_numpy():
+def test_without_dispatch_cpu_tensors_are_converted_to_numpy():
     y_true, y_proba, _ = problem()
     value = expected_calibration_error(torch_array(y_true), torch_array(y_proba))
     assert value == expected_calibration_error(y_true, y_proba)
@@ -243,8 +255,8 @@ def test_bad_input_has_the_messages_of_numpy(change, message):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.usefixtures("dispatch")
-def test_what_rounding_leaves_outside_of_0_and_1(options, dtype, array):
-    """It is taken for the nearer end, as in numpy."""
+def test_values_outside_of_0_and_1_by_rounding(options, dtype, array):
+    """Such values are clipped to [0, 1], as in numpy."""
     codes = np.arange(60) % 2
     proba = np.linspace(0.01, 0.99, 120).reshape(60, 2).astype(dtype)
     proba[:, 1] = 1 - proba[:, 0]
@@ -260,7 +272,7 @@ def test_what_rounding_leaves_outside_of_0_and_1(options, dtype, array):
 
 
 @pytest.mark.usefixtures("dispatch")
-def test_what_is_not_numbers():
+def test_inputs_that_are_not_numbers():
     y_true, y_proba, weight = map(torch_array, problem())
     with pytest.raises(ValueError, match=r"y_proba must .* Complex data not"):
         expected_calibration_error(y_true, y_proba + 0j)
@@ -285,7 +297,7 @@ def test_rows_of_low_precision_sum_to_one_as_far_as_they_can(name):
 
 
 @pytest.mark.usefixtures("dispatch")
-def test_calibrators_want_numpy():
+def test_calibrators_require_numpy():
     y_true, y_proba, _ = map(torch_array, problem())
     for calibrator in (TemperatureScaling(), PerLabelCalibrator(TemperatureScaling())):
         with pytest.raises(TypeError, match=r"X must be a numpy array .* got Tensor"):
@@ -300,7 +312,7 @@ def test_bad_options():
         expected_calibration_error(*data, strategy="isotonic")
     with pytest.raises(ValueError, match='mode="positive" must be used with two'):
         expected_calibration_error(*data, mode="positive")
-    with pytest.raises(ValueError, match="sample_weight must be one number per sample"):
+    with pytest.raises(ValueError, match="sample_weight must have shape"):
         expected_calibration_error(*data, sample_weight=weight[1:])
     for wrong in (-weight, weight * torch.nan, weight * torch.inf):
         with pytest.raises(ValueError, match="non-negative, finite and not all"):

@@ -26,7 +26,7 @@ def as_problem(confidence, hit):
 
 
 def clipped_log(codes, proba):
-    """Return the log loss as the recorded program has it."""
+    """Return the log loss as defined in the recorded program."""
     return -np.log(np.clip(proba[np.arange(len(proba)), codes], 1e-9, 1))
 
 
@@ -36,7 +36,7 @@ def mean_area(losses):
 
 
 def harmonic_area(losses):
-    """Return the mean of H_n - H_(n - r) times the loss, the first has the rank n."""
+    """Return the mean of H_n - H_(n - r) times the loss, where the first has rank n."""
     n = len(losses)
     harmonic = np.append(0, np.cumsum(1 / np.arange(1, n + 1)))
     rank = np.arange(n, 0, -1)
@@ -90,7 +90,7 @@ def test_weights(reference, program, loss):
 
 
 def test_trapezoid_and_generalised(reference):
-    """The areas of fd-shifts, which joins thresholds and prints them times 1000."""
+    """The areas of fd-shifts, which interpolates linearly and multiplies by 1000."""
     for case, data, options in cases(reference("metric_aurc"), "fd-shifts"):
         area = aurc_loss(*data, estimator="trapezoid", **options)
         generalised = augrc_loss(*data, **options)
@@ -101,7 +101,7 @@ def test_trapezoid_and_generalised(reference):
 @all_areas
 @pytest.mark.parametrize("name", sorted(WITH_TIES))
 def test_recorded_values_with_ties(reference, name, estimator):
-    """The recorded ones are for one order of the ties, ours is the mean over all."""
+    """Recorded values are for one order of the ties, ours are the mean over all."""
     ((case, (y_true, proba), options),) = [
         found
         for found in cases(reference("metric_aurc"), "zhou-01")
@@ -123,7 +123,7 @@ def test_recorded_values_with_ties(reference, name, estimator):
 @all_areas
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=6))
 def test_mean_over_all_orders_of_ties(estimator, samples):
-    """Against all permutations, one by one."""
+    """The reference is the mean over all permutations."""
     confidence = [(7 + level) / 10 for level, _ in samples]
     orders = [
         [not hit for _, hit in order]
@@ -138,7 +138,7 @@ def test_mean_over_all_orders_of_ties(estimator, samples):
 
 @all_areas
 def test_many_samples(estimator):
-    """No precision is lost where 1 / k or log k is a difference of large numbers."""
+    """Precision is not lost if 1 / k or log k is a difference of large numbers."""
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1, size=200_000)
     hit = rng.uniform(size=200_000) < confidence
@@ -159,7 +159,7 @@ def test_estimators_agree_in_the_limit():
 
 
 @pytest.mark.parametrize("estimator", ["mean", "harmonic", "trapezoid"])
-def test_no_information_has_the_error_rate(estimator):
+def test_uninformative_confidence_gives_the_error_rate(estimator):
     problem = as_problem([0.7] * 10, [True] * 8 + [False] * 2)
     assert aurc_loss(*problem, estimator=estimator) == pytest.approx(0.2)
     assert augrc_loss(*problem) == pytest.approx(0.1)
@@ -167,7 +167,7 @@ def test_no_information_has_the_error_rate(estimator):
 
 @pytest.mark.parametrize("n_wrong", [1, 10, 40, 100])
 def test_perfect_ranking_has_almost_no_excess(n_wrong):
-    """Of n samples it is at most r / n, with the error rate r."""
+    """The excess of n samples is at most r / n, with the error rate r."""
     hit = np.arange(100) < 100 - n_wrong
     problem = as_problem(np.linspace(1, 0.6, 100), hit)
     excess = excess_aurc_loss(*problem, labels=[0, 1])
@@ -184,7 +184,7 @@ def test_perfect_ranking_has_almost_no_excess(n_wrong):
     ],
 )
 def test_same_as_the_loss(weights, metric, options):
-    """Where no samples tie; the generalised area has half a rank less."""
+    """This holds without ties. The weights of the AUGRC are smaller by half a rank."""
     rng = np.random.default_rng(0)
     logits, codes = rng.normal(size=(50, 4)), rng.integers(4, size=50)
     batch = torch.from_numpy(logits), torch.from_numpy(codes)
@@ -214,7 +214,7 @@ def test_generalised_area_is_that_of_the_roc_curve(samples, data):
 
 
 @all_areas
-def test_weights_that_are_no_repetitions(estimator):
+def test_weights_that_are_not_integers(estimator):
     problem, options = as_problem([0.9, 0.8], [True, False]), {"estimator": estimator}
     with pytest.raises(ValueError, match=r"at least 1.* got a sum of 0\.5\. Multiply"):
         aurc_loss(*problem, sample_weight=[0.25, 0.25], **options)

@@ -1,4 +1,4 @@
-"""The number of bins that follows from the data, and errors without their bias."""
+"""Numbers of bins chosen from the data, and debiased errors."""
 
 import math
 
@@ -14,21 +14,21 @@ from sklearn_calib.metrics import (
 
 
 def arrays(recorded, case):
-    """Return labels, probabilities and the labels' order."""
+    """Return labels, probabilities and options of a recorded case."""
     inputs = recorded["inputs"][case["input"]]
     proba = np.array(inputs["probs"])
     return (inputs["labels"], proba), {"labels": range(proba.shape[1])}
 
 
 def random_problem(seed=0, n_samples=2000):
-    """Return calibrated probabilities and what came true."""
+    """Return outcomes and calibrated probabilities."""
     rng = np.random.default_rng(seed)
     y_proba = rng.uniform(size=n_samples)
     return rng.uniform(size=n_samples) < y_proba, y_proba
 
 
 def test_recorded_debiased(reference):
-    """Where recorded bins of equal mass are the same as ours."""
+    """The recorded bins of equal mass are the same as ours."""
     recorded = reference("metric_debiased")
     for case in recorded["expected"]:
         data, options = arrays(recorded, case)
@@ -52,6 +52,9 @@ def test_recorded_sweep(reference):
         value = expected_calibration_error(*data, n_bins="sweep", **options)
         assert value == pytest.approx(case["values"]["ece"], rel=1e-12)
         n_bins = case["values"]["n_bins"]
+        assert (value, n_bins) == expected_calibration_error(
+            *data, n_bins="sweep", return_n_bins=True, **options
+        )
         assert value == expected_calibration_error(*data, n_bins=n_bins, **options)
 
 
@@ -76,9 +79,19 @@ def test_cube_root_of_the_sum_of_weights():
         assert value == metric(y_true, y_proba, n_bins=10, **options)
 
 
+@pytest.mark.parametrize("mode", ["top_label", "classwise"])
+@pytest.mark.parametrize(("n_bins", "expected"), [("cube_root", 5), (7, 7)])
+def test_number_of_bins_is_returned(n_bins, expected, mode):
+    y_true, y_proba = random_problem(n_samples=100)
+    options = {"n_bins": n_bins, "mode": mode}
+    value = expected_calibration_error(y_true, y_proba, **options)
+    result = expected_calibration_error(y_true, y_proba, return_n_bins=True, **options)
+    assert result == (value, expected)
+
+
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_sweep_ends_where_accuracies_fall(strategy):
-    """One wrong prediction at the top ends it, none never does."""
+    """A wrong prediction at the highest confidence ends the sweep."""
     confidence = np.arange(1, 2001) / 2001
     hit = confidence > 0.3
     assert sweep_n_bins(confidence, hit, strategy=strategy) == 1999
@@ -97,7 +110,7 @@ def test_sweep_ends_where_accuracies_fall(strategy):
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_bias_is_reduced(norm, strategy):
-    """For calibrated predictions, and not at all for large gaps."""
+    """The error decreases for calibrated predictions, but not for large gaps."""
     options = {"norm": norm, "strategy": strategy}
     plain, reduced = np.mean(
         [
@@ -117,7 +130,7 @@ def test_bias_is_reduced(norm, strategy):
 
 
 def test_bias_by_hand():
-    """One bin with 3 hits of 4 at confidence 0.9, and one with a single sample."""
+    """One bin has 3 of 4 correct at confidence 0.9, and one bin has a single sample."""
     data = [1, 1, 1, 0, 1], [0.9, 0.9, 0.9, 0.9, 0.3]
     gap, variance = 0.15, 0.75 * 0.25
     expected = math.sqrt(0.8 * max(0, gap**2 - variance / 3))
@@ -137,9 +150,11 @@ def test_bias_by_hand():
     [
         ({"n_bins": "sturges"}, "The 'n_bins' parameter.*Got 'sturges'"),
         ({"n_bins": 0}, "The 'n_bins' parameter.*Got 0"),
-        ({"n_bins": "sweep", "mode": "classwise"}, "n_bins must be a number.*sweep"),
+        ({"n_bins": "sweep", "mode": "classwise"}, "n_bins must be an integer.*sweep"),
         ({"reduce_bias": True, "norm": "max"}, "reduce_bias must be False with norm"),
         ({"reduce_bias": True, "strategy": "isotonic"}, 'False with strategy="isoton'),
+        ({"return_n_bins": True, "strategy": "isotonic"}, "return_n_bins must be Fals"),
+        ({"return_n_bins": 1.0}, "The 'return_n_bins' parameter.*Got 1.0"),
         ({"reduce_bias": "yes"}, "The 'reduce_bias' parameter.*Got 'yes'"),
     ],
 )

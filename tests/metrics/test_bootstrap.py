@@ -1,4 +1,4 @@
-"""Intervals of any metric: right where theory is known, and down to 0 for errors."""
+"""Confidence intervals of any metric, compared with theory and with SciPy."""
 
 from functools import partial
 
@@ -55,7 +55,7 @@ all_methods = pytest.mark.parametrize("method", METHODS)
 
 
 def draw(rng, shift=0.0, n_samples=150):
-    """Draw probabilities of the positive class, too high by the shift, and labels."""
+    """Draw labels, and probabilities that are too high by `shift`."""
     proba = rng.uniform(0.02, 1, size=n_samples)
     return (rng.uniform(size=n_samples) < proba - shift).astype(int), proba
 
@@ -67,12 +67,12 @@ def draw_classes(rng, n_samples=90, n_classes=3):
 
 
 def share(y_true, *_, sample_weight):
-    """The share of the positive class."""
+    """Fraction of the positive class."""
     return np.average(y_true, weights=sample_weight)
 
 
 def loss(y_true, y_proba, *, sample_weight=None):
-    """A mean that is skewed, of every sample by itself."""
+    """Mean of a skewed function of each sample."""
     return np.average((y_true - y_proba) ** 4, weights=sample_weight)
 
 
@@ -99,7 +99,7 @@ def test_posteriors_in_place_of_labels(measure):
 
 @pytest.mark.parametrize("metric", TWO_SAMPLES)
 def test_two_samples_of_scores(metric):
-    """Each is drawn by itself, so that only their own spread counts."""
+    """The two samples are drawn independently."""
     rng = np.random.default_rng(0)
 
     def scores():
@@ -117,7 +117,7 @@ def test_two_samples_of_scores(metric):
 @all_methods
 @pytest.mark.parametrize("n_samples", [60, 500])
 def test_same_as_scipy(method, n_samples):
-    """With one sample left out in turn, and with parts of more than 100 samples."""
+    """The jackknife leaves out one sample, or a part for more than 100 samples."""
     y_true, y_proba = draw(np.random.default_rng(1), n_samples=n_samples)
     ours = bootstrap_interval(
         loss, y_true, y_proba, method=method, n_resamples=10_000, random_state=0
@@ -194,7 +194,7 @@ def test_scale_of_weights_does_not_matter(metric):
 
 
 def test_few_samples_with_most_of_the_weight():
-    """They make an interval wider, as fewer samples do."""
+    """They make the interval wider, like a smaller number of samples."""
     data, options = draw(np.random.default_rng(0)), {"random_state": 0}
     few = np.where(np.arange(150) % 10, 0.01, 1)
     low, high = bootstrap_interval(loss, *data, n_resamples=200, **options)
@@ -206,7 +206,7 @@ def test_few_samples_with_most_of_the_weight():
 
 @pytest.mark.parametrize("method", [*METHODS, "debiased"])
 def test_strata_keep_their_size(method):
-    """A metric that only counts classes has no spread then, and has some otherwise."""
+    """A metric of class counts then has no variance, and it has variance otherwise."""
     y_true, y_proba = np.arange(60) % 4 < 2, np.linspace(0, 1, 60)
     options = {"method": method, "n_resamples": 20, "random_state": 0}
     interval = bootstrap_interval(share, y_true, y_proba, stratify=True, **options)
@@ -231,7 +231,7 @@ def test_jobs_do_not_matter(metric):
     assert bootstrap_interval(metric, *data, **options) == one
 
 
-def test_progress_is_told(capfd):
+def test_progress_is_reported(capfd):
     data = draw(np.random.default_rng(0))
     bootstrap_interval(loss, *data, n_resamples=10, random_state=0)
     assert capfd.readouterr() == ("", "")
@@ -240,7 +240,7 @@ def test_progress_is_told(capfd):
 
 
 def test_labels_that_are_rarely_drawn():
-    """A drawn sample may lack a class, of weight 0 or of labels from probabilities."""
+    """A class may be absent from drawn samples, by weights of 0 or by drawn labels."""
     y_true, proba = ["a"] * 9 + ["b"], np.full((10, 2), [0.95, 0.05])
     for metric in (ks_calibration_error, log_loss, aurc_loss):
         low, high = bootstrap_interval(
@@ -250,7 +250,7 @@ def test_labels_that_are_rarely_drawn():
 
 
 def test_undefined_draws_do_not_count():
-    """Of a class with one sample a third of the draws have none, strata have one."""
+    """A class with one sample is absent from a third of unstratified draws."""
     y_true, y_proba = [0, 0, 0, 0, 1], [0.1, 0.2, 0.3, 0.5, 0.4]
     options = {"n_resamples": 200, "random_state": 0, "method": "percentile"}
     for stratify in (False, True):
@@ -277,7 +277,7 @@ def mostly_undefined(*_, sample_weight):
     [
         (
             expected_calibration_error, {"method": "bca"}, ValueError,
-            'method must be "debiased" or "auto" for a cal.*got \'bca\'. Leave it out',
+            'method must be "debiased" or "auto" for a cal.*got \'bca\'. Use method=',
         ),
         (
             partial(per_label, ks_calibration_error), {"method": "basic"}, ValueError,
@@ -285,27 +285,27 @@ def mostly_undefined(*_, sample_weight):
         ),
         (
             lambda *_: 0.0, {}, TypeError,
-            "metric must take sample_weight, .* got '<lambda>'",
+            "metric must have the parameter sample_weight, .* got '<lambda>'",
         ),
         (
             lambda *_, **__: np.zeros(2), {}, TypeError,
-            "metric must return a number, got ndarray. Fix the options",
+            "metric must return a number, got ndarray. Set options",
         ),
         (
             lambda *_, **__: np.nan, {}, ValueError,
-            "metric must be defined for the sample, got NaN",
+            "metric must be finite for the sample, got NaN",
         ),
         (
             lambda *_, **__: np.inf, {}, ValueError,
-            "metric must be defined for the sample, got infinity",
+            "metric must be finite for the sample, got infinity",
         ),
         (
             mostly_undefined, {}, ValueError,
-            "for most of the samples drawn, got none for 20 of 20. Pass more samples",
+            "for most of the drawn samples, got 20 of 20 undefined. Pass more samples",
         ),
         (
             ood_auroc_score, {"labels": [0, 1]}, ValueError,
-            "labels and sample_weight must be None .* got labels. Leave them out",
+            "labels and sample_weight must be None .* got labels. Do not pass them",
         ),
         (aurc_loss, {"method": "t"}, ValueError, "The 'method' parameter"),
         (aurc_loss, {"n_resamples": 0}, ValueError, "The 'n_resamples' parameter"),
@@ -336,7 +336,7 @@ def test_bad_strata():
     "metric", [aurc_loss, expected_calibration_error, ks_calibration_error]
 )
 def test_labels_and_weights_in_a_partial(metric):
-    """They are as if given to the function itself."""
+    """They have the same effect as arguments of the function."""
     rng = np.random.default_rng(0)
     y_proba = rng.dirichlet(np.ones(3), 40)
     y_true = np.array(["ash", "birch", "cedar"])[np.arange(40) % 3]

@@ -1,4 +1,4 @@
-"""Values of the calibration errors, from other implementations and by hand."""
+"""Values of calibration errors, from other implementations and by hand."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from sklearn_calib.metrics import (
 
 
 def cases(recorded):
-    """Yield what was measured, on what, and how, for each recorded case."""
+    """Yield the value, the input and the options of each recorded case."""
     for case in recorded["expected"]:
         inputs = recorded["inputs"][case["input"]]
         proba, labels = np.array(inputs["probs"]), np.array(inputs["labels"])
@@ -21,7 +21,7 @@ def cases(recorded):
 
 
 def test_equal_width(reference):
-    """Every recorded implementation whose bins are closed on the right."""
+    """All recorded implementations whose bins are closed on the right agree."""
     for case, data, options in cases(reference("metric_ece_equal_width")):
         mode = "positive" if "positive" in case["id"] else None
         norm = case["params"]["norm"]
@@ -30,7 +30,7 @@ def test_equal_width(reference):
 
 
 def test_equal_mass(reference):
-    """Without ties, bins of equal numbers are the same in other implementations."""
+    """Without ties, bins of equal mass agree with those of other implementations."""
     for case, data, options in cases(reference("metric_ece_equal_mass")):
         options |= {"strategy": "quantile", "norm": case["params"]["norm"]}
         value = expected_calibration_error(*data, **options)
@@ -78,7 +78,7 @@ def test_published_values(shared_data):
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_a_confidence_of_one_shares_the_last_bin(strategy):
-    """In a bin of its own it would have the gap 0, and the others 0.05."""
+    """In a separate bin, its gap would be 0 and that of the others 0.05."""
     confidence = np.array([0.95] * 10 + [1.0] * 10)
     y_true = np.array([True] * 9 + [False] + [True] * 10)
     proba = np.column_stack([1 - confidence, confidence])

@@ -1,4 +1,4 @@
-"""Laws that every metric obeys, whatever it measures: whoever adds one writes none."""
+"""Laws that hold for every metric. New metrics are included automatically."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_calib import metrics
 
-# By the name of a test, who need not pass it, and why; see conftest.py.
+# Exceptions by the name of a test, with the reason; see conftest.py.
 SEVERAL = {
     "ece_interval": "two ends",
     "hosmer_lemeshow_test": "a statistic and its p-value",
@@ -64,7 +64,8 @@ EXCUSED = {
         "failure_auroc_score": RANKED,
     },
 }
-# All right or all wrong leaves nothing to rank, and few samples make sparse bins.
+# The ranking is undefined if all predictions are correct or all are wrong, and few
+# samples make sparse bins.
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.UndefinedMetricWarning",
     "ignore:hosmer_lemeshow_test may reject",
@@ -129,9 +130,9 @@ def test_the_excused_exist(known):
 
 
 def test_every_public_name_is_held_to_the_laws(known, not_held):
-    """A newcomer takes y_true and y_proba first, or says why not."""
+    """A public function takes y_true and y_proba first, or is listed with a reason."""
     rows = [
-        f'    "{name}": "...",  # why it is no metric of y_true and y_proba'
+        f'    "{name}": "...",  # why it is not a metric of y_true and y_proba'
         for name in metrics.__all__
         if name not in known | {*not_held}
     ]
@@ -172,7 +173,7 @@ def test_order_of_rows_does_not_matter(metric, data, problem):
 
 @given(data=st.data(), problem=problems())
 def test_weights_are_repetitions(metric, data, problem):
-    """Two is the same sample twice."""
+    """A weight of two is equivalent to including the sample twice."""
     codes, proba = problem
     labels = range(proba.shape[1])
     times = data.draw(hnp.arrays(int, len(codes), elements=st.integers(0, 3)))
@@ -205,7 +206,7 @@ def test_is_repeatable(metric):
 
 
 def test_classes_in_another_order(metric):
-    """Columns and labels that are permuted alike mean the same."""
+    """The same permutation of columns and labels does not change the value."""
     codes, proba = random_problem()
     order = [2, 0, 3, 1]
     value = metric(codes, proba[:, order], labels=order)
@@ -213,7 +214,7 @@ def test_classes_in_another_order(metric):
 
 
 def test_absent_class(metric):
-    """It is an error to guess which, and no error to say."""
+    """An absent class is an error without `labels`, and not an error with them."""
     codes, proba = random_problem(n_classes=3)
     codes = np.where(codes == 1, 2, codes)
     with pytest.raises(ValueError, match=r"got 2: 0, 2\. Pass labels="):
@@ -243,7 +244,7 @@ def test_perfect_predictions_are_the_best(metric):
 
 
 def test_certain_and_wrong_is_bad(metric):
-    """Of an error half of the worst at least, where the worst is 1."""
+    """The value of an error is at least half of the worst, which is 1."""
     codes = np.arange(30) % 3
     (value,) = metric(codes, np.eye(3)[(codes + 1) % 3])
     assert value >= of(metric, AT_WORST, 0.5)

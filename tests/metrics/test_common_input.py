@@ -1,4 +1,4 @@
-"""Laws on what every metric takes: labels, containers, precision, and bad input."""
+"""Laws on the input of every metric: labels, containers, precision, and bad input."""
 
 import re
 
@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-# By the name of a test, who need not pass it, and why; see conftest.py.
 # Few samples make sparse bins.
 pytestmark = pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
+# Exceptions by the name of a test, with the reason; see conftest.py.
 EXCUSED = {}
 LABELS = np.array(["ash", "birch", "cedar", "date"])
 CODES = np.arange(200) % 4
@@ -37,7 +37,7 @@ def test_containers(metric):
 
 @pytest.mark.each("denominator", [16, 15])
 def test_precision_does_not_matter(metric, denominator):
-    """The same decimals are in the same bins, edges included."""
+    """Equal decimals are in the same bins in both precisions, including edges."""
     counts = np.random.default_rng(0).multinomial(denominator, [0.6, 0.3, 0.1], 100)
     codes, proba = np.arange(100) % 3, counts / denominator
     value = metric(codes, proba.astype(np.float32))
@@ -45,8 +45,8 @@ def test_precision_does_not_matter(metric, denominator):
 
 
 @pytest.mark.each("dtype", [np.float32, np.float64])
-def test_what_rounding_leaves_outside_of_0_and_1(metric, dtype):
-    """It is taken for the nearer end, whose sample it is then as good as."""
+def test_values_outside_of_0_and_1_by_rounding(metric, dtype):
+    """Such values are clipped to [0, 1]."""
     proba = PROBA.copy()
     proba[::5] = np.eye(4)[CODES[::5]]
     off = proba.astype(dtype)
@@ -75,7 +75,7 @@ def test_bad_input_is_refused(default, not_refused):
 
 
 def test_bad_options_are_refused(default):
-    """What an option cannot be is refused, by a message that names it."""
+    """The message of an invalid option contains its name."""
     for name in list(default.parameters)[2:]:
         with pytest.raises((TypeError, ValueError), match=rf"\b{name}\b"):
             default([0, 1], [[0.5, 0.5], [0.25, 0.75]], **{name: object()})

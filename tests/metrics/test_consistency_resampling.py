@@ -1,4 +1,4 @@
-"""The consistency test: exact for any metric, and blind to nothing it measures."""
+"""Level, power and edge cases of the consistency test."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ NAMES = np.array(["ash", "birch", "cedar"])
 
 
 def draw(rng, n_samples=60, temperature=1.0):
-    """Draw probabilities, true labels, and what a temperature makes of the first."""
+    """Draw labels, calibrated probabilities and temperature-scaled probabilities."""
     proba = rng.dirichlet(np.ones(3), size=n_samples)
     uniform = rng.uniform(size=(n_samples, 1))
     codes = (uniform >= proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
@@ -42,7 +42,7 @@ def pvalue(metric, y_true, y_proba, **options):
 @pytest.mark.slow
 @all_metrics
 def test_level(metric):
-    """With 9 draws one in five calibrated samples has a p-value of at most 0.2."""
+    """With 9 draws, one in five calibrated samples has a p-value of at most 0.2."""
     rng = np.random.default_rng(0)
     values = [pvalue(metric, *draw(rng), random_state=seed) for seed in range(80)]
     assert np.mean(np.array(values) <= 0.2) == pytest.approx(0.2, abs=0.14)
@@ -50,7 +50,7 @@ def test_level(metric):
 
 @all_metrics
 def test_power(metric):
-    """Of 400 samples with logits 2.5 times as large all have the least p-value."""
+    """With logits 2.5 times as large, 400 samples always have the least p-value."""
     rng = np.random.default_rng(0)
     for _ in range(5):
         assert pvalue(metric, *draw(rng, 400, temperature=2.5)) == 1 / 10
@@ -75,7 +75,7 @@ def test_result():
 
 
 def test_all_draws_count_where_a_class_is_rare():
-    """Of draws that lack it, too, although no labels are given."""
+    """Draws without this class count too, although `labels` is not passed."""
     y_proba = np.tile([0.98, 0.01, 0.01], (20, 1))
     y_true = NAMES[np.arange(20) % 3]
     result = consistency_test(ks_calibration_error, y_true, y_proba, random_state=0)
@@ -83,7 +83,7 @@ def test_all_draws_count_where_a_class_is_rare():
 
 
 def test_equal_values_are_as_extreme():
-    """With one possible outcome nothing is extreme."""
+    """If only one outcome is possible, the p-value is 1."""
     result = consistency_test(ks_calibration_error, [0, 1, 1], [0.0, 1.0, 1.0])
     assert result[:2] == (0, 1)
     wrong = consistency_test(
@@ -93,7 +93,7 @@ def test_equal_values_are_as_extreme():
 
 
 def test_of_several_labels():
-    """Each is drawn by itself."""
+    """The labels are drawn independently."""
     rng = np.random.default_rng(0)
     y_proba = rng.uniform(size=(300, 3))
     y_true = (rng.uniform(size=(300, 3)) < y_proba).astype(int)
@@ -105,13 +105,13 @@ def test_of_several_labels():
     assert test(y_proba**2).pvalue == 0.01
 
 
-def test_refused():
-    with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
+def test_metrics_of_scores_raise_an_error():
+    with pytest.raises(TypeError, match=r"metric must take labels .*ood_auroc"):
         consistency_test(ood_auroc_score, [0.1, 0.2], [0.3, 0.4])
 
 
 def test_labels_in_a_partial():
-    """They are the columns of the labels that are drawn, too."""
+    """They are also used for the drawn labels."""
     y_true, y_proba = draw(np.random.default_rng(0))
     order, draws = [2, 0, 1], {"n_resamples": 9, "random_state": 0}
     named, columns = {"labels": NAMES[order]}, y_proba[:, order]
@@ -125,18 +125,18 @@ def test_labels_in_a_partial():
 @pytest.mark.parametrize(
     ("value", "exception", "message"),
     [
-        (np.nan, ValueError, "metric must be defined for the sample, got NaN"),
-        (np.inf, ValueError, "metric must be defined for the sample, got infinity"),
+        (np.nan, ValueError, "metric must be finite for the sample, got NaN"),
+        (np.inf, ValueError, "metric must be finite for the sample, got infinity"),
         (np.zeros(2), TypeError, "metric must return a number, got ndarray"),
         (None, TypeError, "metric must return a number, got NoneType"),
     ],
 )
-def test_a_metric_that_is_no_number_is_refused(value, exception, message):
+def test_a_metric_that_is_not_a_number_raises_an_error(value, exception, message):
     with pytest.raises(exception, match=message):
         consistency_test(lambda *_, **__: value, [0, 1], [0.1, 0.9])
 
 
-def test_a_class_that_no_sample_has_is_asked_for():
+def test_labels_are_required_if_a_class_is_absent():
     def mean_gap(y_true, y_proba, sample_weight):
         return np.average(y_proba - y_true, weights=sample_weight)
 

@@ -1,4 +1,4 @@
-"""Intervals of calibration errors: without their bias, and down to 0."""
+"""Debiased intervals of calibration errors."""
 
 from functools import partial
 
@@ -52,7 +52,7 @@ all_errors = pytest.mark.parametrize("metric", ERRORS.values(), ids=ERRORS)
 
 
 def draw(rng, shift=0.0, n_samples=150):
-    """Draw probabilities of the positive class, too high by the shift, and labels."""
+    """Draw labels, and probabilities that are too high by `shift`."""
     proba = rng.uniform(0.02, 1, size=n_samples)
     return (rng.uniform(size=n_samples) < proba - shift).astype(int), proba
 
@@ -65,8 +65,8 @@ def draw_classes(rng, n_samples=90, n_classes=3):
 
 @pytest.mark.slow
 @all_errors
-def test_errors_of_calibrated_predictions_hold_zero(metric):
-    """And the estimate, which is biased."""
+def test_intervals_of_calibrated_predictions_contain_zero(metric):
+    """They also contain the estimate, which is biased."""
     low, high = bootstrap_interval(
         metric,
         *draw(np.random.default_rng(0)),
@@ -116,7 +116,7 @@ def test_coverage_of_an_error_without_bins(shift):
         (partial(classwise_calibration_error, n_bins=4), {"n_bins": 4}),
     ],
 )
-def test_errors_with_bins_have_their_own(metric, options):
+def test_errors_with_bins_use_ece_interval(metric, options):
     data = draw_classes(np.random.default_rng(0))
     if "n_bins" in options:
         options = options | {"mode": "classwise"}
@@ -139,8 +139,8 @@ def test_sum_over_classes(norm, factor):
     assert ends[1] == pytest.approx(factor * np.array(ends[0]))
 
 
-def test_errors_in_other_ways_are_drawn():
-    """Stratified, and of several labels, which are drawn each by itself."""
+def test_other_errors_with_bins_are_resampled():
+    """These are stratified ones, and those of multilabel problems."""
     rng = np.random.default_rng(0)
     data, options = draw(rng, 0.5), {"n_resamples": 30, "random_state": 0}
     low, high = bootstrap_interval(
@@ -155,7 +155,7 @@ def test_errors_in_other_ways_are_drawn():
 
 
 def test_debiased_on_request():
-    """An error that is not of this package gets what it needs if told so."""
+    """The method can be chosen for an error that is not of this package."""
 
     def error(y_true, y_proba, *, sample_weight):
         return abs(np.average(y_true - y_proba, weights=sample_weight))

@@ -278,14 +278,14 @@ def test_refused():
     }.items():
         with pytest.raises(ValueError, match=f"{name} must "):
             difference_test(log_loss, y_true, *changed)
-    with pytest.raises(TypeError, match=r"metric must be one of labels .*ood_auroc"):
+    with pytest.raises(TypeError, match=r"metric must take labels .*ood_auroc"):
         difference_test(ood_auroc_score, y_true, a, b)
 
 
 @pytest.mark.parametrize(
     ("value", "exception", "message"),
     [
-        (np.nan, ValueError, "metric must be defined for the sample, got NaN"),
+        (np.nan, ValueError, "metric must be finite for the sample, got NaN"),
         (np.zeros(2), TypeError, "metric must return a number, got ndarray"),
     ],
 )

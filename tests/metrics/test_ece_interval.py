@@ -1,4 +1,4 @@
-"""Intervals hold the truth as often as they say, for models of every kind."""
+"""Coverage and width of `ece_interval`, and values of `ece_consistency_bound`."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ TRUTHS = {
 
 
 def draw(rng, truth, n_samples):
-    """Draw predictions of the positive class and whether they come true."""
+    """Draw predictions of the positive class, and labels."""
     proba = rng.uniform(0.02, 1, size=n_samples)
     return rng.uniform(size=n_samples) < truth(proba), proba
 
@@ -60,7 +60,7 @@ def test_coverage(name, norm):
 
 
 def coverage_and_width(problem, n_samples, n_repeats=200, **options):
-    """Return how often the interval holds the error, and its width over the spread.
+    """Return the coverage of the interval, and its width relative to the estimates.
 
     The spread is the range of the estimates from their quantile of 0.05 to that of
     0.95. A problem returns probabilities and the chances of the labels.
@@ -100,7 +100,7 @@ def positives(draw_proba, truth):
 
 
 def overconfident(rng, n_samples):
-    """Return probabilities of ten classes that are far from their chances."""
+    """Return probabilities of ten classes that are far from calibrated."""
     proba = rng.dirichlet(np.full(10, 0.3), size=n_samples)
     chances = proba**0.3
     return proba, chances / chances.sum(axis=1, keepdims=True)
@@ -122,7 +122,7 @@ def overconfident(rng, n_samples):
     ids=["positive", "top_label", "classwise"],
 )
 def test_width_where_gaps_are_clear(problem, n_samples, mode, norm):
-    """Not wider than what the estimates spread over, by 1.3 at most."""
+    """The width is at most 1.3 times the spread of the estimates."""
     held, width = coverage_and_width(problem, n_samples, mode=mode, norm=norm)
     assert held >= 0.84
     assert width <= 1.3
@@ -131,7 +131,7 @@ def test_width_where_gaps_are_clear(problem, n_samples, mode, norm):
 @pytest.mark.slow
 @pytest.mark.parametrize(("norm", "limit"), [("l1", 1.9), ("l2", 1.3)])
 def test_width_where_some_bins_are_calibrated(norm, limit):
-    """The clear gaps have no wider an interval than they would have alone."""
+    """Calibrated bins do not make the interval of the clear gaps wider."""
     problem = positives(lambda rng, n: rng.uniform(0.02, 1, n), TRUTHS["one half"])
     held, width = coverage_and_width(problem, 5000, norm=norm)
     assert held >= 0.84
@@ -160,7 +160,7 @@ def test_width_of_the_largest_gap():
 )
 @pytest.mark.parametrize("factor", [0.5, 1, 2])
 def test_coverage_of_a_rare_class(factor, options):
-    """One in a hundred predictions is of the class, half or twice as many come true."""
+    """The class has a probability of 1 %, and half or twice this frequency."""
     problem = positives(
         lambda rng, n: rng.beta(1, 99, n), lambda p: np.minimum(factor * p, 1)
     )
@@ -169,7 +169,7 @@ def test_coverage_of_a_rare_class(factor, options):
 
 
 def test_upper_end_when_gaps_are_near_the_noise():
-    """It is too low in one of 20 samples; the noise must not be folded at zero."""
+    """It is too low in one of 20 samples. The noise must not be reflected at zero."""
     truth, options = TRUTHS["off by 0.05"], {"n_bins": 5, "confidence_level": 0.9}
     rng, proba = np.random.default_rng(0), np.linspace(0.02, 1, 200_001)
     expected = binned_calibration_error(proba, truth(proba), n_bins=5)
@@ -182,15 +182,15 @@ def test_upper_end_when_gaps_are_near_the_noise():
     assert sum(high < expected for _, high in ends) <= 0.06 * 400
 
 
-def test_a_bin_of_hits_has_noise():
-    """Five of five at 0.9 are no sign of a gap of 0.1."""
+def test_a_bin_of_correct_predictions_has_noise():
+    """Five of five correct at 0.9 are not evidence of a gap of 0.1."""
     low, high = ece_interval([1] * 5, [0.9] * 5, labels=[0, 1], random_state=0)
     assert low == 0
     assert high > 0.2
 
 
-def test_the_plain_bootstrap_never_holds_zero():
-    """Which is why there is another interval."""
+def test_the_plain_bootstrap_does_not_contain_zero():
+    """This is the reason for a different interval."""
     y_true, y_proba = draw(np.random.default_rng(0), TRUTHS["calibrated"], 500)
     rng = np.random.default_rng(1)
     values = [
@@ -203,8 +203,8 @@ def test_the_plain_bootstrap_never_holds_zero():
     assert ece_interval(y_true, y_proba, random_state=0)[0] == 0
 
 
-def test_a_single_sample_makes_no_worst_bin():
-    """One bold prediction that fails is not yet a gap of its size."""
+def test_a_single_sample_does_not_determine_the_largest_gap():
+    """A single wrong prediction with high confidence is not evidence of a large gap."""
     rng = np.random.default_rng(0)
     y_proba = np.append(rng.uniform(0.4, 0.6, size=300), 0.98)
     y_true = np.append(rng.uniform(size=300) < y_proba[:-1], False)
@@ -214,7 +214,7 @@ def test_a_single_sample_makes_no_worst_bin():
 
 
 def test_largest_gap_that_is_clear():
-    """The lower end is that of the clear gap, whatever noise a small bin has."""
+    """The lower limit is that of the clear gap, for any noise in a small bin."""
     y_proba = np.append(np.full(2000, 0.8), np.full(40, 0.5))
     y_true = np.arange(2040) % 2
     low, high = ece_interval(y_true, y_proba, norm="max", random_state=0)
@@ -223,18 +223,18 @@ def test_largest_gap_that_is_clear():
 
 
 def test_swept_bins():
-    """They are those of the metric."""
+    """The number of bins is that of the metric."""
     y_true, y_proba = draw(np.random.default_rng(0), TRUTHS["one half"], 300)
     n_bins = sweep_n_bins(y_proba, y_true, strategy="uniform")
     assert ece_interval(y_true, y_proba, n_bins="sweep", random_state=0) == (
         ece_interval(y_true, y_proba, n_bins=n_bins, random_state=0)
     )
-    with pytest.raises(ValueError, match='for every class, got "sweep"'):
+    with pytest.raises(ValueError, match='mode="classwise", got "sweep"'):
         ece_interval(y_true, y_proba, n_bins="sweep", mode="classwise")
 
 
 def test_interval_narrows_to_the_error():
-    """With many samples of a model that is clearly off."""
+    """This is for many samples of a miscalibrated model."""
     data = draw(np.random.default_rng(0), TRUTHS["off by 0.15"], 200_000)
     low, high = ece_interval(*data, random_state=0)
     assert low < expected_calibration_error(*data) < high
@@ -254,7 +254,7 @@ def test_interval_of_several_classes(mode):
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @pytest.mark.parametrize("mode", ["positive", "top_label", "classwise"])
 def test_weights_and_order(mode, strategy):
-    """The gaps and the noise are those of the weighted samples, in any order."""
+    """Gaps and noise are those of the weighted samples, in any order."""
     rng = np.random.default_rng(0)
     y_true, proba = draw(rng, TRUTHS["one half"], 300)
     options = {"mode": mode, "strategy": strategy, "random_state": 0}
@@ -286,7 +286,7 @@ def test_weights_and_order(mode, strategy):
     ],
 )
 def test_consistency_bound_is_a_quantile(mode, norm):
-    """Calibrated labels, drawn elsewhere, stay under it as often as it says."""
+    """The error of calibrated labels is below the bound with the given probability."""
     rng = np.random.default_rng(0)
     _, proba = draw_classes(rng, 300, 3)
     options = {"mode": mode, "norm": norm, "strategy": "quantile", "n_bins": 10}
@@ -308,7 +308,7 @@ def test_consistency_bound_of_the_positive_class():
 
 
 def test_consistency_bound_by_hand():
-    """Of one sample at 0.7 the gap is 0.3 with probability 0.7, else 0.7."""
+    """The gap of one sample at 0.7 is 0.3 with probability 0.7, otherwise 0.7."""
     bound = ece_consistency_bound([0.7], level=0.65, random_state=0)
     assert bound == pytest.approx(0.3)
     bound = ece_consistency_bound([0.7], level=0.75, random_state=0)
@@ -342,7 +342,7 @@ def test_bad_probabilities():
 
 @pytest.mark.parametrize("options", [{}, {"norm": "l2"}, {"mode": "classwise"}])
 def test_the_value_is_never_outside(options):
-    """Not even of intervals at a low level, which are short."""
+    """This includes intervals at a low level, which are short."""
     rng = np.random.default_rng(0)
     for n_samples in range(2, 60):
         y_proba = rng.dirichlet(np.ones(2), n_samples)
@@ -359,7 +359,7 @@ def test_the_value_is_never_outside(options):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_frequencies_of_classes_have_noise(n_classes):
-    """Their gaps are 0 in the sample, but not in the population."""
+    """The gaps are 0 in the sample, but not in the population."""
     y_true = np.arange(300) % n_classes
     y_proba = np.full((300, n_classes), 1 / n_classes)
     low, high = ece_interval(y_true, y_proba, mode="classwise", random_state=0)
@@ -369,7 +369,7 @@ def test_frequencies_of_classes_have_noise(n_classes):
 
 @pytest.mark.parametrize("norm", ["l1", "max"])
 def test_order_where_confidences_are_equal(norm):
-    """A class may be the likely one or the other, with the same confidence."""
+    """Samples with the same confidence may have different predicted classes."""
     rng = np.random.default_rng(0)
     proba = np.round(rng.uniform(size=200), 1)
     y_true = rng.integers(2, size=200)

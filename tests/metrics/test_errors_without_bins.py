@@ -17,7 +17,7 @@ from sklearn_calib.metrics import (
 
 
 def values(recorded, name, metric):
-    """Yield the recorded and our value of each case that has one."""
+    """Yield the recorded value and our value of each case."""
     for case in recorded["expected"]:
         inputs = recorded["inputs"][case["input"]]
         proba, labels = np.array(inputs["probs"]), np.array(inputs["labels"])
@@ -42,7 +42,7 @@ def test_recorded(reference, file, name, metric):
 
 
 def random_problem(seed, n_samples=300):
-    """Return what came true, and probabilities that are too low."""
+    """Return outcomes, and probabilities that are too low."""
     rng = np.random.default_rng(seed)
     y_proba = rng.uniform(size=n_samples)
     return rng.uniform(size=n_samples) < y_proba**0.5, y_proba
@@ -50,7 +50,7 @@ def random_problem(seed, n_samples=300):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_smooth_errors_are_within_a_factor(seed):
-    """The kernel's worst weight is smooth: smCE is not far from smECE."""
+    """smCE and smECE agree up to a constant factor."""
     data = random_problem(seed)
     weights, kernels = (
         smooth_calibration_error(*data),
@@ -60,7 +60,7 @@ def test_smooth_errors_are_within_a_factor(seed):
 
 
 def test_smooth_weights_by_hand():
-    """What is 0.1 apart with opposite residuals can only be told apart by 0.1."""
+    """The weights of two samples at a distance of 0.1 can differ by at most 0.1."""
     y_true, y_proba = [1, 0], [0.45, 0.55]
     # Weights w and w - 0.1, residuals 0.55 and -0.55, each of half of the samples.
     assert smooth_calibration_error(y_true, y_proba) == pytest.approx(0.0275)
@@ -75,7 +75,7 @@ def test_gap_of_all_is_below_each_error(seed):
 
 
 def test_ks_adds_ties_at_once():
-    """In one order of the samples the sum would reach 0.25 on the way."""
+    """Added one by one, the sum would reach 0.25 for one order of the samples."""
     assert ks_calibration_error([1, 1, 0, 0], [0.5] * 4) == 0
     assert ks_calibration_error([0, 0, 1, 1], [0.0, 0.5, 0.5, 1.0]) == 0
 

@@ -14,8 +14,8 @@ from sklearn_calib.metrics import failure_auroc_score
         st.tuples(st.integers(0, 9), st.booleans(), st.floats(0.1, 5)), max_size=30
     )
 )
-def test_is_the_roc_auc_of_being_right(samples):
-    """With ties and weights, against scikit-learn."""
+def test_is_the_roc_auc_of_correct_predictions(samples):
+    """The reference is scikit-learn, with ties and weights."""
     samples = [(5, True, 1.0), (5, False, 1.0), *samples]
     level, hit, weight = map(np.array, zip(*samples, strict=True))
     confidence = 0.55 + level / 25
@@ -34,8 +34,8 @@ def test_best_and_worst():
     assert failure_auroc_score([1, 0, 0], proba) == 0
 
 
-@pytest.mark.parametrize(("y_true", "word"), [([0, 0], "right"), ([1, 1], "wrong")])
-def test_without_right_or_wrong_predictions(y_true, word):
+@pytest.mark.parametrize(("y_true", "word"), [([0, 0], "correct"), ([1, 1], "wrong")])
+def test_without_correct_or_wrong_predictions(y_true, word):
     with pytest.warns(UndefinedMetricWarning, match=f"all predictions are {word}"):
         value = failure_auroc_score(y_true, [[0.9, 0.1], [0.6, 0.4]], labels=[0, 1])
     assert np.isnan(value)

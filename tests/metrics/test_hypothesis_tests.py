@@ -1,4 +1,4 @@
-"""Spiegelhalter's and Hosmer and Lemeshow's tests: formulas, levels, power, edges."""
+"""Spiegelhalter and Hosmer-Lemeshow tests: formulas, levels, power, edge cases."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ all_tests = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
 
 def draw(rng, n_samples=200, n_classes=3, temperature=1.0):
-    """Draw probabilities, true labels, and what a temperature makes of the first."""
+    """Draw calibrated probabilities, labels and temperature-scaled probabilities."""
     scores = np.exp(rng.normal(size=(n_samples, n_classes)) * 1.3)
     proba = scores / scores.sum(axis=1, keepdims=True)
     uniform = rng.uniform(size=(n_samples, 1))
@@ -43,7 +43,7 @@ def draw(rng, n_samples=200, n_classes=3, temperature=1.0):
 
 
 def rejections(test, n_draws, n_classes, temperature=1.0):
-    """Return the share of the draws in which p-values are at most 0.1."""
+    """Return the fraction of p-values of at most 0.1."""
     rng = np.random.default_rng(0)
     draws = (draw(rng, 200, n_classes, temperature) for _ in range(n_draws))
     labels = range(n_classes)
@@ -61,7 +61,7 @@ def test_level(test, n_classes):
 @pytest.mark.parametrize("name", [name for name in TESTS if name != "asymptotic"])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_power(name, n_classes):
-    """Logits that are 2.5 times as large are seen in most samples of 200."""
+    """Logits 2.5 times as large are detected in most data sets of 200 samples."""
     assert rejections(TESTS[name], 20, n_classes, temperature=2.5) > 0.6
 
 
@@ -94,7 +94,7 @@ def test_spiegelhalter_is_the_standardized_brier_score():
 
 
 def test_spiegelhalter_of_saturated_predictions():
-    """Where 1 - p is lost, p * (1 - p) is not: two in a million are misses."""
+    """1 - p underflows, but p * (1 - p) does not: two in a million are wrong."""
     proba = np.full(1_000_000, 1e-15)
     result = spiegelhalter_test(np.arange(1_000_000) == 5, proba)
     assert result.statistic == pytest.approx(1 / np.sqrt(1e-9), rel=1e-6)
@@ -103,7 +103,7 @@ def test_spiegelhalter_of_saturated_predictions():
 
 @pytest.mark.parametrize("n_bins", [1, 4, 10])
 def test_hosmer_lemeshow_of_two_classes(n_bins):
-    """Bins of equal numbers, by hand."""
+    """The bins have equal numbers of samples."""
     codes, proba = draw(np.random.default_rng(0), n_classes=2, temperature=1.3)
     p = proba[:, 1]
     for variance in ("sample", "bin"):
@@ -119,7 +119,7 @@ def test_hosmer_lemeshow_of_two_classes(n_bins):
 
 
 def test_hosmer_lemeshow_of_many_classes():
-    """By the pseudo-inverse of the covariance of all counts, in bins of confidence."""
+    """The reference is the pseudo-inverse of the covariance of all counts."""
     codes, proba = draw(np.random.default_rng(0), n_classes=4, temperature=1.3)
     expected = 0
     for rows in np.array_split(np.argsort(proba.max(axis=1)), 5):
@@ -133,7 +133,7 @@ def test_hosmer_lemeshow_of_many_classes():
 
 
 def test_hosmer_lemeshow_of_sparse_bins():
-    """The law of equal samples in one bin is binomial; dense bins stay as they are."""
+    """Equal samples in a sparse bin are binomial; dense bins are chi-square."""
     options = {"n_resamples": 4000, "random_state": 0}
     distance = np.abs(np.arange(11) - 1.5)
     for count in (0, 3, 5):
@@ -179,7 +179,7 @@ def test_level_of_hosmer_lemeshow_in_sparse_bins(n_samples, n_classes, rare):
 
 
 def test_degrees_of_freedom():
-    """Ties are one bin, a class of probability 0 is none, ddof is taken off."""
+    """Ties form one bin, classes of probability 0 do not count, ddof is subtracted."""
     codes = np.arange(20) % 2
     assert hosmer_lemeshow_test(codes, np.full(20, 0.4)).df == 1
     three = np.tile([0.3, 0.7, 0.0], (20, 1))
@@ -194,7 +194,7 @@ def test_degrees_of_freedom():
 
 @pytest.mark.parametrize("test", [spiegelhalter_test, asymptotic])
 def test_zeros_and_ones(test):
-    """Certain and right says nothing, certain and wrong says all."""
+    """Certain predictions do not count if correct, and are impossible if wrong."""
     certain = np.eye(3)[np.arange(9) % 3]
     assert test(np.arange(9) % 3, certain)[:2] == (0, 1)
     assert test((np.arange(9) + 1) % 3, certain)[:2] == (np.inf, 0)
@@ -225,8 +225,8 @@ def test_uniform_predictions_have_no_variance():
 
 
 @all_tests
-def test_zeros_beside_others(test):
-    """A class that never is and is never expected changes nothing."""
+def test_a_class_of_probability_zero(test):
+    """A class of probability 0 that does not occur does not change the result."""
     codes, proba = draw(np.random.default_rng(0), temperature=1.5)
     more = np.column_stack([proba, np.zeros(len(proba))])
     assert test(codes, more, labels=range(4))[:2] == pytest.approx(
@@ -237,7 +237,7 @@ def test_zeros_beside_others(test):
 @pytest.mark.parametrize("name", ["hosmer", "hosmer-uniform", "spiegelhalter"])
 @given(seed=st.integers(0, 100))
 def test_order_does_not_matter(name, seed):
-    """Of the samples, of the classes, and neither do their names."""
+    """The order of samples and classes and the labels do not matter."""
     rng = np.random.default_rng(seed)
     codes, proba = draw(rng, n_samples=40)
     proba = np.round(proba, 1)
@@ -254,7 +254,7 @@ def test_order_does_not_matter(name, seed):
 
 
 def test_many_classes_are_refused():
-    """Whose covariances take the cube of their number; those of no class are free."""
+    """The time is cubic in the number of classes with positive probability."""
     n_classes, rng = 3000, np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(n_classes), size=20)
     codes = rng.integers(n_classes, size=20)

@@ -43,7 +43,7 @@ def test_is_the_distance_to_scikit_learns_fit(drawn):
 
 
 def test_an_uninformative_classifier():
-    """The error is 1 / 4, though nearly all samples have the same fit."""
+    """The error is 1 / 4, although nearly all samples have the same fitted value."""
     rng = np.random.default_rng(0)
     y_true, y_proba = rng.integers(2, size=20_000), rng.uniform(size=20_000)
     value = expected_calibration_error(y_true, y_proba, **CORP)
@@ -68,7 +68,7 @@ def test_every_class_has_its_own_fit():
 
 
 def test_what_it_costs_in_brier_score():
-    """At least its square, of both classes, and no more where nothing is pooled."""
+    """The miscalibration is at least the squared error, and equal without pooling."""
     rng = np.random.default_rng(0)
     options = {"loss": "brier", "recalibration": "isotonic"}
     for levels, ratio in ((10, 1), (1000, 1.05)):
@@ -96,8 +96,8 @@ def test_number_of_bins_is_not_used(n_bins):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_hardly_different_probabilities(dtype):
-    """No bit is lost where hits are sorted along, nor at the ends."""
+def test_nearly_equal_probabilities(dtype):
+    """Sorting them together with the labels does not lose precision."""
     low, high = np.finfo(dtype).smallest_subnormal, np.nextafter(dtype(1), dtype(0))
     y_proba = np.array([0, -0.0, low, low, high, high, 1, 1], dtype=dtype)
     y_true, weight = np.array([0, 1, 1, 1, 1, 0, 0, 1]), np.ones(8)

@@ -66,7 +66,7 @@ def test_two_samples_see_each_other():
 
 
 def test_far_samples_count():
-    """Where there are no closer ones, though their kernels underflow."""
+    """They count if no closer samples exist, although their kernels underflow."""
     value = kde_calibration_error([1, 0, 0], [0.999999, 1e-6, 1e-5], bandwidth=1e-4)
     assert value == pytest.approx((0.999999 + 1e-6 + 1e-5) / 3, rel=1e-9)
 
@@ -82,7 +82,7 @@ def test_few_samples(n_samples):
 
 
 def test_bandwidth_follows_the_predictions():
-    """Those drawn from a Dirichlet density far from the corners need a wide kernel."""
+    """Predictions far from the corners of the simplex need a wide kernel."""
     rng = np.random.default_rng(0)
     spread = rng.dirichlet(np.full(3, 2.0), size=100)
     corners = np.eye(3)[rng.integers(0, 3, size=100)]
@@ -91,6 +91,21 @@ def test_bandwidth_follows_the_predictions():
         for proba in (spread, corners)
     )
     assert BANDWIDTHS[0] == narrow < wide < BANDWIDTHS[-1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_bandwidth_is_returned(mode):
+    """The error is the same for the chosen bandwidth, and different for the next."""
+    logits, y = random_problem()
+    data, options = (y, softmax(logits)), {"mode": mode}
+    value = kde_calibration_error(*data, **options)
+    error, chosen = kde_calibration_error(*data, return_bandwidth=True, **options)
+    assert value == error == kde_calibration_error(*data, bandwidth=chosen, **options)
+    other = BANDWIDTHS[BANDWIDTHS.index(chosen) - 1]
+    options |= {"bandwidth": other, "return_bandwidth": True}
+    error, returned = kde_calibration_error(*data, **options)
+    assert returned == other
+    assert error != value
 
 
 @pytest.mark.parametrize(

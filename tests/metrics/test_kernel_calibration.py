@@ -1,4 +1,4 @@
-"""The kernel calibration error: equal to the sums of its definition, unbiased."""
+"""Values, bias and tests of the kernel calibration error."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from sklearn_calib.metrics import kernel_calibration_error, kernel_calibration_t
 
 
 def draw(seed, n_samples=30, n_classes=3, power=1.0):
-    """Draw probabilities, and labels by a power of them."""
+    """Draw probabilities, and labels from a power of the probabilities."""
     rng = np.random.default_rng(seed)
     proba = rng.dirichlet(np.ones(n_classes), size=n_samples)
     truth = proba**power / (proba**power).sum(axis=1, keepdims=True)
@@ -20,7 +20,7 @@ def draw(seed, n_samples=30, n_classes=3, power=1.0):
 
 
 def direct_sum(codes, proba, kernel, pairs):
-    """Return the mean over the pairs, one by one."""
+    """Return the mean over the pairs by a loop."""
     values = []
     for i, j in pairs:
         one, other = -proba[i], -proba[j]
@@ -31,7 +31,7 @@ def direct_sum(codes, proba, kernel, pairs):
 
 
 def all_pairs(n_samples, *, itself):
-    """Return the numbers of two samples, each with each."""
+    """Return all pairs of indices."""
     every = range(n_samples)
     return [(i, j) for i in every for j in every if itself or i != j]
 
@@ -79,7 +79,7 @@ def test_default_bandwidth_is_the_median_of_distinct_predictions():
 
 
 def test_median_of_many_predictions():
-    """A thousand stand for all, whatever the order of samples and of classes."""
+    """A thousand predictions represent all, for any order of samples and classes."""
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(4), size=5000)
     median = module._median_distance(proba)
@@ -130,7 +130,7 @@ def test_root_of_a_negative_square_is_zero():
 
 @pytest.mark.parametrize("method", ["consistency", "bootstrap"])
 def test_null_distribution_is_that_of_the_draws(method, monkeypatch):
-    """Of labels or signs that are drawn outside, block by block."""
+    """The labels or signs are drawn in the test."""
     monkeypatch.setattr(module, "TILE", 16)
     monkeypatch.setattr(module_of_test, "DRAWN", 30 * 3 * 4)
     codes, proba = draw(0)
@@ -155,7 +155,7 @@ def test_null_distribution_is_that_of_the_draws(method, monkeypatch):
 
 
 def test_bootstrap_of_a_rare_class_draws_labels():
-    """Residuals that share a sign are no evidence: nobody has the rare class here."""
+    """Residuals of the same sign are not evidence: the rare class is absent here."""
     proba = np.random.default_rng(0).beta(1, 99, size=100)
     draws = {"n_resamples": 99, "random_state": 0, "labels": [0, 1]}
     tests = [
@@ -202,7 +202,7 @@ def test_perfect_predictions():
 
 
 def test_constant_predictions():
-    """There is no distance, and the kernel is 1."""
+    """All distances are zero, and the kernel is 1."""
     error = kernel_calibration_error([0, 1, 1, 1], [0.5] * 4, squared=True)
     assert error == pytest.approx(2 * 0.25**2)
 
@@ -222,9 +222,9 @@ def test_refused():
         kernel_calibration_error(
             codes, proba, block_size=2, reduce_bias=True, sample_weight=np.ones(30)
         )
-    with pytest.raises(ValueError, match=r"at least 1 full .* got 31 and 30 samples"):
+    with pytest.raises(ValueError, match=r"at least 1 full .* got 31 for 30 samples"):
         kernel_calibration_error(codes, proba, block_size=31, reduce_bias=True)
-    with pytest.raises(ValueError, match=r"at least 2 full .* got 16 and 30 samples"):
+    with pytest.raises(ValueError, match=r"at least 2 full .* got 16 for 30 samples"):
         kernel_calibration_test(codes, proba, method="asymptotic", block_size=16)
     with pytest.raises(ValueError, match=r"more than one sample .* weight of 1\."):
         kernel_calibration_error([1], [0.5], labels=[0, 1], reduce_bias=True)

@@ -1,4 +1,4 @@
-"""Measures of out-of-distribution detection, against other implementations."""
+"""Metrics of out-of-distribution detection, against other implementations."""
 
 from inspect import signature
 
@@ -19,13 +19,13 @@ MEASURES = [
     for name in metrics.__all__
     if next(iter(signature(getattr(metrics, name)).parameters), "") == "scores_in"
 ]
-# The sources whose FPR has samples in the distribution as positive.
+# The sources in whose FPR in-distribution is the positive class.
 IN_IS_POSITIVE = {"openood-fpr-id", "fd-shifts"}
 all_measures = pytest.mark.parametrize("measure", MEASURES)
 
 
 def options(name, case):
-    """Return what a number of a case was measured by, in our words; None if by none."""
+    """Return our metric for a recorded number, or None if we do not have it."""
     source = case["id"].split("-", 1)[1]
     if name.startswith(("aupr", "ap")):
         step = source in ("outlier-exposure", "fd-shifts")
@@ -41,7 +41,7 @@ def options(name, case):
 
 
 def test_recorded_numbers(reference):
-    """All but those of a coarse grid of thresholds, which have a test below."""
+    """Numbers from a coarse grid of thresholds have a separate test."""
     recorded, n_compared = reference("metric_ood"), 0
     for case in recorded["expected"]:
         inputs = recorded["inputs"][case["input"]]
@@ -57,7 +57,7 @@ def test_recorded_numbers(reference):
 
 
 def test_grid_of_thresholds(reference):
-    """A hundred thousand thresholds, with equal priors, come close."""
+    """The recorded code uses 100,000 thresholds, which is a close approximation."""
     recorded = reference("metric_ood")
     scores = recorded["inputs"]["scores"]
     (case,) = [c for c in recorded["expected"] if c["id"] == "scores-odin"]
@@ -76,7 +76,7 @@ def test_grid_of_thresholds(reference):
 
 
 def test_by_hand():
-    """At 0.5 all of three pass and one of two; at 0.8 two of three and none."""
+    """At 0.5, three of three and one of two pass; at 0.8, two of three and none."""
     scores = [0.9, 0.8, 0.5], [0.7, 0.4]
     assert fpr_at_tpr(*scores) == 0.5
     assert fpr_at_tpr(*scores, tpr=2 / 3) == 0
@@ -86,7 +86,7 @@ def test_by_hand():
 
 
 def test_true_positive_rate_is_reached_at_equality():
-    """19 of 20 are 0.95."""
+    """The rate of 19 of 20 is exactly 0.95."""
     scores_in = np.arange(1.0, 21.0)
     assert fpr_at_tpr(scores_in, [1.5]) == 0
     assert fpr_at_tpr(scores_in, [2.0]) == 1
@@ -109,8 +109,8 @@ def test_balanced_does_not_see_how_many_samples_there_are():
     st.lists(st.integers(-5, 5), min_size=1, max_size=20),
     st.lists(st.integers(-5, 5), min_size=1, max_size=20),
 )
-def test_only_the_ranking_counts(measure, scores_in, scores_out):
-    """Order, scale and dtype do not, and infinity is a number."""
+def test_only_the_ranking_matters(measure, scores_in, scores_out):
+    """Order, scale and dtype do not matter, and infinite scores are valid."""
     value = measure(scores_in, scores_out)
     assert type(value) is float
     assert 0 <= value <= (0.5 if measure is ood_detection_error else 1) + 1e-12
@@ -124,7 +124,7 @@ def test_only_the_ranking_counts(measure, scores_in, scores_out):
 
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=20))
 def test_sides_are_mirrored(scores):
-    """What is out is in for the negated scores."""
+    """Negated scores exchange in- and out-of-distribution."""
     there = [3, 1, 0]
     for pos, other in (("in", "out"), ("out", "in")):
         negated = -np.array(there), -np.array(scores)
@@ -138,9 +138,13 @@ def test_sides_are_mirrored(scores):
 @pytest.mark.parametrize(
     ("scores_in", "scores_out", "message"),
     [
-        ([], [1.0], "scores_in must hold one score per sample.*got shape .0,."),
-        ([1.0], [[0.4, 0.6]], "scores_out must hold one score.*got shape .1, 2."),
-        ([1.0, np.nan], [1.0], "scores_in must not be NaN, got 1 of 2"),
+        ([], [1.0], "scores_in must have shape .n_samples,. with.*got shape .0,."),
+        (
+            [1.0],
+            [[0.4, 0.6]],
+            "scores_out must have shape .n_samples,.*got shape .1, 2.",
+        ),
+        ([1.0, np.nan], [1.0], "scores_in must not contain NaN, got 1 NaN in 2"),
     ],
 )
 def test_bad_scores(measure, scores_in, scores_out, message):

@@ -27,7 +27,7 @@ METRICS = [
 
 @pytest.fixture
 def problem():
-    """Return labels, probabilities and groups, of which one lacks a class."""
+    """Return labels, probabilities and groups. A class is absent from one group."""
     rng = np.random.default_rng(0)
     groups = np.array(["north", "south", "west"])[rng.integers(3, size=300)]
     y_true = np.array(["ash", "birch", "cedar"])[rng.integers(3, size=300)]
@@ -72,7 +72,7 @@ def test_options_and_labels_reach_the_metric(problem):
 
 
 def test_a_metric_without_labels():
-    """And a group of a single sample."""
+    """One group has a single sample."""
     table = per_group(accuracy_score, [0, 1, 1], [0, 1, 0], groups=[7, 7, 3])
     assert table["value"].to_dict() == {3: 0, 7: 1, "overall": 2 / 3}
     assert table["n_samples"].to_dict() == {3: 1, 7: 2, "overall": 3}
@@ -160,13 +160,13 @@ def test_bad_groups(groups, error, message):
 @pytest.mark.parametrize(
     "groups", [["a", 1], ["a", None], [None, None], [("a", 1)] * 2]
 )
-def test_groups_of_any_kind(groups):
+def test_groups_of_any_type(groups):
     table = per_group(expected_calibration_error, [0, 1], [0.5, 0.5], groups=groups)
     assert table["n_samples"].sum() == 4
 
 
 def test_labels_in_a_partial(problem):
-    """Those in the order of the columns are not replaced by the sorted ones."""
+    """They are not replaced by the sorted labels."""
     y_true, proba, groups = problem
     order = ["cedar", "ash", "birch"]
     expected = per_group(

@@ -41,7 +41,7 @@ def test_the_macro_average_of_scikit_learn():
 
 
 def test_by_hand():
-    """Always 0.75: of a label that three of four have, and of one that all have."""
+    """The probability is 0.75; the label frequencies are 0.75 and 1."""
     y_true, y_proba = [[1, 1], [1, 1], [0, 1], [1, 1]], np.full((4, 2), 0.75)
     found = per_label(expected_calibration_error, y_true, y_proba, average=None)
     np.testing.assert_allclose(found, [0, 0.25], atol=1e-15)
@@ -70,7 +70,7 @@ def test_a_label_that_no_sample_has(metric):
 
 
 def test_metrics_of_several_numbers():
-    """An interval for each label; a mean of them would be of no use."""
+    """The result contains an interval for each label, without averaging."""
     metric = partial(ece_interval, random_state=0, n_resamples=20)
     assert per_label(metric, Y, PROBA, average=None).shape == (3, 2)
 
@@ -97,7 +97,7 @@ def test_as_a_scorer(n_labels):
 
 
 def test_radiographs(shared_data):
-    """Each of seven findings is said to be far more frequent than it is."""
+    """The predicted probability of each of seven findings is much too high."""
     data = shared_data("logits/nih_chestxray_densenet121_multilabel_a.npz")
     y, proba = data["labels"], expit(data["logits"])
     auc = per_label(roc_auc_score, y, proba, average=None)

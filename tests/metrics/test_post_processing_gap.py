@@ -19,7 +19,7 @@ def draw_problem(seed):
 
 
 def largest_drop(y_true, score, losses, slopes, bound):
-    """Maximise the drop of the mean loss over Lipschitz updates of the scores."""
+    """Return the largest reduction of the mean loss by a Lipschitz update."""
     value, index = np.unique(score, return_inverse=True)
     before = losses(y_true, score).mean()
     gaps, matrix = np.diff(value), np.diff(np.eye(value.size), axis=0)
@@ -84,7 +84,7 @@ def test_one_group(loss, expected):
 
 
 def test_one_group_that_newton_overshoots():
-    """Undamped steps from 0.2 to a frequency of 5 in 6 go back and forth for ever."""
+    """Undamped Newton steps from 0.2 to a frequency of 5/6 oscillate."""
     y_true = [1] * 5 + [0]
     expected = 5 / 6 * np.log(5 / 6 / 0.2) + np.log(1 / 6 / 0.8) / 6
     value = post_processing_gap(y_true, [0.2] * 6)
@@ -92,7 +92,7 @@ def test_one_group_that_newton_overshoots():
 
 
 def test_slopes_are_limited():
-    """At 0.4 nothing is true and at 0.6 all is: both go as far as they may.
+    """The frequency is 0 at 0.4 and 1 at 0.6, so both updates are at their limits.
 
     The update is odd around one half, and 0.1 there: 0.4 becomes 0.3, and 0.6 is 0.7.
     For the log loss the logits are doubled.
@@ -106,7 +106,7 @@ def test_slopes_are_limited():
 
 
 def test_order_stays():
-    """Frequencies in the reverse order are met halfway, by one probability for all."""
+    """For frequencies in the reverse order, the best map is constant."""
     y_true, y_proba = [1, 0], [0.4, 0.6]
     squared = post_processing_gap(y_true, y_proba, loss="squared")
     assert squared == pytest.approx(0.6**2 - 0.5**2, rel=1e-11)
@@ -161,7 +161,7 @@ def test_certain_and_wrong_counts_by_its_limit():
     assert post_processing_gap([1, 1], [0.0, 0.0], labels=[0, 1]) == pytest.approx(4)
 
 
-def test_top_label_is_the_positive_class_of_hits():
+def test_top_label_is_the_positive_class_of_correctness():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), size=200)
     y_true = np.arange(200) % 3

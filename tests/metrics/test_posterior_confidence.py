@@ -1,4 +1,4 @@
-"""Over- and underconfidence: by hand, their identities, and for networks and humans."""
+"""Over- and underconfidence: by hand, identities, and for networks and humans."""
 
 from inspect import signature
 
@@ -32,7 +32,7 @@ def draw_problem(seed, n_samples=20):
     ("measure", "over", "under"), [("excess", 0.3 / 4, 0.5 / 4), ("share", 0.5, 0.25)]
 )
 def test_by_hand(measure, over, under):
-    """The classes of the largest entries need not be the same; equal is neither."""
+    """The largest entries may be of different classes; equal entries are neither."""
     posterior = [[0.6, 0.3, 0.1], [0.5, 0.5, 0], [1, 0, 0], [0.2, 0.7, 0.1]]
     y_proba = [[0.8, 0.1, 0.1], [0.2, 0.2, 0.6], [0.5, 0.25, 0.25], [0.7, 0.2, 0.1]]
     value = overconfidence(posterior, y_proba, measure=measure)
@@ -77,7 +77,7 @@ def test_positive_class_alone(metric, measure):
 
 
 @both
-def test_nothing_to_complain_of(metric):
+def test_true_probabilities_have_neither(metric):
     posterior = np.random.default_rng(0).dirichlet(np.ones(3), size=10)
     assert metric(posterior, posterior[:, ::-1]) == 0
     assert metric(posterior, posterior, measure="share") == 0
@@ -108,7 +108,7 @@ def test_humans_and_networks(shared_data):
     ("posterior", "y_proba", "options", "message"),
     [
         ([0, 1], np.eye(3)[:2], {}, r"posterior must have the shape.*\(2, 2\) and"),
-        (np.eye(3), np.eye(2), {}, r"got \(3, 3\) and \(2, 2\)\. Pass prob"),
+        (np.eye(3), np.eye(2), {}, r"got \(3, 3\) and \(2, 2\)\. Pass class prob"),
         ([[2.0, 3.0]], [[0.5, 0.5]], {}, r"posterior must lie in \[0, 1\]"),
         ([[0.5, 0.5]], [[2.0, 3.0]], {}, r"y_proba must lie in \[0, 1\]"),
         (np.eye(2), np.eye(2), {"measure": "mean"}, "'measure' parameter.*Got 'mean'"),

@@ -1,4 +1,4 @@
-"""The two parts of a proper loss, against other implementations and by hand."""
+"""Calibration and refinement error, against other implementations and by hand."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_isotonic_is_scikit_learns():
 
 
 def test_temperature_finds_the_sharpness():
-    """What was only too sharp is as refined as before."""
+    """Scaling the logits does not change the refinement error."""
     y, proba = draw(4)
     too_sharp = draw(4, sharpness=3.0)[1]
     assert refinement_error(y, too_sharp) == pytest.approx(

@@ -1,4 +1,4 @@
-"""The rule that picks the candidate of a search."""
+"""The refit rule of a search."""
 
 import pickle
 
@@ -15,7 +15,7 @@ RULE = lowest_error_within_one_se("neg_ece", guard="neg_log_loss")
 
 
 def results(ece, guard, std, n_splits=4):
-    """Return the columns of a search that the rule reads, and some that it does not."""
+    """Return the results of a search, including columns that the rule does not use."""
     columns = {
         "mean_test_neg_ece": np.array(ece, dtype=float),
         "mean_test_neg_log_loss": np.array(guard, dtype=float),
@@ -61,7 +61,9 @@ def test_all_candidates_failed():
 def test_scorer_that_was_not_measured(name):
     columns = results([-0.05], [-0.3], [0.1])
     columns["mean_test_score"] = columns.pop(f"mean_test_{name}")
-    with pytest.raises(ValueError, match=f"scoring must hold '{name}'.* got .*'score'"):
+    with pytest.raises(
+        ValueError, match=f"scoring must contain '{name}'.* got .*'score'"
+    ):
         RULE(columns)
 
 

@@ -1,4 +1,4 @@
-"""Values of risk and coverage, and what can be chosen for both."""
+"""Values of risk and coverage, and their options."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_recorded_points(reference):
     [(1e-9, 0), (0.25, 0), (0.26, 1 / 3), (0.5, 1 / 3), (0.75, 1 / 3), (1, 0.5)],
 )
 def test_risk_at_coverage(coverage, risk):
-    """A threshold takes both of the tied samples or none."""
+    """A threshold accepts both of two tied samples or none."""
     value = risk_at_coverage(Y_TRUE, PROBA, coverage=coverage)
     assert value == pytest.approx(risk)
 
@@ -83,15 +83,15 @@ def test_coverage_at_risk(max_risk, coverage):
     assert value == coverage
 
 
-def test_coverage_at_a_risk_that_is_passed_and_met_again():
-    """The largest share counts, whatever the risk of smaller ones."""
+def test_coverage_at_a_risk_that_is_exceeded_in_between():
+    """The largest coverage counts, whatever the risk of smaller coverages."""
     proba = np.column_stack([np.linspace(0.9, 0.6, 10), np.linspace(0.1, 0.4, 10)])
     y_true = [1] + [0] * 9
     assert coverage_at_risk(y_true, proba, max_risk=0.1) == 1
     assert coverage_at_risk(y_true, proba, max_risk=0.09) == 0
 
 
-def test_rounding_does_not_ask_for_one_sample_more():
+def test_rounding_does_not_require_one_more_sample():
     proba = np.column_stack([np.linspace(0.9, 0.6, 10), np.linspace(0.1, 0.4, 10)])
     y_true = [0, 0, 0] + [1] * 7
     assert 0.1 * 3 > 3 / 10
@@ -103,7 +103,7 @@ def test_rounding_does_not_ask_for_one_sample_more():
 
 
 def test_log_loss_is_that_of_scikit_learn():
-    """With probabilities of zero too, which have the same loss in single precision."""
+    """Probabilities of zero have the same loss in single precision."""
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(4, 0.3), size=200)
     proba[:4] = np.eye(4)
@@ -140,7 +140,7 @@ def test_named_confidences(name):
 
 @pytest.mark.parametrize("metric", WITH_CONFIDENCE)
 def test_confidence_is_passed_on(metric):
-    """The reverse order of the samples is another order."""
+    """Reversing the confidences changes the value."""
     rng = np.random.default_rng(0)
     proba, y_true = rng.dirichlet(np.ones(3), size=300), np.arange(300) % 3
     value = metric(y_true, proba, confidence="margin")
@@ -149,7 +149,7 @@ def test_confidence_is_passed_on(metric):
 
 
 def test_samples_that_come_last():
-    """Minus infinity is a confidence."""
+    """Minus infinity is a valid confidence."""
     _, risk, _ = risk_coverage_curve([1, 0], PROBA[:2], confidence=[-np.inf, 0.0])
     np.testing.assert_array_equal(risk, [0, 0.5])
 

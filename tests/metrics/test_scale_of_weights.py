@@ -171,7 +171,7 @@ def test_scale_does_not_matter(name, options, factor):
 @all_invariant
 @pytest.mark.each("factor", [1e307, 1e-310])
 def test_equal_weights_of_any_size_are_none(name, options, factor):
-    """Their sum may overflow, or hold a few digits only."""
+    """Their sum may overflow or be subnormal."""
     np.testing.assert_allclose(
         measure(name, options, np.full(N_SAMPLES, factor)),
         measure(name, options, None),
@@ -182,7 +182,7 @@ def test_equal_weights_of_any_size_are_none(name, options, factor):
 
 @all_invariant
 def test_weights_of_any_range_are_measured(name, options):
-    """Next to a weight of 1 others vanish, even where their squares are 0."""
+    """Tiny weights do not matter next to a weight of 1, even if their squares are 0."""
     weight = np.logspace(0, -320, N_SAMPLES)
     assert np.isfinite(measure(name, options, weight)).all()
 
@@ -190,7 +190,7 @@ def test_weights_of_any_range_are_measured(name, options):
 @all_repetitions
 @pytest.mark.each("factor", [1e307, 1e300, 1e-300, 1e-310])
 def test_repetitions_of_any_number_are_measured(name, options, factor):
-    """Few of a sample are refused where no estimate exists."""
+    """Small weights may raise an error if an estimate does not exist."""
     *_, weight = problem()
     weight = np.minimum(weight, 1) * factor
     if factor < 1 and (name in AREAS or options.get("squared")):
@@ -202,7 +202,7 @@ def test_repetitions_of_any_number_are_measured(name, options, factor):
 
 @all_repetitions
 def test_many_repetitions_have_a_limit(name, options):
-    """The value of infinitely many is that of 1e25 and of 1e300."""
+    """Weights of 1e25 and of 1e300 give the same value."""
     if "cube_root" in options.values() or "sweep" in options.values():
         pytest.skip("the number of bins has no limit")
     *_, weight = problem()
@@ -217,7 +217,7 @@ def test_many_repetitions_have_a_limit(name, options):
 @pytest.mark.each("strategy", ["uniform", "quantile"])
 @pytest.mark.each("factor", FACTORS)
 def test_chunks_keep_their_weights(mode, strategy, factor):
-    """Each chunk by itself could be scaled, but not against the others."""
+    """Chunks may be scaled differently, but their relative weights are kept."""
     codes, proba, weight = problem()
     weight[:40] *= 1e6
 

@@ -23,7 +23,7 @@ CASES = [
 
 
 def draw(n_classes, n_samples=300):
-    """Return labels, probabilities that are too sharp, and weights."""
+    """Return labels, overconfident probabilities, and weights."""
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(n_classes), n_samples)
     y = (proba.cumsum(axis=1) < rng.uniform(size=(n_samples, 1))).sum(axis=1)
@@ -49,7 +49,7 @@ def test_the_parts_sum_to_the_score(loss, recalibration, n_classes):
 
 @pytest.mark.parametrize("loss", ["brier", "log"])
 def test_two_classes_by_scikit_learn(loss):
-    """The score of the isotonic fit, and of the frequency."""
+    """The reference uses the isotonic fit and the class frequency."""
     y, proba, weight = draw(2)
     positive = proba[:, 1].round(2)
     fit = IsotonicRegression().fit_transform(positive, y, sample_weight=weight)
@@ -67,7 +67,7 @@ def test_two_classes_by_scikit_learn(loss):
 
 
 def test_by_hand():
-    """Half of four are positive, and the middle two are exchanged."""
+    """Two of four samples are positive, and the middle two are in the wrong order."""
     parts = score_decomposition([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9])
     np.testing.assert_allclose(parts, [0.37, 0.12, 0.25, 0.5], rtol=1e-12)
     parts = score_decomposition([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9], loss="log")
@@ -87,7 +87,7 @@ def test_no_part_of_corp_is_negative(samples, loss):
     assert min(score_decomposition(y, level / 8, **options)) >= -1e-12
 
 
-def test_frequencies_have_uncertainty_alone():
+def test_class_frequencies_have_uncertainty_only():
     y = np.arange(90) % 3
     parts = score_decomposition(y, np.full((90, 3), 1 / 3))
     np.testing.assert_allclose(parts, [2 / 3, 0, 0, 2 / 3], atol=1e-12)

@@ -1,4 +1,4 @@
-"""Scorers call their metric with the right columns, labels and weights."""
+"""Scorers call their metric with the correct columns, labels and weights."""
 
 import pickle
 from copy import deepcopy
@@ -39,7 +39,7 @@ from sklearn_calib.metrics import (
 
 
 def of_the_positive_class(y, proba, **options):
-    """Measure that of two classes, and the predicted one of more."""
+    """Evaluate the positive class for two classes, and the top label for more."""
     proba = proba[:, 1] if proba.shape[1] == 2 else proba
     options = {"n_bins": "cube_root", "strategy": "quantile", **options}
     return expected_calibration_error(y, proba, **options)
@@ -107,7 +107,7 @@ def problem(request):
     return LogisticRegression().fit(X[:75], y[:75]), X[75:], y[75:]
 
 
-def test_the_promised_exist():
+def test_documented_scorers_exist():
     assert {*PROMISED} <= {*get_scorer_names()}
 
 
@@ -165,8 +165,8 @@ def test_pickle_and_copy(name, problem):
 
 @pytest.mark.filterwarnings("ignore:failure_auroc_score is not defined")
 @all_scorers
-def test_a_training_fold_that_lacks_a_class(name, problem):
-    """The error is raised, or becomes a NaN, as the caller of the search wants."""
+def test_a_class_absent_from_a_training_fold(name, problem):
+    """The error is raised or becomes a NaN, depending on `error_score`."""
     _, X, y = problem
     order = np.argsort(y)
     options = {"scoring": get_scorer(name), "cv": KFold(len(set(y)))}
@@ -177,7 +177,7 @@ def test_a_training_fold_that_lacks_a_class(name, problem):
 
 
 def test_predictions_are_shared_between_scorers(problem):
-    """A network is asked once, however many scorers there are."""
+    """`predict_proba` is called once for any number of scorers."""
     _, X, y = problem
 
     class Counting(ClassifierMixin, BaseEstimator):
@@ -206,7 +206,7 @@ def routing():
 @pytest.mark.usefixtures("routing")
 @all_scorers
 def test_routed_weights(name, problem):
-    """As they reach neg_log_loss: on request."""
+    """Weights are routed on request, as for neg_log_loss."""
     _, X, y = problem
     weight = np.arange(len(y)) % 3
     model = LogisticRegression().set_fit_request(sample_weight=True)
@@ -268,7 +268,7 @@ def test_get_scorer():
     [
         ("neg_ec", r"got 'neg_ec'\. Did you mean 'neg_ece'\?"),
         ("acuracy", r"Did you mean 'accuracy'\?"),
-        ("zzz", r"got 'zzz'\. Names: \['coverage_at_5_percent_risk', "),
+        ("zzz", r"got 'zzz'\. Valid names are \['coverage_at_5_percent_risk', "),
         (["neg_ece"], r"The 'scoring' parameter of get_scorer .* Got \['neg_ece'\]"),
     ],
 )

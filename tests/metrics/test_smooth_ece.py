@@ -1,4 +1,6 @@
-"""The smooth calibration error: recorded values, by hand, and at the ends."""
+"""Values of smECE: recorded, by hand, and for probabilities of 0 and 1."""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from sklearn_calib.metrics import (
 
 
 def test_recorded(reference):
-    """Within what the recorded code loses on its grid of some hundred points."""
+    """The tolerance is the discretisation error of the recorded code."""
     recorded = reference("metric_smece")
     for case in recorded["expected"]:
         inputs = recorded["inputs"][case["input"]]
@@ -20,7 +22,7 @@ def test_recorded(reference):
         bandwidth = case["params"].get("sigma", "auto")
         options = {"bandwidth": bandwidth, "labels": range(proba.shape[1])}
         value = smooth_expected_calibration_error(labels, proba, **options)
-        # There confidences of 1 count half.
+        # The recorded code counts confidences of 1 by half.
         rel = 0.1 if case["input"] == "exact" else 1.5e-3
         assert value == pytest.approx(case["values"]["smece"], rel=rel), case["id"]
         assert (case["input"] == "exact") == (
@@ -29,7 +31,7 @@ def test_recorded(reference):
 
 
 def test_predictions_of_one_count_in_full():
-    """Half are certain and right in 8 of 10 cases, half are calibrated."""
+    """Half have confidence 1 and are correct in 8 of 10 cases, half are calibrated."""
     y_true = np.tile([1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0], 50)
     y_proba = np.tile(np.repeat([1.0, 0.5], 10), 50)
     assert smooth_expected_calibration_error(y_true, y_proba) == pytest.approx(
@@ -38,7 +40,7 @@ def test_predictions_of_one_count_in_full():
 
 
 def test_one_sided_gap_is_the_gap():
-    """What is overconfident everywhere loses nothing by smoothing."""
+    """If all confidences are too high, smoothing does not change the error."""
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(5000, 3))
     y = (0.3 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
@@ -57,7 +59,7 @@ def test_calibrated_predictions_have_less_than_with_bins():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_bounds_the_gap_of_post_processing(seed):
-    """With twice the smooth error, as smECE is at least half of smCE."""
+    """smECE is at least half of smCE, which bounds the gap."""
     rng = np.random.default_rng(seed)
     y_proba = rng.uniform(size=300)
     y_true = rng.uniform(size=300) < y_proba**2
@@ -87,6 +89,22 @@ def test_modes():
     two, binary = proba[:, :2] / proba[:, :2].sum(axis=1, keepdims=True), y % 2
     positive = smooth_expected_calibration_error(binary, two[:, 1])
     assert smooth_expected_calibration_error(binary, two, mode="positive") == positive
+
+
+def test_bandwidth_is_returned():
+    """The chosen bandwidth is equal to the error, and each class has a bandwidth."""
+    rng = np.random.default_rng(0)
+    proba, y = rng.dirichlet(np.ones(3), size=100), rng.integers(0, 3, size=100)
+    measure = partial(smooth_expected_calibration_error, return_bandwidth=True)
+    error, bandwidth = measure(y, proba)
+    assert error == smooth_expected_calibration_error(y, proba)
+    assert isinstance(bandwidth, float)
+    assert bandwidth == pytest.approx(error, abs=1e-9)
+    assert measure(y, proba, bandwidth=0.1)[1] == 0.1
+    classes = [measure(y == k, proba[:, k])[1] for k in range(3)]
+    error, bandwidths = measure(y, proba, mode="classwise")
+    assert error == pytest.approx(np.mean(classes), abs=1e-9)
+    np.testing.assert_array_equal(bandwidths, classes)
 
 
 @pytest.mark.parametrize("bandwidth", [0, -1.0, 1.5, 1e-5, "cube", None])

@@ -74,7 +74,7 @@ def log_losses(codes, proba):
 
 
 def check_lower_bound(metric, singleton, codes, proba):
-    """No binning is above that of single samples, which is above the error rate / K."""
+    """No binning exceeds single-sample bins, which have at least the error rate / K."""
     n_classes, supremum = proba.shape[1], singleton(codes, proba)
     for n_bins, strategy in BINNINGS:
         value = metric(
@@ -85,7 +85,7 @@ def check_lower_bound(metric, singleton, codes, proba):
 
 
 def check_area(codes, proba, confidence):
-    """Nothing is below the area of the aligned confidence, and that not below (21)."""
+    """The area of the aligned confidence is the lowest, and at least (21)."""
     n_samples, n_classes = proba.shape
     options = {"loss": log_losses, "labels": range(n_classes)}
     options["estimator"] = "population"
@@ -99,7 +99,7 @@ def check_area(codes, proba, confidence):
 
 
 def ece_oracle(codes, proba):
-    """Make right predictions certain and give wrong ones 1 / K (Prop. 4.2)."""
+    """Set correct predictions to 1 and wrong ones to 1 / K (Prop. 4.2)."""
     certain = np.eye(proba.shape[1])[proba.argmax(axis=1)]
     # A hair more than the other classes, so that it is still the prediction.
     unsure = (1 - HAIR) / proba.shape[1] + HAIR * certain
@@ -107,7 +107,7 @@ def ece_oracle(codes, proba):
 
 
 def classwise_oracle(codes, proba):
-    """Make right predictions certain and give wrong ones at most 1 / 2 (Prop. 4.4)."""
+    """Set correct predictions to 1 and wrong ones to at most 1 / 2 (Prop. 4.4)."""
     n_classes = proba.shape[1]
     certain = np.eye(n_classes)[proba.argmax(axis=1)]
     excess = np.maximum(proba.max(axis=1, keepdims=True) - 0.5, 0)
@@ -116,7 +116,7 @@ def classwise_oracle(codes, proba):
 
 
 def check_oracle(metric, singleton, oracle, codes, proba):
-    """No binning of the mapped probabilities is above the supremum over all before."""
+    """No binning of the mapped probabilities exceeds the supremum before the map."""
     mapped = oracle(codes, proba)
     assert singleton(codes, mapped) <= singleton(codes, proba) + HAIR
     check_lower_bound(metric, singleton, codes, mapped)
@@ -150,7 +150,7 @@ def test_lower_bound_of_classwise_ece_on_real_predictions(real):
     ],
 )
 def test_supremum_is_reached(metric, singleton):
-    """Where no two samples tie, as many bins as samples can hold one each."""
+    """Without ties, a sufficient number of bins puts each sample in a separate bin."""
     codes = np.arange(50) % 4
     proba = np.random.default_rng(0).dirichlet(np.ones(4), size=50)
     value = metric(codes, proba, n_bins=50, strategy="quantile")
@@ -175,7 +175,7 @@ def test_first_inequalities_are_wrong(metric, singleton):
 
 @pytest.mark.parametrize("row", [[1.0, 0.0], [0.5, 0.5]])
 def test_second_inequality_of_classwise_ece_is_not_strict(row):
-    """Without errors both sides are zero, and a tie between classes can be lost."""
+    """Without errors, both sides are zero."""
     codes = np.array([row.index(1.0) if 1.0 in row else 1])
     proba = np.array([row])
     assert singleton_classwise(codes, proba) == error_rate(codes, proba) / 2
@@ -205,7 +205,7 @@ def test_map_that_lowers_classwise_ece(problem):
 
 
 def test_map_that_lowers_classwise_ece_is_not_the_best(real):
-    """That of Prop. 4.2 has the lower error, for its wrong predictions share a bin."""
+    """The map of Prop. 4.2 is better, because its wrong predictions share a bin."""
     codes, proba = real
     finest = {"n_bins": len(codes), "strategy": "quantile"}
     best, half = (
@@ -216,14 +216,14 @@ def test_map_that_lowers_classwise_ece_is_not_the_best(real):
 
 
 def test_map_that_lowers_classwise_ece_need_not_do_so_in_bins():
-    """Only the supremum over all of them is sure to be lower."""
+    """Only the supremum over all binnings is guaranteed to be lower."""
     codes, proba = CALIBRATED
     assert classwise_calibration_error(codes, proba) < ROUNDING
     assert classwise_calibration_error(codes, classwise_oracle(codes, proba)) > 0.1
 
 
 def test_maps_on_real_predictions(real):
-    """They keep the predictions, and here the error drops in the bins in use too."""
+    """The maps keep the predictions, and the error with common bins decreases too."""
     codes, proba = real
     for metric, singleton, oracle in [
         (expected_calibration_error, singleton_ece, ece_oracle),
@@ -251,7 +251,7 @@ def test_lower_bound_of_aurc_on_real_predictions(real, name):
 @pytest.mark.parametrize("estimator", ["mean", "harmonic", "population"])
 @given(problem=problems(), data=st.data())
 def test_best_confidence_ranks_by_the_loss(estimator, problem, data):
-    """Of right and wrong too, however the area is estimated but by trapezoids."""
+    """This holds for the zero-one loss, and for all estimators except "trapezoid"."""
     codes, proba = problem
     assume(0 < error_rate(codes, proba) < 1)
     levels = hnp.arrays(int, len(codes), elements=st.integers(0, 5))
@@ -264,7 +264,7 @@ def test_best_confidence_ranks_by_the_loss(estimator, problem, data):
 
 
 def test_trapezoids_favour_ties():
-    """Why "trapezoid" is not the default: two losses are tied to be lower."""
+    """ "trapezoid" is not the default because tying two losses lowers it."""
     proba = [[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]
     best, tied = (
         aurc_loss([0, 1, 1], proba, estimator="trapezoid", confidence=confidence)
