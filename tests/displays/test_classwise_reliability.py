@@ -153,7 +153,7 @@ def test_plot_again_on_axes_of_the_user():
     display = draw(*predictions(3), name="first")
     _, axes = plt.subplots(1, 3)
     assert list(display.plot(axes, name="again").axes_) == list(axes)
-    with pytest.raises(ValueError, match=r"ax must hold one axes.*3 classes, got 1"):
+    with pytest.raises(ValueError, match=r"ax must contain one axes.*3 classes, got 1"):
         display.plot(axes[0])
 
 
@@ -162,7 +162,10 @@ def test_plot_again_on_axes_of_the_user():
     [
         ({"kind": "kernel"}, "'kind' parameter"),
         ({"n_bins": 0}, "'n_bins' parameter"),
-        ({"histogram": False}, r"options must be .* got \['histogram'\]. Leave them"),
+        (
+            {"histogram": False},
+            r"options must not contain .* got \['histogram'\]. Leave them",
+        ),
         ({"mode": "top_label", "pos_label": 0}, r"got \['mode', 'pos_label'\]"),
     ],
 )

@@ -320,7 +320,8 @@ def test_bad_input_is_refused(name, draw, not_refused):
 def test_estimator_without_probabilities(name):
     classifier = RidgeClassifier().fit(X, Y)
     with pytest.raises(
-        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Fit a Calibrated"
+        TypeError,
+        match=r"predict_proba, got RidgeClassifier\(\)\. .*in CalibratedClassifier",
     ):
         DISPLAYS[name].from_estimator(classifier, X, Y)
 
@@ -330,7 +331,7 @@ def test_nothing_was_recorded(name):
     with pytest.raises(TypeError, match="estimator must be a fitted NeuralClassifier"):
         DISPLAYS[name].from_estimator(NeuralClassifier())
     with pytest.raises(
-        ValueError, match=r"history must hold .*got \['epoch'\] in 1 ep"
+        ValueError, match=r"history must contain .*got \['epoch'\] in 1 ep"
     ):
         DISPLAYS[name].from_history([{"epoch": 1}])
 

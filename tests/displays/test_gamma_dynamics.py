@@ -211,7 +211,9 @@ def test_the_run_with_validation_data_is_shown():
 def test_no_gamma_was_recorded():
     X = np.random.default_rng(0).normal(size=(20, 3))
     net = NeuralClassifier(max_epochs=1).fit(X, X[:, 0] > 0)
-    with pytest.raises(ValueError, match=r"history must hold calib.*gamma.*'adafocal'"):
+    with pytest.raises(
+        ValueError, match=r"history must contain calib.*gamma.*'adafocal'"
+    ):
         GammaDynamicsDisplay.from_estimator(net)
 
 
