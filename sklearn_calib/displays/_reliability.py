@@ -172,7 +172,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
 
         n_bins : int or "cube_root", default=15
             Number of bins, at most 1000; "cube_root" uses the cube root of the number
-            of samples. Empty bins are not drawn.
+            of samples, rounded up. Empty bins are not drawn.
 
         strategy : {"uniform", "quantile"}, default="uniform"
             Use bins of equal width, or bins of equal numbers of samples as far as ties

@@ -177,14 +177,14 @@ def test_damaged_files_are_named(damage, tmp_path):
     net = script.build("cross_entropy", file, 2).fit(X, y)
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(
-        ValueError, match=r"net.ckpt' must be a file that Checkpoint has w"
+        ValueError, match=r"net.ckpt' must be a file written by Checkpoint"
     ):
         net.fit(X, y)
 
 
 def test_a_file_of_torch_is_no_checkpoint(tmp_path):
     torch.save({"weights": torch.zeros(3)}, tmp_path / "net.ckpt")
-    with pytest.raises(ValueError, match="another or a damaged one: KeyError"):
+    with pytest.raises(ValueError, match="a different or damaged file: KeyError"):
         script.build("cross_entropy", tmp_path / "net.ckpt", 2).fit(X, y)
 
 
@@ -246,7 +246,7 @@ def test_a_file_of_another_type_is_refused(file):
 
 def test_a_folder_is_refused(tmp_path):
     net = script.build("cross_entropy", tmp_path)
-    with pytest.raises(ValueError, match="file must be that of a checkpoint, got a f"):
+    with pytest.raises(ValueError, match="file must be the path of a file, got a f"):
         net.fit(X, y)
 
 

@@ -213,9 +213,9 @@ class Constant(torch.nn.Module):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_bins": 0}, "n_bins must be an integer of at least 1, got 0"),
-        ({"n_bins": 2.5}, "n_bins must be an integer of at least 1, got 2.5"),
-        ({"n_bins": True}, "n_bins must be an integer of at least 1, got True"),
+        ({"n_bins": 0}, "n_bins must be a positive integer, got 0"),
+        ({"n_bins": 2.5}, "n_bins must be a positive integer, got 2.5"),
+        ({"n_bins": True}, "n_bins must be a positive integer, got True"),
         ({"binning": "both"}, "binning must be 'common' or 'independent', got 'both'"),
         ({"binning": np.ones(2)}, "binning must be 'common' or 'independent', got arr"),
     ],

@@ -108,7 +108,7 @@ def test_containers():
         (
             [0, 1] * 5,
             {"imbalance_factor": 0.5, "class_order": [0, 2]},
-            r"class_order must hold each label of y once, got \[0, 2\]",
+            r"class_order must contain each label of y once, got \[0, 2\]",
         ),
         ([0, 1], {"imbalance_factor": 0.5}, "inconsistent numbers of samples"),
         ([0, 1] * 5, {"imbalance_factor": 0.5, "profile": "step"}, "'profile'"),
@@ -145,7 +145,9 @@ def test_named_groups():
 
 @pytest.mark.parametrize("groups", [{0: [0], 1: [1]}, {0: [0, 1], 1: [1, 2]}, {}])
 def test_bad_groups(groups):
-    with pytest.raises(ValueError, match=r"groups must hold each label .* one group"):
+    with pytest.raises(
+        ValueError, match=r"groups must contain each label .* one group"
+    ):
         group_classes([0, 1, 2], groups)
 
 

@@ -137,7 +137,7 @@ def test_constant_images():
 @pytest.mark.parametrize(
     ("augment", "error", "message"),
     [
-        (FeatureCorruption(1.5), ValueError, "corruption_rate must be in .*got 1.5. L"),
+        (FeatureCorruption(1.5), ValueError, "corruption_rate must be in .*got 1.5. O"),
         (
             FeatureCorruption("1"),
             TypeError,

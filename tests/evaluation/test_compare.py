@@ -222,8 +222,11 @@ def test_scorers_made_by_scikit_learn_and_functions():
     [
         ({"metrics": ["neg_ecce"]}, "Did you mean 'neg_ece'"),
         ({"metrics": "accuracy"}, "'metrics' parameter of compare must be"),
-        ({"metrics": [None]}, "metrics must hold names of scorers, got .None.. Name"),
-        ({"metrics": (1, 2)}, r"metrics must hold names of scorers, got \(1, 2\)"),
+        (
+            {"metrics": [None]},
+            "metrics must contain names of scorers, got .None.. Pass",
+        ),
+        ({"metrics": (1, 2)}, r"metrics must contain names of scorers, got \(1, 2\)"),
         ({"n_resamples": -1}, "'n_resamples' parameter"),
         ({"confidence_level": 95}, "'confidence_level' parameter"),
     ],
