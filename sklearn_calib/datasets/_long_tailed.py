@@ -140,7 +140,7 @@ def make_long_tailed(
     codes, n_classes = _encode(y, class_order)
     counts = np.bincount(codes)
     relative_sizes = PROFILES[profile](n_classes, imbalance_factor)
-    # The tolerance prevents that rounding errors cost a sample.
+    # The tolerance prevents rounding errors from removing a sample.
     sizes = np.floor(
         (counts / relative_sizes).min() * relative_sizes * (1 + 1e-12)
     ).astype(int)

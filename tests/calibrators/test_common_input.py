@@ -172,8 +172,11 @@ BAD_FITS = {
     "1-d logits": (([-1.0, 2.0], [0, 1]), r"must lie in \[0, 1\].*from_logits=True"),
     "3-d": ((PROBA[None], [0]), "dim 3"),
     "length of y": ((PROBA, [0, 1]), r"inconsistent numbers of samples.*\[3, 2\]"),
-    "nan in y": ((PROBA, [0, 1, np.nan]), "y must hold no missing values"),
-    "too many labels": ((PROBA[:, 1] * 1, [0, 1, 2]), "y must hold 2 distinct labels"),
+    "nan in y": ((PROBA, [0, 1, np.nan]), "y must not contain missing values"),
+    "too many labels": (
+        (PROBA[:, 1] * 1, [0, 1, 2]),
+        "y must contain 2 distinct labels",
+    ),
     "weight": ((PROBA, [0, 1, 2], [1, -1, 1]), "sample_weight must be non-negative"),
     "no weight": ((PROBA, [0, 1, 2], [0, 0, 0]), "ample.weight"),
     "weights": ((PROBA, [0, 1, 2], [1, 1]), "sample_weight"),
@@ -196,10 +199,10 @@ def test_bad_from_logits_is_refused(calibrator, from_logits, fresh):
     ("labels", "message"),
     [
         ([0, 1, 3], r"only the labels \[0, 1, 3\], got also \[2\]"),
-        ([0, 1, 2, 3], "labels must hold 3 distinct labels"),
-        ([0, 1, 1], "labels must hold 3 distinct labels"),
-        ([[0], [1], [2]], "labels must hold 3 distinct labels"),
-        ([{}, {}, {}], "labels must hold labels of one kind .* got dict"),
+        ([0, 1, 2, 3], "labels must contain 3 distinct labels"),
+        ([0, 1, 1], "labels must contain 3 distinct labels"),
+        ([[0], [1], [2]], "labels must contain 3 distinct labels"),
+        ([{}, {}, {}], "labels must contain labels of one type .* got dict"),
     ],
 )
 def test_bad_labels_are_refused(calibrator, labels, message, fresh):

@@ -296,12 +296,15 @@ BAD = {
     "penalty": ({"penalty": "l1"}, "'penalty' parameter"),
     "negative": ({"penalty": "l2", "lambd": -1.0}, "'lambd' parameter"),
     "word": ({"penalty": "l2", "lambd": "best"}, "'lambd' parameter"),
-    "word without a penalty": ({"lambd": ["best"]}, "lambd must hold numbers: could"),
+    "word without a penalty": (
+        {"lambd": ["best"]},
+        "lambd must contain numbers: could",
+    ),
     "dict without a penalty": (
         {"lambd": {"a": 1}},
-        "lambd must hold numbers: .*'dict'",
+        "lambd must contain numbers: .*'dict'",
     ),
-    "set": ({"penalty": "l2", "lambd": {1, 2}}, "lambd must hold numbers: .*'set'"),
+    "set": ({"penalty": "l2", "lambd": {1, 2}}, "lambd must contain numbers: .*'set'"),
     "mu without ODIR": ({"penalty": "l2", "mu": [-1]}, "mu must hold non-negative"),
     "empty": ({"penalty": "l2", "lambd": []}, "lambd must hold non-negative.*got \\[]"),
     "negative in sequence": (

@@ -159,7 +159,7 @@ def test_logistic_regression_equals_a_general_optimiser(seed):
 )
 def test_data_that_can_be_separated(calibrator):
     X, y = [0.1, 0.2, 0.3, 0.7, 0.8, 0.9], [0, 0, 0, 1, 1, 1]
-    with pytest.warns(ConvergenceWarning, match="can be separated.*more samples"):
+    with pytest.warns(ConvergenceWarning, match="are separable.*more samples"):
         proba = calibrator.fit(X, y).predict_proba(X)[:, 1]
     assert (np.diff(proba) >= 0).all()
     assert 0.5 < proba[-1] < 0.999

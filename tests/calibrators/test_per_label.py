@@ -157,9 +157,9 @@ X3 = expit(X3)
     ("X", "y", "message"),
     [
         (X3[:, 0], Y3[:, 0], r"X must have shape \(n_samples, n_labels\), got \(20,\)"),
-        (X3, Y3[:, 0], r"y must hold .* \(20, 3\), got \(20,\)\. Pass an indicator"),
-        (X3, Y3[:10], r"y must hold .* \(20, 3\), got \(10, 3\)"),
-        (X3, Y3 + 1, r"y must hold zeros and ones only, got values in \[1, 2\]"),
+        (X3, Y3[:, 0], r"y must contain .* \(20, 3\), got \(20,\)\. Pass an indicator"),
+        (X3, Y3[:10], r"y must contain .* \(20, 3\), got \(10, 3\)"),
+        (X3, Y3 + 1, r"y must contain only zeros and ones, got values in \[1, 2\]"),
         (9 * X3, Y3, r"X must lie in \[0, 1\].*from_logits=True"),
         (np.nan * X3, Y3, "NaN"),
     ],

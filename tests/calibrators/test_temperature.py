@@ -140,7 +140,7 @@ def test_never_wrong(scale):
 
 def test_nothing_to_scale():
     calibrator = TemperatureScaling(from_logits=True)
-    with pytest.warns(ConvergenceWarning, match="all the same"):
+    with pytest.warns(ConvergenceWarning, match="all logits of each row are equal"):
         calibrator.fit(np.full((3, 3), 7.0), [0, 1, 2])
     assert calibrator.temperature_ == 1.0
     np.testing.assert_allclose(calibrator.predict_proba([[1.0, 1.0, 1.0]]), 1 / 3)

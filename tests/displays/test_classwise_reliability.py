@@ -23,7 +23,7 @@ def _close_figures():
 
 
 def predictions(n_classes, n_samples=200):
-    """Return probabilities, and labels drawn from them that hold all classes."""
+    """Return probabilities, and labels drawn from them that contain all classes."""
     y_proba = RNG.dirichlet(np.ones(n_classes), n_samples)
     y_true = (RNG.random((n_samples, 1)) > y_proba.cumsum(axis=1)).sum(axis=1)
     y_true[:n_classes] = np.arange(n_classes)
@@ -108,7 +108,7 @@ def test_two_classifiers(kind):
 
 
 def test_two_kinds():
-    """Errors of another kind have their word."""
+    """Errors with different names are labelled."""
     y_true, y_proba = predictions(3)
     ax = draw(y_true, y_proba).axes_
     for title in titles(draw(y_true, y_proba, kind="corp", ax=ax)):

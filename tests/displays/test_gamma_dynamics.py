@@ -159,7 +159,7 @@ def test_a_later_run_finds_room(history):
 
 
 def test_within_an_axes(history):
-    """The neighbours stay, and the panels are in its place."""
+    """The neighbours do not move, and the panels replace the axes."""
     figure, (left, right) = plt.subplots(1, 2)
     before = left.get_position().bounds, right.get_position()
     display = GammaDynamicsDisplay.from_history(history, ax=right)

@@ -80,7 +80,7 @@ def test_beside_a_display_with_a_histogram():
 
 
 class Predict(Callback):
-    """Measure the validation share after each epoch."""
+    """Evaluate the validation set after each epoch."""
 
     def on_train_begin(self, *args, **kwargs):
         self.errors = []

@@ -180,7 +180,7 @@ def test_frozen_classifier_knows_its_classes():
     model = CalibratedClassifier(frozen, TemperatureScaling()).fit(X[some], y[some])
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
     assert model.predict_proba(X).shape == (600, 3)
-    with pytest.raises(ValueError, match=r"y must hold only .* got also \[3\]"):
+    with pytest.raises(ValueError, match=r"y must contain only .* got also \[3\]"):
         CalibratedClassifier(frozen, TemperatureScaling()).fit(X, y + 1)
 
 

@@ -140,5 +140,5 @@ def test_a_class_that_no_sample_has_is_asked_for():
     def mean_gap(y_true, y_proba, sample_weight):
         return np.average(y_proba - y_true, weights=sample_weight)
 
-    with pytest.raises(ValueError, match="y_true must hold 2 distinct labels"):
+    with pytest.raises(ValueError, match="y_true must contain 2 distinct labels"):
         consistency_test(mean_gap, [0, 0, 0], [0.1, 0.2, 0.3])
