@@ -1,6 +1,8 @@
 """The moments at which a loss learns from the validation share."""
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 from numbers import Integral
 from typing import Any
 
@@ -16,7 +18,7 @@ from sklearn_calib.losses import CalibrationLoss
 
 
 class UpdateLoss(Callback):
-    """Let a loss such as AdaFocal learn from the validation share.
+    """Let a loss such as AdaFocal learn from the validation set.
 
     One of the default callbacks of `NeuralClassifier`, where it is called
     `update_loss`. A :class:`~sklearn_calib.losses.CalibrationLoss` that declares
@@ -26,11 +28,13 @@ class UpdateLoss(Callback):
 
     Parameters
     ----------
-    update_every : "epoch", int or dict, default="epoch"
-        When the loss learns: after each epoch, from the predictions that skorch has
-        just made; or after as many batches, counted over all epochs, each time from
-        predictions of their own. A dict is a schedule: it maps an epoch, counted from
-        1, to what holds from there on, as in ``{1: "epoch", 26: 100, 41: 1}``.
+    update_every : "auto", "epoch", int or dict, default="auto"
+        When the loss learns. "epoch": after each epoch, from the predictions that
+        skorch has just made. An integer: after that many batches, counted over all
+        epochs, each time from new predictions. "auto": after each epoch, and between
+        its batches where the loss needs more updates than there are epochs, see the
+        notes. A dict is a schedule: it maps an epoch, counted from 1, to what holds
+        from that epoch on, as in ``{1: "epoch", 26: 100, 41: 1}``.
 
     See Also
     --------
@@ -38,8 +42,23 @@ class UpdateLoss(Callback):
 
     Notes
     -----
-    More frequent updates follow the network more closely and cost one pass over the
-    validation share each; appendix I and figure 53 of [1]_ compare them.
+    More frequent updates follow the network more closely; appendix I and figure 53 of
+    [1]_ compare them. Each update between batches costs one pass over the validation
+    set.
+
+    A loss whose updates build on one another, such as
+    :class:`~sklearn_calib.losses.AdaFocalLoss`, declares in `min_updates` how many it
+    needs. With "auto" the loss is updated ``min(min_updates, sqrt(2 * n_valid))`` times
+    in `max_epochs` epochs, but at least after each epoch; the updates of an epoch are
+    evenly spaced. The square root is there because all updates learn from the same
+    n_valid validation samples, so that the sampling error of each bin accumulates. The
+    updates between the batches of an epoch read at most as many samples as the epoch
+    trains on, which bounds their cost by about a third of the epoch.
+
+    With `max_epochs` of at least `min_updates`, and for a loss that declares none, such
+    as :class:`~sklearn_calib.losses.CalFocalLoss`, which forgets what it learned
+    before, "auto" is "epoch". Early stopping and a resumed training change nothing:
+    the spacing depends on `max_epochs` as it is set.
 
     References
     ----------
@@ -53,7 +72,7 @@ class UpdateLoss(Callback):
     """
 
     def __init__(
-        self, update_every: str | int | Mapping[int, str | int] = "epoch"
+        self, update_every: str | int | Mapping[int, str | int] = "auto"
     ) -> None:
         self.update_every = update_every
 
@@ -68,7 +87,11 @@ class UpdateLoss(Callback):
             )
 
     def on_epoch_begin(
-        self, net: NeuralNet, dataset_valid: Dataset[Any] | None = None, **kwargs: Any
+        self,
+        net: NeuralNet,
+        dataset_train: Dataset[Any] | None = None,
+        dataset_valid: Dataset[Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         """Find out whether and when there is something to learn in this epoch."""
         learns = CalibrationLoss.of(net.criterion_).learns_from_validation
@@ -76,9 +99,13 @@ class UpdateLoss(Callback):
         self.period_ = _period(self.update_every, len(net.history))
         self.is_due_ = False
         self.outputs_: list[tuple[Any, Any]] = []
-        if isinstance(self.period_, int):
+        if isinstance(self.period_, Integral):
             earlier = (row.get("train_batch_count", 0) for row in net.history[:-1])
             self.n_batches_ = sum(earlier)
+        self.n_seen_ = 0
+        self.spacing_: Fraction | float = math.inf
+        if self.dataset_valid_ is not None and self.period_ == "auto":
+            self.spacing_ = _spacing(net, dataset_train, dataset_valid)
 
     def on_batch_begin(
         self, net: NeuralNet, training: bool = False, **kwargs: Any
@@ -91,7 +118,7 @@ class UpdateLoss(Callback):
 
     def on_batch_end(
         self,
-        *args: Any,
+        net: NeuralNet,
         batch: Any = None,
         training: bool = False,
         y_pred: Any = None,
@@ -102,13 +129,17 @@ class UpdateLoss(Callback):
             return
         if not training:
             self.outputs_.append((y_pred, batch))
-        elif isinstance(self.period_, int):
+        elif isinstance(self.period_, Integral):
             self.n_batches_ += 1
             self.is_due_ = self.n_batches_ % self.period_ == 0
+        else:
+            n_before = self.n_seen_
+            self.n_seen_ += net.history[-1, "batches", -1, "train_batch_size"]
+            self.is_due_ = self.n_seen_ // self.spacing_ > n_before // self.spacing_
 
     def on_epoch_end(self, net: NeuralNet, **kwargs: Any) -> None:
         """Update from the outputs of the validation pass, if it is time."""
-        if self.outputs_ and (self.period_ == "epoch" or self.is_due_):
+        if self.outputs_ and (self.is_due_ or not isinstance(self.period_, Integral)):
             self._update(net, self.outputs_)
         self.outputs_ = []
 
@@ -141,24 +172,36 @@ def _period(update_every: Any, epoch: int) -> Any:
     return update_every[max(started)] if started else "epoch"
 
 
+def _spacing(
+    net: NeuralNet, dataset_train: Any, dataset_valid: Any
+) -> Fraction | float:
+    """Return how many training samples "auto" leaves between two updates."""
+    n_train, n_valid = len(dataset_train), len(dataset_valid)
+    # All updates learn from the same samples, so that their sampling error adds up.
+    wanted = min(CalibrationLoss.of(net.criterion_).min_updates, (2 * n_valid) ** 0.5)
+    # No more validation samples are read between the batches than there are others.
+    n_updates = min(math.ceil(wanted / net.max_epochs), 1 + n_train // n_valid)
+    return Fraction(n_train, n_updates) if n_updates > 1 else math.inf
+
+
 def _check_update_every(update_every: Any) -> None:
     """Raise ValueError unless `update_every` is a period or a schedule of periods."""
     schedule = update_every if isinstance(update_every, Mapping) else {1: update_every}
     are_fine = [
-        _is_count(first) and (_is_name(period, "epoch") or _is_count(period))
+        _is_count(first) and (_is_name(period) or _is_count(period))
         for first, period in schedule.items()
     ]
     if not (are_fine and all(are_fine)):
         raise ValueError(
-            "update_every must be 'epoch', a number of batches of at least 1, or a "
-            f"dict from epochs to either, got {update_every!r}. The default is "
-            "'epoch'."
+            "update_every must be 'epoch', a number of batches of at least 1, 'auto', "
+            f"or a dict from epochs to these, got {update_every!r}. The default is "
+            "'auto'."
         )
 
 
-def _is_name(value: Any, name: str) -> bool:
-    """Tell whether a value is a string, and this one; arrays have no truth value."""
-    return isinstance(value, str) and value == name
+def _is_name(value: Any) -> bool:
+    """Tell whether a value is the name of a period; arrays have no truth value."""
+    return isinstance(value, str) and value in ("auto", "epoch")
 
 
 def _is_count(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, TypeAlias
 
 import torch
@@ -86,7 +86,7 @@ class FeatureCorruption:
 
 @dataclass
 class ImageAugmentation:
-    """Image augmentation: two views with random crops, flips and colour jitter.
+    """Image augmentation: views with random crops, flips and colour jitter.
 
     Use it as ``RefCalClassifier(augment=ImageAugmentation())``, similar to [1]_. All
     images of a batch are augmented in one pass, each with other random numbers.
@@ -106,6 +106,10 @@ class ImageAugmentation:
         saturation change by a factor from 1 - jitter to 1 + jitter. Brightness changes
         by up to jitter times the standard deviation of the image's pixels, so images
         need not lie in [0, 1]. 0 disables the jitter.
+
+    n_views : int, default=2
+        Views of each image, at least 1. A contrast needs two; a linear head that is
+        trained by ``RefCalClassifier(augment_head=...)`` needs one.
 
     Raises
     ------
@@ -138,9 +142,10 @@ class ImageAugmentation:
     min_area: float = 0.6
     flip: float = 0.5
     jitter: float = 0.2
+    n_views: int = 2
 
     def __call__(self, X: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Return two random views of each image.
+        """Return random views of each image.
 
         Parameters
         ----------
@@ -152,7 +157,7 @@ class ImageAugmentation:
 
         Returns
         -------
-        views : Tensor of shape (N, 2, n_channels, height, width)
+        views : Tensor of shape (N, n_views, n_channels, height, width)
             The views.
         """
         for name in ("min_area", "flip", "jitter"):
@@ -163,9 +168,10 @@ class ImageAugmentation:
                 f"{self.min_area!r} and {self.jitter!r}. The defaults are 0.6 "
                 "and 0.2."
             )
+        _check_n_views(self.n_views)
         shape = "images of shape (N, n_channels, height, width)"
         _check_dimensions(X, 4, shape, "FeatureCorruption")
-        images = X.repeat_interleave(2, dim=0)
+        images = X.repeat_interleave(self.n_views, dim=0)
 
         def uniform(low: float, high: float) -> Tensor:
             """Draw one uniform number for each view."""
@@ -173,7 +179,7 @@ class ImageAugmentation:
             return (low + (high - low) * unit).to(X.dtype)
 
         images = self._change_colours(self._crop_and_flip(images, uniform), uniform)
-        return images.unflatten(0, (-1, 2))
+        return images.unflatten(0, (-1, self.n_views))
 
     def _crop_and_flip(self, images: Tensor, uniform: Uniform) -> Tensor:
         """Sample each image on a smaller, shifted and possibly mirrored grid."""
@@ -214,6 +220,16 @@ def _check_fraction(name: str, value: Any) -> None:
     if not 0 <= value <= 1:  # type: ignore[operator] # numbers.Real has an order
         raise ValueError(
             f"{name} must be in [0, 1], got {value!r}. Omit it to use the default."
+        )
+
+
+def _check_n_views(value: Any) -> None:
+    """Raise an error unless the value is an integer of at least 1."""
+    is_count = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_count or value < 1:
+        raise (ValueError if is_count else TypeError)(
+            f"n_views must be an integer of at least 1, got {value!r}. Leave it out "
+            "for two views."
         )
 
 

@@ -107,7 +107,7 @@ def iterate_batches(
     >>> [y.tolist() for _, y in iterate_batches(dataset, batch_size=2)]
     [[0, 1], [2, 3, 4]]
     """
-    source, rows = _resolve_subset(dataset)
+    source, rows = resolve_subset(dataset)
     X, y = getattr(source, "X", None), getattr(source, "y", None)
     sample_weight = getattr(source, "sample_weight", None)
     is_plain = not kwargs and not _is_one_of_many()
@@ -131,7 +131,7 @@ def _is_one_of_many() -> bool:
     return distributed.get_world_size() > 1
 
 
-def _resolve_subset(dataset: Any) -> tuple[Any, Array]:
+def resolve_subset(dataset: Any) -> tuple[Any, Array]:
     """Return the dataset beneath nested subsets, and the rows of it that are meant."""
     rows = np.arange(len(dataset))
     while isinstance(dataset, Subset):

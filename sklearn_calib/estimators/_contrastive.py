@@ -80,13 +80,7 @@ class ContrastiveNet(NeuralClassifier):
     def _transform(self, batch):
         """Return the views of a batch, one below the other, and the labels."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
-        views = self.batch_transform(X)
-        if views.ndim != X.ndim + 1 or views.shape[0] != len(X):
-            raise ValueError(
-                f"augment must return views of shape ({len(X)}, n_views, ...), got "
-                f"{tuple(views.shape)} for a batch of shape {tuple(X.shape)}. Stack "
-                "the views along dimension 1."
-            )
+        views = make_views(self.batch_transform, X, "augment")
         return Batch((views.flatten(0, 1), y))
 
     def get_loss(self, y_pred, y_true, *args, **kwargs):
@@ -96,14 +90,29 @@ class ContrastiveNet(NeuralClassifier):
 
     def embed(self, X):
         """Return the embeddings of checked data, batch by batch."""
-        encoder = self.module_.encoder.eval()
         batches = self.get_iterator(self.get_dataset(X), training=False)
-        with torch.no_grad():
-            parts = [
-                encoder(to_tensor(unpack_data(batch)[0], device=self.device))
-                for batch in batches
-            ]
+        parts = [
+            self.encode(to_tensor(unpack_data(batch)[0], device=self.device))
+            for batch in batches
+        ]
         return np.concatenate([to_numpy(part) for part in parts])
+
+    def encode(self, X):
+        """Return the embeddings of one batch, by the encoder as it is."""
+        with torch.no_grad():
+            return self.module_.encoder.eval()(X)
+
+
+def make_views(augment, X, name):
+    """Return the views of a batch; errors call what makes them `name`."""
+    views = augment(X)
+    if views.ndim != X.ndim + 1 or views.shape[0] != len(X):
+        raise ValueError(
+            f"{name} must return views of shape ({len(X)}, n_views, ...), got "
+            f"{tuple(views.shape)} for a batch of shape {tuple(X.shape)}. Stack "
+            "the views along dimension 1."
+        )
+    return views
 
 
 def refine(net, key, X, y):  # noqa: ARG001 - joblib looks a result up by the key

@@ -26,7 +26,12 @@ from sklearn_calib.estimators._nested_params import (
     check_names_of_stages,
 )
 from sklearn_calib.estimators._out_of_fold import MemoryLike
-from sklearn_calib.estimators._refcal_stages import build_head, refine_encoder
+from sklearn_calib.estimators._refcal_stages import (
+    build_head,
+    embed_more,
+    refine_encoder,
+    train_head,
+)
 from sklearn_calib.estimators._trainer import check_partial_fit
 
 
@@ -36,8 +41,8 @@ class RefCalClassifier(
     """Neural classifier trained in two stages: refinement, then calibration.
 
     Stage 1 trains an encoder and a projection head by supervised contrastive learning
-    [1]_ [2]_. Stage 2 freezes the encoder and trains a linear head on its embeddings,
-    which are computed once, with any loss.
+    [1]_ [2]_. Stage 2 freezes the encoder and trains a linear head on its embeddings
+    with any loss.
 
     Parameters
     ----------
@@ -59,6 +64,12 @@ class RefCalClassifier(
         :class:`~sklearn_calib.datasets.FeatureCorruption` for tables and
         :class:`~sklearn_calib.datasets.ImageAugmentation` for images. None leaves the
         samples as they are.
+
+    augment_head : callable, default=None
+        Makes the views that stage 2 learns from, as `augment` does for stage 1, such as
+        ``ImageAugmentation(n_views=1, jitter=0)``. Views of each batch are drawn and
+        embedded anew in each epoch, as in [1]_ and [2]_, so an epoch takes about as
+        long as predicting the training data. None embeds the samples as they are, once.
 
     temperature : float, default=0.1
         Of the contrast, greater than 0; see :func:`~sklearn_calib.losses.supcon_loss`.
@@ -162,6 +173,7 @@ class RefCalClassifier(
     _parameter_constraints = {
         "encoder": CONSTRAINTS["module"],
         "augment": [callable, StrOptions({"auto"}), None],
+        "augment_head": [callable, None],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "n_projection": [Interval(Integral, 1, None, closed="left")],
         **{name: CONSTRAINTS[name] for name in ("random_state", "dtype", "verbose")},
@@ -177,6 +189,7 @@ class RefCalClassifier(
         *,
         loss: str | Callable[..., Any] = "cross_entropy",
         augment: Callable[..., Any] | str | None = "auto",
+        augment_head: Callable[..., Any] | None = None,
         temperature: float = 0.1,
         n_projection: int = 128,
         memory: MemoryLike = None,
@@ -189,6 +202,7 @@ class RefCalClassifier(
         self.encoder = encoder
         self.loss = loss
         self.augment = augment
+        self.augment_head = augment_head
         self.temperature = temperature
         self.n_projection = n_projection
         self.memory = memory
@@ -230,8 +244,7 @@ class RefCalClassifier(
             If X, y or a parameter is not as described; the message names it.
         """
         self.interrupted_ = False
-        refiner, head, *data = refine_encoder(self, X, y, sample_weight)
-        self._train_head(refiner, head, head.fit, *data)
+        train_head(self, "fit", refine_encoder(self, X, y, sample_weight))
         return self
 
     @restores(unless="interrupted_")
@@ -274,25 +287,12 @@ class RefCalClassifier(
         """
         self.interrupted_ = False
         if hasattr(self, "head_"):
-            X, y = check_data(self, X, y, reset=False)
-            refiner, head = self.refiner_, self.head_
-            data = refiner.embed(X), y, sample_weight
+            stages = embed_more(self, X, y, sample_weight)
         else:
             check_partial_fit(build_head(self, None), classes)
-            refiner, head, *data = refine_encoder(self, X, y, sample_weight)
-        embeddings, y, sample_weight = data
-        self._train_head(
-            refiner, head, head.partial_fit, embeddings, y, classes, sample_weight
-        )
+            stages = refine_encoder(self, X, y, sample_weight)
+        train_head(self, "partial_fit", stages, classes=classes)
         return self
-
-    def _train_head(self, refiner: Any, head: Any, train: Any, *data: Any) -> None:
-        """Train the head, and keep one whose training is interrupted."""
-        try:
-            train(*data)
-        finally:
-            self.head_, self.refiner_ = head, refiner
-            self.interrupted_ = head.interrupted_
 
     def transform(self, X: ArrayLike) -> Floats:
         """Return the embeddings of the frozen encoder.
@@ -322,8 +322,7 @@ class RefCalClassifier(
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to one; columns are in the order of `classes_`.
         """
-        embeddings = self._embed(X)
-        return self.head_.predict_proba(embeddings)
+        return self.head_.predict_proba(self._embed(X))
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the logits, in float64.
@@ -338,8 +337,7 @@ class RefCalClassifier(
         logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
             For two classes the logit of the second minus that of the first.
         """
-        embeddings = self._embed(X)
-        return self.head_.decision_function(embeddings)
+        return self.head_.decision_function(self._embed(X))
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict the most probable label, the first one of a tie.
@@ -354,8 +352,7 @@ class RefCalClassifier(
         y_pred : ndarray of shape (n_samples,)
             Labels.
         """
-        embeddings = self._embed(X)
-        return self.head_.predict(embeddings)
+        return self.head_.predict(self._embed(X))
 
     def _embed(self, X: ArrayLike) -> Floats:
         """Return the embeddings of data that are yet to be checked."""

@@ -17,9 +17,8 @@ from sklearn_calib.estimators._constraints import (
     check_takes_weights,
 )
 from sklearn_calib.estimators._contrastive import ContrastiveNet, refine
-from sklearn_calib.estimators._modules import MLP
+from sklearn_calib.estimators._head import LinearHead
 from sklearn_calib.estimators._nested_params import check_names_of_stages
-from sklearn_calib.estimators._neural import NeuralClassifier
 from sklearn_calib.estimators._out_of_fold import remembered
 from sklearn_calib.estimators._resume import fingerprint
 from sklearn_calib.estimators._seeds import draw_seed
@@ -30,14 +29,15 @@ HEAD_DEFAULTS = {"lr": 0.01}
 
 
 def refine_encoder(model, X, y, sample_weight):
-    """Train stage 1; return it, the untrained head and what that is to learn."""
+    """Train stage 1; return it, the untrained head and what that is to learn.
+
+    The last are the samples, their embeddings, labels and weights.
+    """
     check_names_of_stages(model._get_param_names(), type(model))
     model._validate_params()
     check_device(model.device)
     X, y = check_data(model, X, y, reset=True)
-    if sample_weight is not None:
-        sample_weight = check_sample_weight(sample_weight, X)
-        X, y, sample_weight = drop_zeros(X, y, sample_weight)
+    X, y, sample_weight = _leave_out_zeros(X, y, sample_weight)
     seed = draw_seed(model.random_state)
     head, refiner = build_head(model, seed), _build_refiner(model, X, seed)
     # Whatever is wrong with stage 2 is said before stage 1 takes its time.
@@ -51,7 +51,34 @@ def refine_encoder(model, X, y, sample_weight):
     refine_once = remembered(refine, model.memory, ignore=["net"])
     refiner, embeddings = refine_once(refiner, fingerprint(refiner), X, y)
     tell("Stage 2: the linear head learns on frozen embeddings.")
-    return refiner, head, embeddings, y, sample_weight
+    return refiner, head, X, embeddings, y, sample_weight
+
+
+def embed_more(model, X, y, sample_weight):
+    """Return both stages as they are, and what the head is to learn next."""
+    X, y = check_data(model, X, y, reset=False)
+    X, y, sample_weight = _leave_out_zeros(X, y, sample_weight)
+    refiner = model.refiner_
+    return refiner, model.head_, X, refiner.embed(X), y, sample_weight
+
+
+def train_head(model, method, stages, **fit_params):
+    """Train the head, and keep one whose training is interrupted."""
+    refiner, head, X, embeddings, y, sample_weight = stages
+    train = getattr(head, method)
+    try:
+        with head.learning_from(X, refiner.encode):
+            train(embeddings, y, sample_weight=sample_weight, **fit_params)
+    finally:
+        model.head_, model.refiner_ = head, refiner
+        model.interrupted_ = head.interrupted_
+
+
+def _leave_out_zeros(X, y, sample_weight):
+    """Return the data without the samples of weight 0, and the weights of the rest."""
+    if sample_weight is None:
+        return X, y, None
+    return drop_zeros(X, y, check_sample_weight(sample_weight, X))
 
 
 def _build_refiner(model, X, seed):
@@ -73,9 +100,9 @@ def _build_refiner(model, X, seed):
 
 def build_head(model, seed):
     """Return the classifier of stage 2."""
-    net = NeuralClassifier(
-        MLP,
+    net = LinearHead(
         module__hidden_sizes=(),
+        augment=model.augment_head,
         loss=model.loss,
         **add_prefix("loss__", model.get_params_for("loss")),
         **_shared_params(model, seed),

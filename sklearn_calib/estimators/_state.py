@@ -16,7 +16,7 @@ from sklearn_calib._torch.net_state import (
 )
 
 _IS_PICKLING = ContextVar("is_pickling", default=False)
-_PASSING = ("_trainer",)  # of one call of fit
+_PASSING = ("_trainer", "_source")  # of one call of fit
 _FROM_PICKLE = "_from_pickle"
 _WEIGHTS = "_weights"
 

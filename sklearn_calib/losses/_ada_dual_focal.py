@@ -131,6 +131,11 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
         The numbers between the bins, a buffer. If an update had not enough different
         confidences for all bins, the last edges are infinite.
 
+    See Also
+    --------
+    AdaFocalLoss : How many updates gamma needs.
+    sklearn_calib.callbacks.UpdateLoss : Calls :meth:`update` during training.
+
     References
     ----------
     .. [1] L. Tao, M. Dong and C. Xu, "Dual Focal Loss for Calibration", ICML 2023,

@@ -153,9 +153,15 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     The validation data that the loss has learned from are no longer fit for calibrating
     the result.
 
+    Gamma needs many updates, since each multiplies it by at most ``exp(lambd)`` and
+    usually by a few percent. The paper makes one after each of 350 epochs.
+    :class:`~sklearn_calib.NeuralClassifier` makes several in each epoch if `max_epochs`
+    is below 100 and the validation set is large enough; `update_every` of
+    :class:`~sklearn_calib.callbacks.UpdateLoss` changes this.
+
     A focal loss stops raising a confidence but never lowers it. Where few samples have
     been memorised before gamma has risen, it comes too late: then weight decay, more
-    updates (`update_every` of the callback), a larger `lambd` or `gamma_initial` help.
+    updates, a larger `lambd` or `gamma_initial` help.
 
     References
     ----------
@@ -176,6 +182,8 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
 
     formula = "`focal` with gamma by the bin of p_t, `inverse_focal` below 0"
     takes_probabilities = True
+    # Each update changes the logarithm of gamma by at most lambd times the error.
+    min_updates = 100
 
     gamma: Tensor
 

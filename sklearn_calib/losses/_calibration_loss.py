@@ -52,6 +52,8 @@ class CalibrationLoss(ReducedLoss):
     formula: ClassVar[str]
     # Whether `update` learns from predictions for a validation set.
     learns_from_validation = False
+    # How many updates a training needs if each builds on those before, else 0.
+    min_updates = 0
     # Whether the loss of a sample is the same in any batch.
     is_per_sample = True
     # Whether the target may be probabilities instead of class indices.

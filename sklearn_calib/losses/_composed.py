@@ -44,6 +44,11 @@ class _ComposedLoss(CalibrationLoss):
         """Whether the base does."""
         return self.base_.learns_from_validation
 
+    @property
+    def min_updates(self) -> int:  # type: ignore[override]
+        """How many updates the base needs."""
+        return self.base_.min_updates
+
     def update(
         self,
         y_true: ArrayLike,

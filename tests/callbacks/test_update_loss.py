@@ -25,8 +25,9 @@ class Learner(CrossEntropyLoss):
 
     learns_from_validation = True
 
-    def __init__(self):
+    def __init__(self, *, min_updates=0):
         super().__init__()
+        self.min_updates = min_updates
         self.seen, self.n_resets = [], 0
 
     def update(self, y_true, y_proba, *, sample_weight=None):
@@ -78,17 +79,29 @@ def test_a_network_that_diverges_is_warned_of(update_every):
     assert len(net.criterion_.seen) < 2
 
 
-def fit(update_every="epoch", *, max_epochs=3, sample_weight=None, **params):
+def fit(
+    update_every="epoch",
+    *,
+    max_epochs=3,
+    sample_weight=None,
+    batch_size=50,
+    validation_fraction=1 / 3,
+    **params,
+):
     net = NeuralClassifier(
         loss=Learner,
         max_epochs=max_epochs,
-        batch_size=50,
-        validation_fraction=1 / 3,
+        batch_size=batch_size,
+        validation_fraction=validation_fraction,
         random_state=0,
         callbacks__update_loss__update_every=update_every,
         **params,
     )
     return net.fit(X, LABELS, sample_weight=sample_weight)
+
+
+def test_a_number_of_batches_may_come_from_numpy():
+    assert fit(np.int64(2)).history_[:, "n_updates"] == [[2.0], [4.0], [6.0]]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -140,8 +153,57 @@ def test_schedule():
     assert net.history_[:, "n_updates"] == [[2.0], [3.0], [7.0]]
 
 
+def test_schedule_with_auto():
+    net = fit({2: "auto"}, loss__min_updates=6)
+    assert net.history_[:, "n_updates"] == [[1.0], [3.0], [5.0]]
+
+
 def test_before_a_schedule_begins_an_update_follows_each_epoch():
     assert fit({3: 2}).history_[:, "n_updates"] == [[1.0], [2.0], [4.0]]
+
+
+@pytest.mark.each(
+    ("min_updates", "max_epochs", "n_held_out", "expected"),
+    [
+        # A loss that forgets the update before, and as many epochs as updates.
+        (0, 2, 100, 1),
+        (2, 2, 100, 1),
+        (3, 2, 100, 2),
+        # As many validation samples between the batches as there are others.
+        (100, 1, 100, 1 + 200 // 100),
+        # Not more than the square root of twice the validation samples in all.
+        (100, 1, 6, 4),
+        (100, 2, 6, 2),
+        (100, 50, 6, 1),
+    ],
+)
+def test_auto_updates_per_epoch(min_updates, max_epochs, n_held_out, expected):
+    net = fit(
+        "auto",
+        loss__min_updates=min_updates,
+        max_epochs=max_epochs,
+        validation_fraction=n_held_out / 300,
+    )
+    n_updates = [row["n_updates"] for row in net.history_]
+    assert n_updates == [[expected * (1.0 + epoch)] for epoch in range(max_epochs)]
+
+
+def test_auto_spaces_its_updates_evenly():
+    """Two an epoch of four batches are one after two, the second without a pass."""
+    passes = ForwardPasses()
+    net = fit("auto", loss__min_updates=6, callbacks=[passes])
+    for ours, theirs in zip(net.criterion_.seen, fit(2).criterion_.seen, strict=True):
+        np.testing.assert_array_equal(ours[1], theirs[1])
+    assert passes.n_rows == 3 * 300 + 3 * 100
+
+
+def test_auto_updates_after_each_batch_at_most():
+    net = fit("auto", loss__min_updates=9, batch_size=200, max_epochs=3)
+    assert net.history_[:, "n_updates"] == [[1.0], [2.0], [3.0]]
+
+
+def test_auto_is_the_default():
+    assert UpdateLoss().update_every == "auto"
 
 
 def test_updates_between_batches_change_nothing_else():

@@ -73,6 +73,15 @@ def test_images_may_be_left_alone():
         torch.testing.assert_close(view, IMAGES)
 
 
+def test_number_of_views():
+    for n_views in (1, 3):
+        augment = ImageAugmentation(n_views=n_views)
+        first, *others = drawn = views(augment, IMAGES)
+        assert len(drawn) == n_views
+        assert all(each.shape == IMAGES.shape for each in drawn)
+        assert not any(torch.equal(first, other) for other in others)
+
+
 def test_flip():
     for view in views(ImageAugmentation(**{**STILL, "flip": 1}), IMAGES):
         torch.testing.assert_close(view, IMAGES.flip(3))
@@ -146,6 +155,12 @@ def test_constant_images():
         (ImageAugmentation(flip=-1), ValueError, r"flip must be in \[0, 1\], got -1"),
         (ImageAugmentation(jitter=None), TypeError, "jitter must be a number.*None"),
         (ImageAugmentation(min_area=0), ValueError, "min_area must be greater than 0"),
+        (
+            ImageAugmentation(n_views=0),
+            ValueError,
+            "n_views must be an integer .*got 0",
+        ),
+        (ImageAugmentation(n_views=2.0), TypeError, "n_views must be an integer .*2.0"),
         (
             ImageAugmentation(jitter=1.0),
             ValueError,

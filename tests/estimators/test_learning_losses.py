@@ -31,6 +31,8 @@ NET = NeuralClassifier(
     batch_size=50,
     validation_fraction=0.25,
     random_state=3,
+    # By "auto" a shorter training would not be the beginning of a longer one.
+    callbacks__update_loss__update_every="epoch",
 )
 
 all_losses = pytest.mark.parametrize("loss", LOSSES)
@@ -85,6 +87,18 @@ def test_pickle_keeps_what_was_learned(loss):
     loaded = pickle.loads(pickle.dumps(net))
     logits, target = torch.randn(9, 3), torch.arange(9) % 3
     assert loaded.criterion_(logits, target) == net.criterion_(logits, target)
+
+
+def test_a_training_of_few_epochs_updates_more_often_by_default():
+    net = clone(NET).set_params(callbacks__update_loss__update_every="auto")
+    net.set_params(max_epochs=2, refit=True).fit(X, LABELS)
+    once = clone(NET).set_params(max_epochs=2, refit=True).fit(X, LABELS)
+    changes = [
+        np.abs(np.log(np.abs(each.validation_history_[0, "gamma"]))).max()
+        for each in (once, net)
+    ]
+    # Four updates in the first epoch: 300 samples for training, 100 for validation.
+    assert changes[1] > 2 * changes[0]
 
 
 def test_a_new_fit_learns_anew(whole_run):
