@@ -1,4 +1,4 @@
-"""The moments at which a loss learns from the validation share."""
+"""Callback that updates losses which learn from the validation set."""
 
 import math
 from collections.abc import Mapping
@@ -18,47 +18,48 @@ from sklearn_calib.losses import CalibrationLoss
 
 
 class UpdateLoss(Callback):
-    """Let a loss such as AdaFocal learn from the validation set.
+    """Update a loss that learns from the validation set, such as AdaFocal.
 
-    One of the default callbacks of `NeuralClassifier`, where it is called
-    `update_loss`. A :class:`~sklearn_calib.losses.CalibrationLoss` that declares
-    `learns_from_validation` gets the labels and the probabilities of the validation
-    set in its method `update`, and what that returns is recorded in the history of the
-    epoch. With other losses nothing happens.
+    It is a default callback of `NeuralClassifier`, with the name `update_loss`. If a
+    :class:`~sklearn_calib.losses.CalibrationLoss` has `learns_from_validation = True`,
+    its method `update` is called with the labels and predicted probabilities of the
+    validation set. The values that it returns are recorded in the history of the epoch.
+    For other losses, the callback does nothing.
 
     Parameters
     ----------
     update_every : "auto", "epoch", int or dict, default="auto"
-        When the loss learns. "epoch": after each epoch, from the predictions that
-        skorch has just made. An integer: after that many batches, counted over all
-        epochs, each time from new predictions. "auto": after each epoch, and between
-        its batches where the loss needs more updates than there are epochs, see the
-        notes. A dict is a schedule: it maps an epoch, counted from 1, to what holds
-        from that epoch on, as in ``{1: "epoch", 26: 100, 41: 1}``.
+        When to update the loss. "epoch" updates it after each epoch, with the
+        predictions of skorch's validation step. An integer is a number of batches,
+        counted over all epochs; each update makes new predictions. "auto" updates it
+        after each epoch, and also between batches if the loss needs more updates than
+        there are epochs, see Notes. A dict is a schedule that maps epochs, starting at
+        1, to the period from this epoch on, such as ``{1: "epoch", 26: 100, 41: 1}``.
 
     See Also
     --------
-    sklearn_calib.losses.AdaFocalLoss : A loss that learns.
+    sklearn_calib.losses.AdaFocalLoss : Loss that learns from the validation set.
 
     Notes
     -----
-    More frequent updates follow the network more closely; appendix I and figure 53 of
-    [1]_ compare them. Each update between batches costs one pass over the validation
-    set.
+    With more frequent updates, the loss follows the network more closely; appendix I
+    and figure 53 of [1]_ compare them. Each update between batches costs one pass over
+    the validation set.
 
-    A loss whose updates build on one another, such as
-    :class:`~sklearn_calib.losses.AdaFocalLoss`, declares in `min_updates` how many it
-    needs. With "auto" the loss is updated ``min(min_updates, sqrt(2 * n_valid))`` times
-    in `max_epochs` epochs, but at least after each epoch; the updates of an epoch are
-    evenly spaced. The square root is there because all updates learn from the same
-    n_valid validation samples, so that the sampling error of each bin accumulates. The
+    Some losses, such as :class:`~sklearn_calib.losses.AdaFocalLoss`, accumulate their
+    updates, and declare the number of updates that they need as `min_updates`. With
+    "auto", the loss is updated ``min(min_updates, sqrt(2 * n_valid))`` times in
+    `max_epochs` epochs, but at least once in each epoch, and the updates of an epoch
+    are evenly spaced. The limit is a square root because all updates use the same
+    n_valid validation samples, so the sampling error of each bin accumulates. The
     updates between the batches of an epoch read at most as many samples as the epoch
-    trains on, which bounds their cost by about a third of the epoch.
+    trains on, which limits their cost to about a third of the epoch.
 
-    With `max_epochs` of at least `min_updates`, and for a loss that declares none, such
-    as :class:`~sklearn_calib.losses.CalFocalLoss`, which forgets what it learned
-    before, "auto" is "epoch". Early stopping and a resumed training change nothing:
-    the spacing depends on `max_epochs` as it is set.
+    "auto" is the same as "epoch" if `max_epochs` is at least `min_updates`, and for
+    losses without `min_updates`. An example is
+    :class:`~sklearn_calib.losses.CalFocalLoss`, whose updates do not depend on earlier
+    ones. Early stopping and resumed training do not change the spacing, which depends
+    on the parameter `max_epochs`.
 
     References
     ----------
@@ -82,8 +83,9 @@ class UpdateLoss(Callback):
         names = [name for name, each in net.callbacks_ if isinstance(each, UpdateLoss)]
         if len(names) > 1:
             raise ValueError(
-                "callbacks must hold one UpdateLoss, which is there by default, got "
-                f"{names}. Pass callbacks__update_loss__update_every instead."
+                "callbacks must contain only one UpdateLoss, which is a default "
+                f"callback, got {names}. Set callbacks__update_loss__update_every "
+                "instead."
             )
 
     def on_epoch_begin(
@@ -93,7 +95,7 @@ class UpdateLoss(Callback):
         dataset_valid: Dataset[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Find out whether and when there is something to learn in this epoch."""
+        """Determine whether and when to update the loss in this epoch."""
         learns = CalibrationLoss.of(net.criterion_).learns_from_validation
         self.dataset_valid_ = dataset_valid if learns else None
         self.period_ = _period(self.update_every, len(net.history))
@@ -110,7 +112,7 @@ class UpdateLoss(Callback):
     def on_batch_begin(
         self, net: NeuralNet, training: bool = False, **kwargs: Any
     ) -> None:
-        """Update before a batch to train on, if it is time."""
+        """Update before a training batch, if an update is due."""
         if training and self.is_due_:
             batches = net.get_iterator(self.dataset_valid_, training=False)
             outputs = [(net.evaluation_step(batch), batch) for batch in batches]
@@ -124,7 +126,7 @@ class UpdateLoss(Callback):
         y_pred: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Count the batches to train on, and keep the outputs of the others."""
+        """Count training batches, and collect the outputs of validation batches."""
         if self.dataset_valid_ is None:
             return
         if not training:
@@ -138,20 +140,20 @@ class UpdateLoss(Callback):
             self.is_due_ = self.n_seen_ // self.spacing_ > n_before // self.spacing_
 
     def on_epoch_end(self, net: NeuralNet, **kwargs: Any) -> None:
-        """Update from the outputs of the validation pass, if it is time."""
+        """Update from the outputs of the validation step, if an update is due."""
         if self.outputs_ and (self.is_due_ or not isinstance(self.period_, Integral)):
             self._update(net, self.outputs_)
         self.outputs_ = []
 
     def on_train_end(self, *args: Any, **kwargs: Any) -> None:
-        """Let go of the data, which would be pickled with the network."""
+        """Remove the reference to the data, which would be pickled with the network."""
         self.dataset_valid_ = None
 
     def _update(self, net: NeuralNet, outputs: list[tuple[Any, Any]]) -> None:
-        """Let the loss learn, and record what it has learned."""
+        """Update the loss, and record the values that it returns."""
         self.is_due_ = False
         proba = softmax(concatenate_logits(output for output, _ in outputs))
-        # A network that has diverged has nothing to teach, and fit warns of it.
+        # If the network has diverged, the loss is not updated; `fit` warns of it.
         if not np.isfinite(proba).all():
             return
         y_true = np.concatenate([to_numpy(batch[1]) for _, batch in outputs])
@@ -165,7 +167,7 @@ class UpdateLoss(Callback):
 
 
 def _period(update_every: Any, epoch: int) -> Any:
-    """Return what holds in an epoch, counted from 1."""
+    """Return the period of an epoch; epochs start at 1."""
     if not isinstance(update_every, Mapping):
         return update_every
     started = [first for first in update_every if first <= epoch]
@@ -175,11 +177,11 @@ def _period(update_every: Any, epoch: int) -> Any:
 def _spacing(
     net: NeuralNet, dataset_train: Any, dataset_valid: Any
 ) -> Fraction | float:
-    """Return how many training samples "auto" leaves between two updates."""
+    """Return the number of training samples between two updates with "auto"."""
     n_train, n_valid = len(dataset_train), len(dataset_valid)
-    # All updates learn from the same samples, so that their sampling error adds up.
+    # All updates use the same samples, so their sampling error accumulates.
     wanted = min(CalibrationLoss.of(net.criterion_).min_updates, (2 * n_valid) ** 0.5)
-    # No more validation samples are read between the batches than there are others.
+    # The updates between batches read at most as many samples as the epoch trains on.
     n_updates = min(math.ceil(wanted / net.max_epochs), 1 + n_train // n_valid)
     return Fraction(n_train, n_updates) if n_updates > 1 else math.inf
 
@@ -193,19 +195,19 @@ def _check_update_every(update_every: Any) -> None:
     ]
     if not (are_fine and all(are_fine)):
         raise ValueError(
-            "update_every must be 'epoch', a number of batches of at least 1, 'auto', "
-            f"or a dict from epochs to these, got {update_every!r}. The default is "
+            "update_every must be 'auto', 'epoch', a positive number of batches, or a "
+            f"dict that maps epochs to these, got {update_every!r}. The default is "
             "'auto'."
         )
 
 
 def _is_name(value: Any) -> bool:
-    """Tell whether a value is the name of a period; arrays have no truth value."""
+    """Tell whether a value is the name of a period; the value may be an array."""
     return isinstance(value, str) and value in ("auto", "epoch")
 
 
 def _is_count(value: Any) -> bool:
-    """Tell whether a value is an integer of at least 1."""
+    """Tell whether a value is a positive integer."""
     return (
         isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
     )

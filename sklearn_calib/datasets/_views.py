@@ -1,4 +1,4 @@
-"""Two random views of each sample, for contrastive learning."""
+"""Random views of each sample, for contrastive learning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,8 +108,8 @@ class ImageAugmentation:
         need not lie in [0, 1]. 0 disables the jitter.
 
     n_views : int, default=2
-        Views of each image, at least 1. A contrast needs two; a linear head that is
-        trained by ``RefCalClassifier(augment_head=...)`` needs one.
+        Number of views of each image, at least 1. Contrastive losses need two; the
+        linear head of ``RefCalClassifier(augment_head=...)`` needs one.
 
     Raises
     ------
@@ -224,12 +224,11 @@ def _check_fraction(name: str, value: Any) -> None:
 
 
 def _check_n_views(value: Any) -> None:
-    """Raise an error unless the value is an integer of at least 1."""
+    """Raise an error unless the value is a positive integer."""
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_count or value < 1:
         raise (ValueError if is_count else TypeError)(
-            f"n_views must be an integer of at least 1, got {value!r}. Leave it out "
-            "for two views."
+            f"n_views must be a positive integer, got {value!r}. The default is 2."
         )
 
 

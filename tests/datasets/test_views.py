@@ -158,9 +158,13 @@ def test_constant_images():
         (
             ImageAugmentation(n_views=0),
             ValueError,
-            "n_views must be an integer .*got 0",
+            "n_views must be a positive integer.*got 0",
         ),
-        (ImageAugmentation(n_views=2.0), TypeError, "n_views must be an integer .*2.0"),
+        (
+            ImageAugmentation(n_views=2.0),
+            TypeError,
+            "n_views must be a positive integer.*2.0",
+        ),
         (
             ImageAugmentation(jitter=1.0),
             ValueError,
