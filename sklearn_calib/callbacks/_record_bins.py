@@ -47,9 +47,8 @@ class RecordBins(Callback):
 
     See Also
     --------
-    sklearn_calib.displays.ConfidenceDynamicsDisplay : Plot these values over the
-    epochs. sklearn_calib.displays.ReliabilityDisplay.from_history : Plot some of the
-    epochs.
+    sklearn_calib.displays.ConfidenceDynamicsDisplay : Plots these values.
+    sklearn_calib.displays.ReliabilityDisplay.from_history : Plots some of the epochs.
 
     Notes
     -----

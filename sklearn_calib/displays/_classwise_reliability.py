@@ -65,8 +65,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
 
     See Also
     --------
-    sklearn_calib.metrics.classwise_calibration_error : Mean of the errors of all
-    classes.
+    sklearn_calib.metrics.classwise_calibration_error : Mean over all classes.
 
     Examples
     --------

@@ -96,7 +96,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
     --------
     ReliabilityDisplay : Reliability diagram with bins.
     sklearn_calib.metrics.proper_calibration_error : MCB, with
-    `recalibration="isotonic"`.
+        `recalibration="isotonic"`.
 
     Examples
     --------

@@ -134,8 +134,8 @@ def calibration_report(
 
     See Also
     --------
-    compare : Several metrics of several classifiers. sklearn_calib.metrics.per_group :
-    Any metric for each group of samples.
+    compare : Several metrics of several classifiers.
+    sklearn_calib.metrics.per_group : Any metric for each group of samples.
 
     Notes
     -----
