@@ -35,7 +35,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
     The legend shows the decomposition of the Brier score of the shown probability:
     miscalibration (MCB, lower is better), discrimination (DSC, higher is better) and
-    uncertainty (UNC), which does not depend on the classifier.
+    uncertainty (UNC), which depends only on the fraction of positive outcomes.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
     displays can share axes; they differ in colour and marker.
