@@ -227,12 +227,7 @@ def test_double_precision(loss):
         ([0], [[3.0, -2.0]], ValueError, r"must lie in \[0, 1\], got values in \[-2"),
         ([0], [[0.3, 0.3]], ValueError, "rows that sum to one"),
         ([0], [0.3], ValueError, r"of shape \(n_samples, n_classes\)"),
-        (
-            [0, 1],
-            [[0.5, 0.5]],
-            ValueError,
-            "y_true must contain one .*got 2 and 1 rows",
-        ),
+        ([0, 1], [[0.5, 0.5]], ValueError, "y_true must hold one .*got 2 and 1 rows"),
         ([2], [[0.5, 0.5]], ValueError, r"only the labels \[0, 1\], got also \[2\]"),
     ],
 )
