@@ -1,74 +1,216 @@
-"""How many samples a calibrator needs.
+"""How many errors a calibrator needs among the samples that it is fitted to.
 
-    python benchmarks/bench_calibration_size.py
+    python benchmarks/bench_calibration_size.py results
+    python benchmarks/bench_calibration_size.py --folds
 
-For logits of networks on CIFAR-10 and CIFAR-100 (`SKLEARN_CALIB_DATA`), fits
-calibrators to random parts of the calibration half, of growing size, and prints the
-mean log loss on the other half over `--repeats` parts, in percent above that before
-calibration: below 0 it helps. One thread.
+An error is a sample whose label is not the predicted class. For classifiers of
+different accuracy, fits every calibrator to random samples, as many as hold 5, 10, ...,
+500 errors on average, and compares the log loss on other samples with that before
+calibration. Writes a row for each to `results/calibration_size.csv`; rows that are
+there already are not run again. Then prints the mean change in percent, and for
+each calibrator the most errors with which it costs a calibrated classifier more than
+`--cost` percent.
+
+- Simulated classifiers are calibrated: their labels are drawn from their own
+  probabilities, so calibration can only do harm. Their log loss is computed from the
+  true probabilities. The scale of the Gaussian logits sets the accuracy.
+- Real classifiers are the networks of `DATA` (`SKLEARN_CALIB_DATA`). At most half of
+  the samples is fitted to, all others are the test set.
+
+The number of random parts is 12, less where samples are many, but at least 3. One
+thread.
+
+With `--folds`, prints for the simulated classifier of ten classes and accuracy 0.9 the
+change of log loss by one calibrator that is fitted to all samples, by the averaged
+probabilities of five, each fitted to a fifth, as in `CalibratedClassifier`, and by one
+of the five alone.
 """
 
 import argparse
+import csv
 import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from bench_public_logits import read_data
+from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from sklearn_calib._core.links import log_softmax
-from sklearn_calib.calibrators import get_calibrator
+from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
-DATA = [
-    "cifar10_resnet110_kull",
-    "cifar10_chenyaofo_vgg13_bn",
-    "cifar100_chenyaofo_resnet56",
-    "cifar100_chenyaofo_repvgg_a2",
-]
-METHODS = [
-    "temperature",
-    "ensemble_temperature",
-    "structured_vector",
-    "structured_matrix",
-    "joint_beta",
-    "vector",
-    "isotonic",
-]
-SIZES = [50, 100, 200, 500, 1000, 2000, 4000]
+ERRORS = [5, 10, 20, 50, 100, 200, 500]
+# Classes, accuracy and the most errors: with 100 classes, more take too long.
+SIMULATED = [(2, 0.97, 500), (10, 0.9, 500), (10, 0.99, 500), (100, 0.9, 100)]
+DATA = ["mnist_cnn", "cifar10_resnet50_mukhoti_ce"]
+# A map that undoes a focal loss, and one that gives up samples on purpose.
+LEFT_OUT = {"focal_posterior", "meta_cal"}
+METHODS = [name for name in get_calibrator_names() if name not in LEFT_OUT]
+CHOSEN = "structured_matrix, cv"  # the strength chosen by cross-validation
+FOLDED_ERRORS = [10, 20, 50]
+FOLDED = ["temperature", "structured_vector", "structured_matrix", CHOSEN, "isotonic"]
+N_TEST = 5000
+N_ROWS = 20_000  # of all random parts of one size together, if there are 3 to 12
+FIELDS = ["data", "method", "errors", "samples", "parts", "before", "after"]
 
 
-def log_loss(log_proba, y):
-    return -log_proba[np.arange(len(y)), y].mean()
+class Simulated:
+    """A calibrated classifier of a given accuracy."""
+
+    def __init__(self, n_classes, accuracy, most_errors):
+        self.n_classes, self.error_rate = n_classes, 1 - accuracy
+        self.name = f"simulated, {n_classes} classes, accuracy {accuracy}"
+        self.limit = round(most_errors / self.error_rate)
+        normal = np.random.default_rng(0).standard_normal((20_000, n_classes))
+        self.scale = brentq(
+            lambda scale: softmax(scale * normal).max(axis=1).mean() - accuracy,
+            0.1,
+            1e5,
+        )
+
+    def draw(self, n_samples, rng):
+        """Return logits and labels to fit to, logits and true probabilities to test."""
+        size = n_samples + N_TEST, self.n_classes
+        logits = self.scale * rng.standard_normal(size)
+        y = (logits + rng.gumbel(size=size)).argmax(axis=1)
+        test = logits[n_samples:]
+        return logits[:n_samples], y[:n_samples], test, softmax(test)
 
 
-def gain(method, X, y, X_test, y_test, rows):
-    """Return the log loss after calibration over that before, less one."""
-    labels = np.arange(X.shape[1])
-    calibrator = get_calibrator(method)(from_logits=True)
-    calibrator.fit(X[rows], y[rows], labels=labels)
-    after = log_loss(np.log(calibrator.predict_proba(X_test)), y_test)
-    return after / log_loss(log_softmax(X_test), y_test) - 1
+class Measured:
+    """A network's logits of samples that it was not trained on."""
+
+    def __init__(self, name, X, y):
+        self.name, self.X, self.y = name, X.astype(np.float64), y
+        self.n_classes, self.limit = X.shape[1], len(y) // 2
+        self.error_rate = np.mean(X.argmax(axis=1) != y)
+
+    def draw(self, n_samples, rng):
+        order = rng.permutation(len(self.y))
+        rows, others = order[:n_samples], order[n_samples:]
+        truth = np.eye(self.n_classes)[self.y[others]]
+        return self.X[rows], self.y[rows], self.X[others], truth
+
+
+def sources():
+    for name, _, X, y, X_test, y_test in read_data():
+        if name in DATA:
+            yield Measured(name, np.concatenate([X, X_test]), np.append(y, y_test))
+    yield from (Simulated(*setting) for setting in SIMULATED)
+
+
+def log_losses(source, n_samples, methods, seed):
+    """Return the log loss before calibration, and after it for each method."""
+    X, y, X_test, truth = source.draw(n_samples, np.random.default_rng(seed))
+    before = -(truth * log_softmax(X_test)).sum(axis=1).mean()
+    after = []
+    for method in methods:
+        proba = calibrated(method, X, y, X_test)
+        after.append(-(truth * np.log(proba)).sum(axis=1).mean())
+    return [before, *after]
+
+
+def calibrated(method, X, y, X_test):
+    """Return the probabilities of the test set."""
+    params = {"lambd": "cv"} if method == CHOSEN else {}
+    calibrator = get_calibrator(method.partition(",")[0])(from_logits=True, **params)
+    return calibrator.fit(X, y, labels=np.arange(X.shape[1])).predict_proba(X_test)
+
+
+def print_folds():
+    """Compare five calibrators, each for a fifth, with one for all samples."""
+    source = Simulated(10, 0.9, max(FOLDED_ERRORS))
+    print(
+        f"{'errors':>6}  {'method':24}{'one for all':>14}{'average':>14}{'single':>14}"
+    )
+    for errors in FOLDED_ERRORS:
+        n_samples = round(errors / source.error_rate)
+        for method in FOLDED:
+            changes = []
+            for seed in range(12):
+                rng = np.random.default_rng(seed)
+                X, y, X_test, truth = source.draw(n_samples, rng)
+                parts = [calibrated(method, X[i::5], y[i::5], X_test) for i in range(5)]
+                every = calibrated(method, X, y, X_test)
+                losses = [
+                    -(truth * np.log(proba)).sum(axis=1).mean()
+                    for proba in (
+                        softmax(X_test),
+                        every,
+                        np.mean(parts, axis=0),
+                        *parts,
+                    )
+                ]
+                before, all_, average, *single = losses
+                changes.append(np.array([all_, average, np.mean(single)]) / before - 1)
+            cells = "".join(f"{cell:14.1f}" for cell in 100 * np.mean(changes, axis=0))
+            print(f"{errors:6}  {method:24}{cells}", flush=True)
+
+
+def run_all(path):
+    """Add the rows that are missing."""
+    is_new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = set() if is_new else {tuple(row[:3]) for row in csv.reader(path.open())}
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file)
+        if is_new:
+            writer.writerow(FIELDS)
+        for source in sources():
+            for errors in ERRORS:
+                methods = [
+                    method
+                    for method in METHODS
+                    if (source.name, method, str(errors)) not in done
+                ]
+                n_samples = round(errors / source.error_rate)
+                if not methods or n_samples > source.limit:
+                    continue
+                n_parts = int(np.clip(N_ROWS // n_samples, 3, 12))
+                losses = np.array(
+                    [log_losses(source, n_samples, methods, i) for i in range(n_parts)]
+                )
+                before, *after = losses.mean(axis=0)
+                for method, loss in zip(methods, after, strict=True):
+                    key = source.name, method, errors, n_samples, n_parts
+                    writer.writerow([*key, before, loss])
+                file.flush()
+
+
+def print_tables(path, cost):
+    table = pd.read_csv(path)
+    table["change"] = 100 * (table["after"] / table["before"] - 1)
+    pd.set_option(
+        "display.width", 200, "display.precision", 1, "display.max_columns", 9
+    )
+    for name, rows in table.groupby("data", sort=False):
+        print(
+            f"\n{name}\n{rows.pivot(index='method', columns='errors', values='change')}"
+        )
+    too_much = table[
+        table["data"].str.startswith("simulated") & (table["change"] > cost)
+    ]
+    largest = too_much.pivot_table("errors", "method", "data", "max")
+    print(f"\nMost errors with which the cost is above {cost} %\n{largest}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=10)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("results"))
+    parser.add_argument("--cost", type=float, default=5)
+    parser.add_argument("--folds", action="store_true")
+    args = parser.parse_args()
     warnings.simplefilter("ignore")
-    for name, _, X, y, X_test, y_test in read_data():
-        if name not in DATA:
-            continue
-        data = X.astype(np.float64), y, X_test.astype(np.float64), y_test
-        print(f"\n{name}\n{'':24}" + "".join(f"{size:>9}" for size in SIZES))
-        for method in METHODS:
-            gains = []
-            for size in SIZES:
-                rng = np.random.default_rng(0)
-                parts = [rng.permutation(len(y))[:size] for _ in range(repeats)]
-                gains.append(np.mean([gain(method, *data, rows) for rows in parts]))
-            cells = "".join(f"{100 * one:9.1f}" for one in gains)
-            print(f"{method:24}{cells}", flush=True)
+    if args.folds:
+        with threadpool_limits(1):
+            print_folds()
+        return
+    path = args.folder / "calibration_size.csv"
+    with threadpool_limits(1):
+        run_all(path)
+    print_tables(path, args.cost)
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1):
-        main()
+    main()

@@ -21,6 +21,7 @@ PAGES = [page for page in DOCS["PAGES"] if page.parent.name != "recipes"]
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -71,6 +71,7 @@ def test_public_method(name):
     assert documented_parameters(docstring) in ([], parameters(METHODS[name]))
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
@@ -16,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
@@ -58,6 +60,10 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`: those whose label is not the class predicted,
+        the first one of a tie. An error of weight 2 counts as two.
+
     preserves_argmax : bool
         Whether the most probable class is always the same after as before, up to
         rounding. Belongs to the class.
@@ -83,6 +89,12 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     None in `fit` is below 2 z, but for those near 2.2e-16. Pass logits where the
     classifier has them. No probability of zero is ever returned: the smallest is the
     smallest normal number of the dtype.
+
+    What a calibrator can learn depends on the number of errors rather than on the
+    number of samples: predictions that are certain and correct tell it little. Each
+    calibrator has a number of errors, which for most of them grows with the number of
+    classes, below which it raised the log loss of calibrated classifiers by more than
+    5 % in a simulation. With fewer errors, `fit` gives a `UserWarning`.
 
     References
     ----------
@@ -140,6 +152,18 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             If X holds no probabilities though `from_logits` is False, or y has not one
             label for each column. A fitted calibrator then stays as it was.
         """
+        self._fit_checked(X, y, sample_weight, labels)
+        self._warn_of_few_errors(self.n_errors_)
+        return self
+
+    def _fit_checked(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        labels: ArrayLike | None,
+    ) -> Self:
+        """Do what `fit` does, without the warning of few errors."""
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = as_labels(y, "y")
@@ -151,7 +175,11 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             _check_range(X)
         else:
             self.zero_replacement_ = _find_zero_replacement(X, sample_weight)
-        self._fit(self._as_logits(X), codes, sample_weight)
+        logits = self._as_logits(X)
+        is_error = top_label(logits)[1] != codes
+        weight = 1.0 if sample_weight is None else sample_weight
+        self.n_errors_ = float(np.sum(is_error * weight))
+        self._fit(logits, codes, sample_weight)
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -219,6 +247,29 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             return X
         positive = lift_zeros(X, self.zero_replacement_)
         return np.log(positive, out=positive)
+
+    def _warn_of_few_errors(self, n_errors: float) -> None:
+        """Warn if this calibrator, or others of its kind together, saw few errors."""
+        number, power = self._errors_needed
+        needed = round(number * (len(self.classes_) - 1) ** power)
+        if n_errors >= needed:
+            return
+        warnings.warn(
+            f"{type(self).__name__} needs about {needed} errors of the classifier "
+            f"among the samples that it is fitted to, got {n_errors:g}: it may make "
+            "the probabilities worse. Use more held-out samples, cross-validation by "
+            "CalibratedClassifier, a calibrator with fewer parameters, or none.",
+            UserWarning,
+        )
+
+    @property
+    def _errors_needed(self) -> tuple[int, float]:
+        """Errors needed for two classes, and the power of n_classes - 1 they grow by.
+
+        From about so many on, a calibrated classifier loses at most 5 % of log loss in
+        benchmarks/bench_calibration_size.py. None where this was not measured.
+        """
+        return 0, 0
 
     @abstractmethod
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:

@@ -41,6 +41,9 @@ class BBQ(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -85,6 +88,7 @@ class BBQ(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 100, 1
     _maps_probabilities = True
 
     def __init__(self, *, from_logits: bool = False) -> None:

@@ -42,6 +42,9 @@ class ENIR(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -88,6 +91,7 @@ class ENIR(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 100, 1
     _maps_probabilities = True
     _says_zero = True
 

@@ -52,6 +52,9 @@ class EnsembleTemperatureScaling(Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -88,6 +91,7 @@ class EnsembleTemperatureScaling(Calibrator):
     True
     """
 
+    _errors_needed = 10, 0
     preserves_argmax = True
     _parameter_constraints = {
         **Calibrator._parameter_constraints,

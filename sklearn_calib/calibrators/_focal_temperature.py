@@ -41,6 +41,9 @@ class FocalPosterior(Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -88,6 +91,10 @@ class FocalPosterior(Calibrator):
         self.gamma = gamma
         self.from_logits = from_logits
 
+    @property
+    def _errors_needed(self) -> tuple[int, float]:
+        return (10, 0) if self.gamma == "auto" else (0, 0)
+
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         is_auto = self.gamma == "auto"
         fitted = fit_gamma(logits, codes, sample_weight) if is_auto else self.gamma
@@ -126,6 +133,9 @@ class FocalTemperatureScaling(Calibrator):
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
@@ -166,6 +176,7 @@ class FocalTemperatureScaling(Calibrator):
            [0.3, 0.1, 0.6]])
     """
 
+    _errors_needed = 10, 0
     preserves_argmax = True
 
     _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}

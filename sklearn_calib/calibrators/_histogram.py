@@ -49,6 +49,9 @@ class HistogramBinning(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -89,6 +92,7 @@ class HistogramBinning(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 100, 1
     _maps_probabilities = True
     _says_zero = True
     _parameter_constraints = {
@@ -144,6 +148,9 @@ class ScalingBinning(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -183,6 +190,7 @@ class ScalingBinning(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 100, 1
     _parameter_constraints = {**_OneVsRestCalibrator._parameter_constraints, **N_BINS}
 
     def __init__(self, *, n_bins: int = 10, from_logits: bool = False) -> None:

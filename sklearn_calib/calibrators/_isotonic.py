@@ -17,8 +17,9 @@ TIE_BREAKER = 1e-9
 class IsotonicCalibration(_OneVsRestCalibrator):
     r"""The best monotone map of the probability of each class, by isotonic regression.
 
-    It can undo any monotone error, and needs more samples for that than maps with a few
-    parameters: some thousands [1]_. Known as IROvA for more than two classes [2]_.
+    It can undo any monotone error, and needs more data for that than maps with a few
+    parameters: about a hundred errors for each class among the samples of `fit`. It
+    was proposed for several classes by [1]_, and is known as IROvA [2]_.
 
     Parameters
     ----------
@@ -45,6 +46,9 @@ class IsotonicCalibration(_OneVsRestCalibrator):
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
@@ -89,6 +93,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 100, 1
     _maps_probabilities = True
     _says_zero = True
     _parameter_constraints = {
@@ -131,6 +136,9 @@ class JointIsotonicCalibration(Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -168,6 +176,7 @@ class JointIsotonicCalibration(Calibrator):
     True
     """
 
+    _errors_needed = 50, 0
     preserves_argmax = True
 
     def __init__(self, *, from_logits: bool = False) -> None:

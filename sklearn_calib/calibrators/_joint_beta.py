@@ -40,6 +40,9 @@ class JointBetaCalibration(_PenalisedCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -79,6 +82,7 @@ class JointBetaCalibration(_PenalisedCalibrator):
     (1.5, 0.7)
     """
 
+    _errors_needed = 20, 1
     _kind = PairMap
     penalty, lambd, mu = "none", "cv", None
 

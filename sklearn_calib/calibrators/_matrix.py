@@ -51,6 +51,9 @@ class MatrixScaling(_PenalisedCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -109,4 +112,5 @@ class MatrixScaling(_PenalisedCalibrator):
     (0.98, 0.69)
     """
 
+    _errors_needed = 10, 2
     _kind = FullMap

@@ -68,6 +68,9 @@ class MetaCal(Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -122,6 +125,7 @@ class MetaCal(Calibrator):
            [0.25, 0.25, 0.25, 0.25]])
     """
 
+    _errors_needed = 10, 0
     preserves_argmax = False
 
     _parameter_constraints: dict = {

@@ -110,9 +110,11 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X = self._check_input(X, reset=True)
         y = check_indicator(y, X.shape, name="y")
         self.calibrators_ = [
-            clone(self.calibrator).fit(x, has_it, sample_weight, labels=[0, 1])
+            clone(self.calibrator)._fit_checked(x, has_it, sample_weight, [0, 1])
             for x, has_it in zip(X.T, y.T, strict=True)
         ]
+        worst = min(self.calibrators_, key=lambda calibrator: calibrator.n_errors_)
+        worst._warn_of_few_errors(worst.n_errors_)
         self.classes_ = [each.classes_ for each in self.calibrators_]
         return self
 

@@ -43,6 +43,9 @@ class PlattScaling(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -83,6 +86,7 @@ class PlattScaling(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 50, 1
     _returns_log_odds = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,

@@ -40,6 +40,9 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -80,6 +83,7 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     True
     """
 
+    _errors_needed = 10, 1
     _returns_log_odds = True
 
     def __init__(self, *, from_logits: bool = False) -> None:

@@ -48,6 +48,9 @@ class SplineCalibration(Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -97,6 +100,7 @@ class SplineCalibration(Calibrator):
     True
     """
 
+    _errors_needed = 20, 0
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
         "n_knots": [Interval(Integral, 2, 100, closed="both")],

@@ -108,6 +108,9 @@ class StructuredVectorScaling(_StructuredCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -148,6 +151,7 @@ class StructuredVectorScaling(_StructuredCalibrator):
     (0.96, 0.74)
     """
 
+    _errors_needed = 20, 0
     _kind = DiagonalMap
 
     def __init__(
@@ -171,7 +175,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     temperature scaling, and a penalty that vanishes as the data grow holds V and the
     intercepts b near zero, most of all V off its diagonal [1]_. What the data cannot
     show stays temperature scaling. **Recommended for many classes**: it needs no choice
-    of strength, and gains over :class:`TemperatureScaling` without overfitting.
+    of strength, and gains over :class:`TemperatureScaling` where there are enough
+    errors among the samples of `fit`. With 20 to 50 errors, `lambd="cv"` is safer.
 
     Parameters
     ----------
@@ -213,6 +218,9 @@ class StructuredMatrixScaling(_StructuredCalibrator):
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
@@ -256,6 +264,7 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     (0.96, 0.74)
     """
 
+    _errors_needed = 20, 0.5
     _kind = FullMap
     _parameter_constraints = {
         **_StructuredCalibrator._parameter_constraints,

@@ -23,8 +23,8 @@ class TemperatureScaling(Calibrator):
 
     The calibrated probabilities are softmax(z / T), where z are logits or logarithms of
     probabilities. T > 1 takes confidence back, T < 1 adds to it; the order of the
-    classes stays. It is the first method to try for a neural network: one parameter
-    can hardly overfit [1]_.
+    classes stays. It is the first method to try for a neural network [1]_: one
+    parameter needs the fewest errors among the samples of `fit`, about ten.
 
     Parameters
     ----------
@@ -50,6 +50,9 @@ class TemperatureScaling(Calibrator):
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
@@ -97,6 +100,7 @@ class TemperatureScaling(Calibrator):
            [0.34, 0.09, 0.57]])
     """
 
+    _errors_needed = 10, 0
     preserves_argmax = True
 
     _parameter_constraints = {

@@ -10,7 +10,8 @@ class VectorScaling(_PenalisedCalibrator):
     The calibrated probabilities are softmax(w * x + b), where x are the logits, of mean
     zero in each row, and w and b hold a slope and an intercept for each class [1]_. It
     repairs what :class:`TemperatureScaling` cannot: classes that are predicted too
-    often, or with too much confidence. Two parameters a class hardly overfit.
+    often, or with too much confidence. Two parameters for each class need about ten
+    errors for each class among the samples of `fit`.
 
     Parameters
     ----------
@@ -50,6 +51,9 @@ class VectorScaling(_PenalisedCalibrator):
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
@@ -100,4 +104,5 @@ class VectorScaling(_PenalisedCalibrator):
     array([ 1. ,  0.1, -1. ])
     """
 
+    _errors_needed = 10, 1
     _kind = DiagonalMap

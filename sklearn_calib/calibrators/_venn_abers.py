@@ -42,6 +42,9 @@ class VennAbers(_OneVsRestCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
+    n_errors_ : float
+        Errors among the samples of `fit`, see :class:`Calibrator`.
+
     zero_replacement_ : float
         What a probability of zero is taken for, see :class:`Calibrator`. Only with
         `from_logits=False`.
@@ -80,6 +83,8 @@ class VennAbers(_OneVsRestCalibrator):
     >>> bool(expected_calibration_error(y, calibrator.predict_proba(3 * logits)) < 0.04)
     True
     """
+
+    _errors_needed = 100, 1
 
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits

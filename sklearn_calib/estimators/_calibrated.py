@@ -101,6 +101,11 @@ class CalibratedClassifier(
     -----
     A class may be missing from the test part of a fold, not from the training part.
 
+    A calibrator warns if the samples that it is fitted to hold few errors of the
+    classifier, see :class:`~sklearn_calib.calibrators.Calibrator`. The errors of all
+    folds count together: the average of their calibrators is about as good as one that
+    is fitted to all folds.
+
     References
     ----------
     .. [1] A. Niculescu-Mizil and R. Caruana, "Predicting Good Probabilities With
@@ -208,6 +213,9 @@ class CalibratedClassifier(
                 self._fit_calibrator(part, y, sample_weight, test, from_logits)
                 for part, test in zip(scores, tests, strict=True)
             ]
+            # Their average is about as good as one calibrator for all of the errors.
+            n_errors = sum(calibrator.n_errors_ for calibrator in calibrators)
+            calibrators[0]._warn_of_few_errors(n_errors)
         self.calibrated_classifiers_ = [
             _CalibratedPair(classifier, calibrator, from_logits)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)
@@ -245,7 +253,7 @@ class CalibratedClassifier(
         else:
             calibrator = ClassifierCalibrator(calibrator, from_logits=from_logits)
         weight = None if sample_weight is None else sample_weight[rows]
-        return calibrator.fit(scores, y[rows], weight, labels=self.classes_)
+        return calibrator._fit_checked(scores, y[rows], weight, self.classes_)
 
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Return calibrated probabilities, averaged over the ensemble.

@@ -1,0 +1,168 @@
+"""Calibrators behind forests and boosting, on tables.
+
+    python benchmarks/bench_trees.py results
+
+The tables are those of the folder `tabular` of the shared data (`SKLEARN_CALIB_DATA`),
+but for mushrooms, on which no tree errs, and two of scikit-learn. For each table,
+classifier and seed, a half of at most 10,000 rows trains the classifier, a quarter
+fits the calibrators and a quarter is the test set. The classifiers have their default
+parameters; their logits are used where they have them.
+
+Writes a row for each to `results/trees.csv`; rows that are there already are not run
+again. Then prints for forests and boosting the log loss by table, and the mean ranks of
+the calibrators for all tables and for those of two classes. One thread.
+"""
+
+import argparse
+import csv
+import warnings
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from bench_public_logits import DATA, measure
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import OrdinalEncoder
+from threadpoolctl import threadpool_limits
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.predicted_scores import holds_logits, predict_scores
+from sklearn_calib.calibrators import get_calibrator
+
+TABLES = [
+    "german_credit",
+    "spambase",
+    "adult",
+    "satimage",
+    "segment",
+    "pendigits",
+    "krkopt",
+    "letter",
+]
+MOST_ROWS = 10_000
+CLASSIFIERS = {
+    "forest": RandomForestClassifier,
+    "boosting": HistGradientBoostingClassifier,
+}
+METHODS = [
+    "none",
+    "temperature",
+    "ensemble_temperature",
+    "platt",
+    "beta",
+    "quadratic_logistic",
+    "spline",
+    "isotonic",
+    "joint_isotonic",
+    "venn_abers",
+    "joint_beta",
+    "dirichlet",
+    "vector",
+    "structured_vector",
+    "structured_matrix",
+]
+MEASURES = ["nll", "brier", "ece"]
+FIELDS = ["table", "classes", "classifier", "seed", "method", *MEASURES, "errors"]
+
+
+def read_tables():
+    """Yield the name of each table, its features and the codes of its labels."""
+    for name, load in [("breast_cancer", load_breast_cancer), ("digits", load_digits)]:
+        yield name, *load(return_X_y=True)
+    for name in TABLES:
+        frame = pd.read_csv(DATA / "tabular" / f"{name}.csv.gz")
+        X = frame.drop(columns=["target", "split"], errors="ignore")
+        words = X.select_dtypes(exclude="number").columns
+        X[words] = OrdinalEncoder().fit_transform(X[words])
+        y = frame["target"].factorize(sort=True)[0]
+        if len(y) > MOST_ROWS:
+            X, _, y, _ = train_test_split(
+                X, y, train_size=MOST_ROWS, stratify=y, random_state=0
+            )
+        yield name, X.to_numpy(np.float64), y
+
+
+def calibrated(method, scores, y, scores_test, from_logits):
+    """Return the probabilities of the test set."""
+    if method == "none":
+        return softmax(scores_test) if from_logits else scores_test
+    calibrator = get_calibrator(method)(from_logits=from_logits)
+    calibrator.fit(scores, y, labels=np.arange(scores.shape[1]))
+    return calibrator.predict_proba(scores_test)
+
+
+def run(classifier, X, y, seed):
+    """Return the errors to fit to, and the measures of each method."""
+    X, X_test, y, y_test = train_test_split(
+        X, y, test_size=0.25, stratify=y, random_state=seed
+    )
+    X, X_rest, y, y_rest = train_test_split(
+        X, y, test_size=1 / 3, stratify=y, random_state=seed
+    )
+    classifier.fit(X, y)
+    from_logits = holds_logits(classifier)
+    scores, scores_test = (
+        predict_scores(classifier, part, from_logits) for part in (X_rest, X_test)
+    )
+    errors = np.sum(scores.argmax(axis=1) != y_rest)
+    return errors, {
+        method: measure(
+            calibrated(method, scores, y_rest, scores_test, from_logits), y_test
+        )
+        for method in METHODS
+    }
+
+
+def run_all(path, n_seeds):
+    """Add the rows that are missing."""
+    is_new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = set() if is_new else {tuple(row[:4]) for row in csv.reader(path.open())}
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file)
+        if is_new:
+            writer.writerow(FIELDS)
+        tables = list(read_tables())
+        for seed, table, name in product(range(n_seeds), tables, CLASSIFIERS):
+            key = table[0], str(table[2].max() + 1), name, str(seed)
+            if key in done:
+                continue
+            errors, rows = run(CLASSIFIERS[name](random_state=seed), *table[1:], seed)
+            for method, row in rows.items():
+                writer.writerow([*key, method, *(row[one] for one in MEASURES), errors])
+            file.flush()
+
+
+def print_tables(path):
+    rows = pd.read_csv(path)
+    pd.set_option(
+        "display.width", 200, "display.precision", 3, "display.max_columns", 30
+    )
+    for name, part in rows.groupby("classifier", sort=False):
+        shown = part.pivot_table("nll", "method", "table")
+        shown["mean"] = shown.mean(axis=1)
+        for few, some in [("", part), (", two classes", part[part["classes"] == 2])]:
+            for one in MEASURES:
+                wide = some.pivot_table(one, "method", ["table", "seed"])
+                shown[f"rank {one}{few}"] = wide.rank().mean(axis=1)
+        print(f"\n{name}\n{shown.sort_values('rank nll')}")
+        print(part.groupby("table")["errors"].mean().to_frame("errors").T)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=2)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    path = args.folder / "trees.csv"
+    with threadpool_limits(1):
+        run_all(path, args.seeds)
+    print_tables(path)
+
+
+if __name__ == "__main__":
+    main()

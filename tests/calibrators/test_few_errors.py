@@ -1,0 +1,170 @@
+"""Calibrators count the errors that they are fitted to, and warn of too few."""
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_calib import CalibratedClassifier, TemperatureScaling
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import (
+    Calibrator,
+    FocalPosterior,
+    IsotonicCalibration,
+    PerLabelCalibrator,
+    StructuredMatrixScaling,
+    VectorScaling,
+    get_calibrator,
+)
+
+EXCUSED = {}
+# A bound or the end of a grid, of which other tests ask.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+FEW = "needs about .* errors of the classifier"
+
+
+@pytest.fixture
+def with_errors():
+    """Return a function for logits of 1000 samples, and labels with so many errors."""
+
+    def make(n_errors, n_classes=2):
+        logits = 2 * np.random.default_rng(0).normal(size=(1000, n_classes))
+        order = logits.argsort(axis=1)
+        y = order[:, -1].copy()
+        y[:n_errors] = order[:n_errors, -2]
+        return logits, y
+
+    return make
+
+
+def warnings_of_few(fit, *args, **params):
+    """Return the texts of the warnings of few errors."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(*args, **params)
+    texts = [str(each.message) for each in caught if each.category is UserWarning]
+    return [text for text in texts if "errors of the classifier" in text]
+
+
+@pytest.mark.each("from_logits", [False, True])
+def test_errors_are_counted(calibrator, from_logits, with_errors, fresh):
+    logits, y = with_errors(37, 4)
+    X = logits if from_logits else softmax(logits)
+    fitted = fresh(calibrator, from_logits=from_logits).fit(X, y)
+    assert fitted.n_errors_ == 37
+    weight = np.where(np.arange(1000) < 30, 2, 0.5)
+    fitted.fit(X, y, sample_weight=weight)
+    assert fitted.n_errors_ == 30 * 2 + 7 * 0.5
+
+
+def test_errors_of_one_column_and_of_ties():
+    calibrator = TemperatureScaling()
+    assert calibrator.fit([0.9, 0.2, 0.4, 0.8], [1, 0, 1, 0]).n_errors_ == 2
+    # The first class of a tie is predicted.
+    X = [[0.5, 0.5], [0.5, 0.5], [0.4, 0.6], [0.3, 0.7]]
+    assert calibrator.fit(X, ["a", "b", "b", "a"]).n_errors_ == 2
+
+
+def test_warns_below_the_errors_needed_and_not_from_them_on(
+    calibrator, with_errors, fresh
+):
+    needed, _ = calibrator._errors_needed
+    name = type(calibrator).__name__
+    for n_errors in [0, needed - 1] if needed else []:
+        (text,) = warnings_of_few(fresh(calibrator).fit, *_proba(with_errors(n_errors)))
+        assert text.startswith(f"{name} needs about {needed} errors")
+        assert f"got {n_errors}:" in text
+    assert not warnings_of_few(fresh(calibrator).fit, *_proba(with_errors(needed)))
+
+
+def _proba(data):
+    return softmax(data[0]), data[1]
+
+
+@pytest.mark.each(
+    ("calibrator_", "needed"),
+    [(TemperatureScaling(), 10), (VectorScaling(), 30), (IsotonicCalibration(), 300)],
+)
+def test_needs_more_errors_for_more_classes_unless_they_share(
+    calibrator_, needed, with_errors
+):
+    (text,) = warnings_of_few(calibrator_.fit, *_proba(with_errors(needed - 1, 4)))
+    assert f"about {needed} errors" in text
+    assert not warnings_of_few(calibrator_.fit, *_proba(with_errors(needed, 4)))
+
+
+def test_errors_weigh(with_errors):
+    logits, y = with_errors(5)
+    calibrator = TemperatureScaling(from_logits=True)
+    assert warnings_of_few(calibrator.fit, logits, y)
+    assert not warnings_of_few(calibrator.fit, logits, y, np.full(1000, 2))
+
+
+def test_a_map_that_is_known_needs_no_errors(with_errors):
+    assert not warnings_of_few(FocalPosterior(gamma=2).fit, *_proba(with_errors(0)))
+    assert warnings_of_few(FocalPosterior().fit, *_proba(with_errors(0)))
+
+
+@pytest.mark.each("ensemble", [True, False])
+def test_folds_count_together_and_warn_once(ensemble):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    X = rng.normal(size=(200, 1)) + 2 * y[:, None]
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), ensemble=ensemble)
+    assert not warnings_of_few(model.fit, X, y)
+    errors = [pair.calibrator.n_errors_ for pair in model.calibrated_classifiers_]
+    assert len(errors) == (5 if ensemble else 1)
+    assert min(errors) < 10 < sum(errors) or not ensemble
+    model.set_params(calibrator=IsotonicCalibration())
+    (text,) = warnings_of_few(model.fit, X, y)
+    assert "needs about 100 errors" in text
+    assert f"got {sum(errors):g}:" in text
+
+
+def test_a_classifier_as_calibrator_needs_none():
+    X, y = np.arange(20.0)[:, None], np.arange(20) // 10
+    model = CalibratedClassifier(GaussianNB(), DummyClassifier(), cv=2)
+    assert not warnings_of_few(model.fit, X, y)
+
+
+def test_one_warning_for_all_labels(with_errors):
+    logits, y = with_errors(15)
+    few = with_errors(3)[1]
+    odds = logits[:, 1] - logits[:, 0]
+    calibrator = PerLabelCalibrator(TemperatureScaling(from_logits=True))
+    (text,) = warnings_of_few(
+        calibrator.fit, np.column_stack([odds] * 3), np.column_stack([y, few, few])
+    )
+    assert "got 3:" in text
+
+
+def test_every_calibrator_says_how_many_errors_it_needs(calibrator):
+    assert "_errors_needed" in vars(type(calibrator))
+    assert not Calibrator._errors_needed.fget(calibrator)[0]
+
+
+def test_the_page_says_how_many_errors_each_needs():
+    page = Path(__file__).parents[2] / "doc" / "results.md"
+    section = page.read_text("utf-8").split("## How many errors")[1]
+    table = section.split("| needs |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| (\w+) \| ([\d, ]+) \|", table, re.MULTILINE)
+    assert len(rows) == 20
+    for name, printed in rows:
+        number, power = get_calibrator(name)()._errors_needed
+        needed = [round(number * (k - 1) ** power) for k in (2, 10, 100)]
+        numbers = [int(n.replace(",", "")) for n in printed.split(", ")]
+        assert numbers == (needed if power else needed[:1]), name
+
+
+def test_the_warning_is_an_error_where_warnings_are(with_errors):
+    """A failed fit leaves the calibrator as it was."""
+    calibrator = StructuredMatrixScaling()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with pytest.raises(UserWarning, match=FEW):
+            calibrator.fit(*_proba(with_errors(1)))
+    assert not hasattr(calibrator, "n_errors_")
