@@ -93,7 +93,7 @@ OF_EACH = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "check"), OF_EACH)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_scikit_learn_checks_of_a_calibrator(name, check):
     estimator = CalibratedClassifier(LogisticRegression(), get_calibrator(name)())
     check("CalibratedClassifier", estimator)
