@@ -1,8 +1,8 @@
-"""Probabilities you can trust: train calibrated, calibrate afterwards, measure.
+"""Calibrated probabilities for classifiers: losses, calibrators and metrics.
 
-Rooms and names load when first used: `import sklearn_calib` and
-`import sklearn_calib.metrics` import no torch. Importing the package registers its
-scorer strings with scikit-learn, such as `scoring="neg_ece"`.
+Subpackages and classes are loaded when they are first used: `import sklearn_calib` and
+`import sklearn_calib.metrics` do not import torch. Importing the package registers its
+scorers with scikit-learn, such as `scoring="neg_ece"`.
 """
 
 import warnings
@@ -12,7 +12,7 @@ from sklearn_calib._core.lazy import lazy_names
 from sklearn_calib._core.scorer_names import register_scorers
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
-if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
+if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     from sklearn_calib import (
         calibrators,
         callbacks,
@@ -40,8 +40,8 @@ _HOMES = {
     "SelectiveClassifier": "sklearn_calib.estimators",
     "TemperatureScaling": "sklearn_calib.calibrators",
     **{
-        room: f"sklearn_calib.{room}"
-        for room in (
+        topic: f"sklearn_calib.{topic}"
+        for topic in (
             "calibrators",
             "callbacks",
             "datasets",
@@ -76,6 +76,6 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 try:
     register_scorers({name: get_scorer(name) for name in get_scorer_names()})
 except RuntimeError as error:
-    # A scikit-learn newer than this package may have moved what the strings need; all
-    # else works, and get_scorer gives the scorers as objects.
+    # In newer versions of scikit-learn, the private registry may have moved. Everything
+    # else works, and get_scorer returns the scorers as objects.
     warnings.warn(str(error), RuntimeWarning)

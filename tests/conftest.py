@@ -114,9 +114,14 @@ BAD_INPUT = {
     ),
     "columns": (
         *([0, 1], HALVES, {"labels": [0, 1, 2]}),
-        "labels must hold 2 distinct labels",
+        "labels must contain 2 distinct labels",
     ),
-    "missing label": ([0.0, np.nan], HALVES, {}, "y_true must hold no missing values"),
+    "missing label": (
+        [0.0, np.nan],
+        HALVES,
+        {},
+        "y_true must not contain missing values",
+    ),
     "no labels": (None, HALVES, {}, "'y_true' parameter"),
     "negative weight": (
         *([0, 1], HALVES, {"sample_weight": [1, -1]}),

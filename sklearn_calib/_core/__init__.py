@@ -1,1 +1,1 @@
-"""Pure numpy and SciPy functions without state, imported by every room."""
+"""Private numpy and SciPy functions that the other subpackages share."""

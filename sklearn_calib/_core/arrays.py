@@ -1,4 +1,4 @@
-"""Data of any library as arrays of numbers, or of labels of one kind."""
+"""Conversion of data of any library to arrays of numbers or labels."""
 
 import sys
 from decimal import Decimal
@@ -10,32 +10,33 @@ from scipy.sparse import issparse
 
 from sklearn_calib._core.typing import Array
 
-# An error to raise and what it says.
+# Type and message of an error to raise.
 Problem: TypeAlias = tuple[type[Exception], str] | None
 
-# Labels of two of these kinds have no order, and True would be the same as 1.
+# Labels of different kinds cannot be sorted, and True would be equal to 1.
 LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 
-# No message holds more labels.
+# Maximum number of labels in a message.
 MANY_LABELS = 10
 
 
 def is_instance(value: Any, module: str, name: str) -> bool:
-    """Whether a value is of a class of a library, which need not be loaded."""
+    """Whether a value is an instance of a library's class, without importing it."""
     return isinstance(value, getattr(sys.modules.get(module), name, ()))
 
 
 def check_unmasked(values: Any, name: str) -> None:
-    """Refuse a masked array in which something is masked: the mask would be lost."""
+    """Raise ValueError for arrays with masked values, as the mask would be lost."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
-            f"{name} must hold no masked values, got {np.ma.count_masked(values)} of "
-            f"{values.size}. Fill them in, or leave those samples out."
+            f"{name} must not contain masked values, got "
+            f"{np.ma.count_masked(values)} of {values.size}. Fill them, or remove "
+            "these samples."
         )
 
 
 def without_gradient(values: Any) -> Any:
-    """Return a tensor detached from the graph that autograd follows."""
+    """Return a tensor detached from the autograd graph; other values are unchanged."""
     return values.detach() if is_instance(values, "torch", "Tensor") else values
 
 
@@ -46,13 +47,13 @@ def as_array(values: Any, name: str) -> Array:
         return np.asarray(without_gradient(values))
     except ValueError as error:
         raise ValueError(
-            f"{name} must have rows of equal length: {str(error).rstrip('.')}. Pad "
-            "the rows, or cut them."
+            f"{name} must have rows of equal length: {str(error).rstrip('.')}. Pad or "
+            "truncate the rows."
         ) from None
     except (RuntimeError, TypeError) as error:
         raise TypeError(
             f"{name} must be convertible to numpy, got {type(values).__name__}: "
-            f"{str(error).rstrip('.')}. Convert it first."
+            f"{str(error).rstrip('.')}. Convert it to an array first."
         ) from None
 
 
@@ -63,9 +64,9 @@ def check_numbers(
     content: str = "numbers",
     way_out: str = "Convert your data to numeric values explicitly.",
 ) -> Any:
-    """Refuse what does not hold real numbers, even where numpy would convert it.
+    """Raise an error for data that are not real numbers, even if numpy converts them.
 
-    Only types are looked at, except in arrays of objects.
+    Only types are checked, except for arrays of objects.
 
     Parameters
     ----------
@@ -73,25 +74,24 @@ def check_numbers(
         Data of any library.
 
     name : str
-        What messages call them.
+        Name of the argument in messages.
 
     content : str, default="numbers"
-        What messages say that they must hold.
+        Expected content, for messages.
 
     way_out : str
-        How messages end.
+        Advice at the end of messages.
 
     Returns
     -------
     values : array-like or sparse matrix
-        A list as an array, a tensor without its gradient, anything else as it came,
-        with its names of columns.
+        Lists are returned as arrays and tensors without gradient; other data are
+        returned unchanged, with their column names.
 
     Raises
     ------
     ValueError
-        If there are strings, or missing, masked or complex values, or rows of unequal
-        length.
+        If there are strings, masked or complex values, or rows of unequal length.
 
     TypeError
         If there are dates, durations or other objects.
@@ -109,18 +109,18 @@ def check_numbers(
         error = _error_of_objects(as_array(values, name))
     if error is not None:
         kind, problem = error
-        raise kind(f"{name} must hold {content}: {problem}. {way_out}")
+        raise kind(f"{name} must contain {content}: {problem}. {way_out}")
     return values
 
 
 def as_numbers(values: Any, name: str) -> Array:
-    """Return what `check_numbers` accepts as a numpy array, objects as float64."""
+    """Return data that `check_numbers` accepts as a numpy array, objects as float64."""
     array = as_array(check_numbers(values, name), name)
     return array.astype(np.float64) if array.dtype.kind == "O" else array
 
 
 def _error_of_dtype(dtype: Any) -> Problem:
-    """Return the exception for values of a dtype and what it says, or None."""
+    """Return the type and message of the error for values of a dtype, or None."""
     if dtype.kind == "c":
         return ValueError, f"Complex data not supported, got {dtype}"
     if dtype.kind in "SUT":
@@ -131,8 +131,8 @@ def _error_of_dtype(dtype: Any) -> Problem:
 
 
 def _error_of_objects(array: Array) -> Problem:
-    """Return the same for an array that may hold objects, of which None is missing."""
-    if array.dtype.kind != "O":  # where a table had categories of numbers
+    """Return the same for an array that may contain objects; None is missing."""
+    if array.dtype.kind != "O":  # a pandas column of numeric categories
         return _error_of_dtype(array.dtype)
     for kind in _types(array):
         if issubclass(kind, str | bytes):
@@ -147,7 +147,7 @@ def _error_of_objects(array: Array) -> Problem:
 
 
 def as_labels(y: Any, name: str) -> Array:
-    """Return labels of one kind as an array of any shape, numbers with their dtype.
+    """Return labels of one type as an array of any shape; numbers keep their dtype.
 
     Raises
     ------
@@ -155,23 +155,23 @@ def as_labels(y: Any, name: str) -> Array:
         If there are masked labels, or rows of unequal length.
 
     TypeError
-        If labels of several kinds, such as text and numbers, are mixed.
+        If labels of several types, such as strings and numbers, are mixed.
     """
     if isinstance(y, list | tuple):
-        # numpy would make text of numbers, and numbers of True and False.
+        # numpy would convert mixed lists: numbers to strings, and booleans to numbers.
         _check_one_kind(set(map(type, y)), name)
     kind, y = type(y).__name__, as_array(y, name)
     if y.ndim == 0:
         raise ValueError(
-            f"{name} should be a 1d array of labels, got {kind}. Pass a list or an "
-            "array with one label for each sample."
+            f"{name} should be a 1d array of labels, got {kind} instead. Pass a list "
+            "or an array with one label for each sample."
         )
     if y.dtype.kind != "O":
         return y
     if _check_one_kind(_types(y), name) not in LABEL_KINDS[:2]:
         return y
     numbers = np.array(y.tolist())
-    # numpy rounds integers that have no common dtype.
+    # numpy converts integers without a common dtype to floats, which rounds them.
     rounds = numbers.dtype.kind == "f" and (abs(numbers) >= 2**53).any()
     return numbers if numbers.dtype.kind in "biuf" and not rounds else y
 
@@ -182,11 +182,11 @@ def _types(array: Array) -> set[type]:
 
 
 def _check_one_kind(types: set[type], name: str) -> Any:
-    """Return the kind of labels of some types, refusing more than one."""
+    """Return the kind of the labels; raise TypeError if there are several."""
     kinds = {next(k for k in LABEL_KINDS if issubclass(one, k)) for one in types}
     if len(kinds) > 1:
         raise TypeError(
-            f"{name} must hold labels of one kind that can be sorted, got "
+            f"{name} must contain labels of one type that can be sorted, got "
             f"{' and '.join(sorted(one.__name__ for one in types))}. Convert them to "
             "str, and remove missing values."
         )
@@ -194,7 +194,7 @@ def _check_one_kind(types: set[type], name: str) -> Any:
 
 
 def shown(labels: list[Any]) -> str:
-    """Return a list as text, the first of them where they are many."""
+    """Return a list of labels as text, truncated if there are many."""
     if len(labels) <= MANY_LABELS:
         return str(labels)
     return f"{str(labels[:MANY_LABELS])[:-1]}, ...] ({len(labels)} classes)"

@@ -1,7 +1,7 @@
-"""The one place where probabilities are cut into bins.
+"""Binning of probabilities, and calibration errors that are computed with bins.
 
-Bins are closed on the right, the first also on the left: 0 is in the first bin and 1 in
-the last. Equal values are always in the same bin, so that the order of the samples
+Bins are closed on the right, and the first bin also on the left: 0 is in the first bin,
+and 1 in the last. Equal values are always in the same bin, so the order of the samples
 does not matter.
 """
 
@@ -15,29 +15,29 @@ from scipy.special import erf
 from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
 from sklearn_calib._core.validation import row_blocks
 
-# It keeps the rounding of cumulated weights from moving an edge.
+# Prevents rounding errors of cumulated weights from moving an edge.
 SLACK = 1 - 1e-12
-# A sweep tries no more bins than these, unless every confidence may have its own.
+# Largest number of bins in a sweep, unless each distinct confidence can be a bin.
 MOST_SWEPT = 1000
-# Of more bins than these, empty ones are left out where only sums count.
+# With more bins, empty ones are omitted if only the sums are needed.
 MANY_BINS = 1000
-# So many that ranks times bins are still integers of 64 bits.
+# The product of ranks and bins must fit in a 64-bit integer.
 MOST_BINS = 2**31
 
 
 class BinSums(NamedTuple):
-    """Sums over the samples of each bin, weighted if the samples are."""
+    """Sums over the samples of each bin, with sample weights if there are any."""
 
     edges: np.ndarray  # (n_bins + 1,), from 0 to 1
     weight: np.ndarray  # (n_bins,), the number of samples if there are no weights
     confidence: np.ndarray  # (n_bins,)
-    hit: np.ndarray  # (n_bins,)
+    hit: np.ndarray  # (n_bins,), of correct predictions
 
 
 def sums_by_value(
     values: Floats, hit: Array, weight: Floats
 ) -> tuple[Array, Array, Array]:
-    """Return the distinct values that have a weight, their weights and hits, summed."""
+    """Return distinct values with positive weight, and sums of weights and hits."""
     seen = weight > 0
     value, index = np.unique(values[seen], return_inverse=True)
     mass = np.bincount(index, weight[seen])
@@ -55,10 +55,10 @@ def interior_edges(
     """Return the `n_bins - 1` edges between bins, in the dtype of the values.
 
     "uniform" bins have the same width. "quantile" bins have the same weight as far as
-    ties allow: the edges are values, the smallest ones with at least 1/n_bins,
-    2/n_bins, ... of the weight at or below them. Edges may be equal, and the bins
-    between them empty. "arcsine" bins have the same width in asin(sqrt(p)), and are
-    fine at both ends. `steps` are the numbers of the edges to return, from 1 on.
+    ties allow: edge k is the smallest value such that at least k/n_bins of the weight
+    is at or below it. Edges may be equal, with empty bins between them. "arcsine" bins
+    have the same width in asin(sqrt(p)), and are narrower at both ends. `steps` are the
+    indices k of the edges to return, starting at 1.
     """
     steps = np.arange(1, n_bins) if steps is None else steps
     if strategy == "uniform":
@@ -67,7 +67,7 @@ def interior_edges(
         return (np.sin(np.pi / 2 * steps / n_bins) ** 2).astype(values.dtype)
     if sample_weight is None:
         ranks = quantile_ranks(len(values), n_bins, steps)
-        # Parting by nearly all ranks takes the square of their number.
+        # With nearly all ranks, np.partition takes quadratic time.
         return (np.sort(values) if n_bins > MANY_BINS else np.partition(values, ranks))[
             ranks
         ]
@@ -82,19 +82,19 @@ def uniform_edges(n_bins: int, steps: Ints) -> Floats:
 
 
 def quantile_ranks(n_samples: int, n_bins: int, steps: Ints) -> Ints:
-    """Return the rank of the value at each edge between bins of as many samples."""
+    """Return the rank of the value at each edge between bins of equal numbers."""
     return -(-steps * n_samples // n_bins) - 1
 
 
 def quantile_masses(total: float, n_bins: int, steps: Ints) -> Floats:
-    """Return the weight up to each edge between bins of equal weight."""
+    """Return the cumulated weight at each edge between bins of equal weight."""
     return total * steps / n_bins * SLACK
 
 
 def quantile_ends(mass: Floats, n_bins: int, steps: Ints | None = None) -> Ints:
-    """Return how many of the values are up to each edge between bins of equal weight.
+    """Return the number of values up to each edge between bins of equal weight.
 
-    `mass` is the weight of the values, in increasing order, cumulated.
+    `mass` is the cumulated weight of the sorted values.
     """
     steps = np.arange(1, n_bins) if steps is None else steps
     return np.searchsorted(mass, quantile_masses(mass[-1], n_bins, steps)) + 1
@@ -103,9 +103,10 @@ def quantile_ends(mass: Floats, n_bins: int, steps: Ints | None = None) -> Ints:
 def parting_edges(
     values: Floats, *, n_bins: int, strategy: str, sample_weight: Weights = None
 ) -> Floats:
-    """Return the interior edges; of many bins, only those between values.
+    """Return the interior edges; with many bins, only those that separate values.
 
-    The others bound empty bins. Time and memory thus do not grow with `n_bins`.
+    The other edges only bound empty bins. Time and memory thus do not grow with
+    `n_bins`.
     """
     options: Options = {
         "n_bins": n_bins,
@@ -123,20 +124,20 @@ def parting_edges(
 def _steps_at(
     values: Floats, *, n_bins: int, strategy: str, sample_weight: Weights
 ) -> Ints:
-    """Return the numbers of the edges next to a value, of more bins than values."""
+    """Return the indices of the edges next to values, for more bins than values."""
     if strategy == "uniform":
         place = values.astype(np.float64)
     else:
         weight = np.ones(len(values)) if sample_weight is None else sample_weight
         mass = np.cumsum(weight[np.argsort(values)])
         place = mass / mass[-1] / SLACK
-    # The first edge above a value, up to rounding.
+    # The first edge above each value and its neighbours, because of rounding errors.
     steps = np.floor(place * n_bins)[:, None] + np.arange(-1, 3)
     return np.unique(np.clip(steps, 1, n_bins - 1).astype(np.int64))
 
 
 def cube_root_n_bins(n_samples: float) -> int:
-    """Return the number of bins of scikit-learn's rule, at least 1."""
+    """Return the number of bins by the cube-root rule, at least 1."""
     return min(MOST_BINS, max(1, math.ceil(np.cbrt(n_samples))))
 
 
@@ -147,17 +148,18 @@ def sweep_n_bins(
     strategy: str = "quantile",
     sample_weight: Weights = None,
 ) -> int:
-    """Return the largest number of bins up to which all have rising accuracies.
+    """Return the monotonic sweep's number of bins.
 
-    Empty bins are left out, and there are fewer bins than samples. They are tried one
-    number after the other, up to `MOST_SWEPT`.
+    It is the largest number such that the accuracies are non-decreasing over the bins
+    for this and for all smaller numbers. Empty bins are ignored, and there are fewer
+    bins than samples. Numbers are tried up to `MOST_SWEPT`.
     """
     weight = np.ones(len(hit)) if sample_weight is None else sample_weight
     value, mass, hits = sums_by_value(confidence, hit, weight)
     mass, hits = mass.cumsum(), hits.cumsum()
     largest = min(MOST_BINS, max(1, math.ceil(mass[-1]) - 1))
     if _is_rising(np.arange(1, len(value) + 1), mass, hits):
-        return largest  # and so is every coarser one
+        return largest  # coarser bins are monotonic too
     largest = min(MOST_SWEPT, largest)
     for n_bins in range(2, largest + 1):
         if strategy == "uniform":
@@ -171,7 +173,7 @@ def sweep_n_bins(
 
 
 def _is_rising(ends: Ints, mass: Floats, hits: Floats) -> bool:
-    """Whether accuracies rise, given cumulated sums and how many are in the bins."""
+    """Whether accuracies are non-decreasing, given cumulated sums and ends of bins."""
     ends = ends[ends > 0]
     bin_mass = np.diff(mass[ends - 1], prepend=0)
     bin_hits = np.diff(hits[ends - 1], prepend=0)[bin_mass > 0]
@@ -180,10 +182,10 @@ def _is_rising(ends: Ints, mass: Floats, hits: Floats) -> bool:
 
 
 def bin_index(values: Floats, edges: Floats) -> Ints:
-    """Return the bin of each value, given the edges between bins."""
+    """Return the bin index of each value, given the interior edges."""
     if len(edges) > 100:
         return np.searchsorted(edges, values)
-    # For a few edges, comparing everything with each is five times as fast.
+    # For few edges, comparing all values with each edge is five times faster.
     index = np.zeros(values.shape, dtype=np.uint8)
     for edge in edges:
         index += values > edge
@@ -198,7 +200,7 @@ def bin_sums(
     strategy: str = "uniform",
     sample_weight: Weights = None,
 ) -> BinSums:
-    """Return the `BinSums` of confidences (n_samples,) and hits (n_samples,)."""
+    """Return the `BinSums` of confidences (n_samples,) and correctness (n_samples,)."""
     edges = interior_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     )
@@ -222,9 +224,9 @@ def sums_between(
 
 
 def occupied_bins(sums: BinSums) -> BinSums:
-    """Return the `BinSums` without the empty bins, which their neighbours take over.
+    """Return the `BinSums` after merging empty bins into their neighbours.
 
-    The edges still reach from 0 to 1, and each bin's upper edge is that of its samples.
+    The edges still range from 0 to 1.
     """
     occupied = sums.weight > 0
     inner = sums.edges[1:][occupied][:-1]
@@ -242,10 +244,10 @@ def binned_calibration_error(
     reduce_bias: bool = False,
     sample_weight: Weights = None,
 ) -> float:
-    """Return the calibration error of confidences (n_samples,) and hits (n_samples,).
+    """Return the binned calibration error of confidences and correctness (n_samples,).
 
-    With the confidence of the predicted class, and whether it is right, that is the
-    expected calibration error of the top label. Nothing is checked here.
+    For the confidence of the predicted class, this is the top-label expected
+    calibration error (ECE). The input is not validated.
     """
     edges = parting_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
@@ -266,16 +268,17 @@ def gap_error(
     reduce_bias: bool = False,
     average: str = "mean",
 ) -> float:
-    """Return the error of the sums of each class and bin, (n_classes, n_bins) each."""
+    """Return the calibration error, given sums by class and bin (n_classes, n_bins)."""
     if reduce_bias:
         return debiased_error(weight, gap, hit, norm, average)
     return float(class_gap_norm(weight, gap, norm, average))
 
 
 def _counts_by_probability(proba: Floats, hit: Array) -> tuple[Floats, Floats, Floats]:
-    """Return what `sums_by_value` does for values in [0, 1], after a single sort.
+    """Return `sums_by_value` for values in [0, 1] without weights, by a single sort.
 
-    Their bits are in their order, and the sign's is free to hold the hit.
+    As unsigned integers, the bits of these floats have the order of the floats. The bit
+    of the sign is not needed, so it stores the hit.
     """
     key = np.array(proba, dtype=np.float64).view(np.uint64) << np.uint64(1)
     key |= hit.astype(np.uint64)
@@ -293,11 +296,11 @@ def isotonic_calibration_error(
     norm: str = "l1",
     sample_weight: Weights = None,
 ) -> float:
-    """Return the calibration error against the best increasing function of confidence.
+    """Return the calibration error relative to the isotonic regression on confidence.
 
-    Gaps are those of each confidence. Were they averaged over the blocks of equal
-    accuracy, of an uninformative confidence, which has one large block, none would be
-    left.
+    Gaps are computed for each distinct confidence, not averaged over the blocks of the
+    regression: an uninformative confidence has a single block, in which the gaps would
+    cancel.
     """
     if sample_weight is None:
         value, mass, hits = _counts_by_probability(confidence, hit)
@@ -310,9 +313,9 @@ def isotonic_calibration_error(
 def gap_norm(weight: Floats, gap: Floats, norm: str) -> Any:
     """Return the norm of the gaps between confidence and accuracy over the last axis.
 
-    `gap` is the sum over a bin's samples of confidence minus hit, `weight` the sum of
-    their weights. "l1" is the mean absolute gap of the samples, "l2" the root of their
-    mean squared gap, "max" the largest gap of a bin. Empty bins do not count.
+    `gap` is the sum of confidence minus correctness over a bin's samples, `weight` the
+    sum of their weights. "l1" is the mean absolute gap over the samples, "l2" the root
+    mean squared gap, "max" the largest gap of a bin. Empty bins are ignored.
     """
     total = weight.sum(axis=-1)
     if norm == "l1":
@@ -326,25 +329,26 @@ def gap_norm(weight: Floats, gap: Floats, norm: str) -> Any:
 def debiased_error(
     weight: Floats, gap: Floats, hit: Array, norm: str, average: str = "mean"
 ) -> float:
-    """Return the error of gaps (n_classes, n_bins) without most of its bias.
+    """Return the debiased calibration error, given sums (n_classes, n_bins).
 
-    The bias is what the noise of the accuracies adds: to squares their variance, to
-    absolute values what it would add to them if the gaps seen were the true ones.
+    The noise of the accuracies biases the error upwards. For squared gaps, the bias is
+    their variance; for absolute gaps, it is estimated as if the observed gaps were the
+    true ones and the noise normal.
     """
     filled = np.where(weight > 0, weight, 1.0)
-    share = weight / weight.sum(axis=1, keepdims=True)
+    fraction = weight / weight.sum(axis=1, keepdims=True)
     gap, accuracy = np.abs(gap) / filled, hit / filled
     variance = np.maximum(0, accuracy * (1 - accuracy))
     if norm == "l2":
-        # The accuracy of a single sample has no variance that could be estimated.
+        # The variance cannot be estimated from a single sample.
         excess = gap**2 - variance / np.where(weight > 1, weight - 1, 1.0)
-        squares = np.maximum(0, (share * excess * (weight > 1)).sum(axis=1))
+        squares = np.maximum(0, (fraction * excess * (weight > 1)).sum(axis=1))
         return math.sqrt(squares.mean() if average == "mean" else squares.sum())
     noise = np.maximum(np.sqrt(variance / filled), 1e-9)
-    # The mean of the absolute value of a normal variable with this mean.
+    # Mean of the folded normal distribution.
     noisy = gap * erf(gap / noise / math.sqrt(2))
     noisy += noise * math.sqrt(2 / math.pi) * np.exp(-((gap / noise) ** 2) / 2)
-    errors = np.maximum(0, (share * (2 * gap - noisy)).sum(axis=1))
+    errors = np.maximum(0, (fraction * (2 * gap - noisy)).sum(axis=1))
     return float(errors.mean() if average == "mean" else errors.sum())
 
 
@@ -353,13 +357,14 @@ def class_gap_norm(
 ) -> Any:
     """Return the norm of gaps (..., n_classes, n_bins), averaged over the classes.
 
-    Squares are averaged before the root is taken, and "max" is that of all classes.
+    For "l2", squares are averaged before taking the root; "max" is the maximum over all
+    classes.
     """
     return combine_classes(gap_norm(weight, gap, norm), norm, average)
 
 
 def combine_classes(errors: Floats, norm: str, average: str = "mean") -> Any:
-    """Return the norm of all classes, given that of each (..., n_classes)."""
+    """Return the norm over all classes, given that of each class (..., n_classes)."""
     if norm == "max":
         return errors.max(axis=-1)
     combine = np.mean if average == "mean" else np.sum

@@ -1,4 +1,4 @@
-"""Sums of bins of each class's probability."""
+"""Sums over bins of the probability of each class."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,11 +24,11 @@ def class_bin_sums(
     sample_weight: Weights = None,
     keep_empty: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and hits of each class and bin, (n_classes, n_bins) each.
+    """Return weight, gap and hits of each class and bin, as (n_classes, n_bins) each.
 
-    The gap of a class is its probability minus whether it is the true one, summed. The
-    values of `proba` are checked in the same pass. Without `keep_empty` there are no
-    more bins than samples, as in `parting_edges`.
+    Hits are the samples of the class; the gap is the sum of its probabilities minus the
+    hits. The values of `proba` are checked in the same pass. With `keep_empty=False`,
+    there are no more bins than samples, as in `parting_edges`.
     """
     keep_empty = keep_empty or n_bins <= len(proba)
     if strategy == "uniform" and keep_empty:
@@ -47,7 +47,8 @@ def _uniform_class_sums(
 ) -> tuple[Floats, Floats, Floats]:
     """Bin the probabilities above the first edge, and get the first bin by difference.
 
-    A row has fewer than n_bins probabilities above 1 / n_bins, however many classes.
+    A row has fewer than n_bins probabilities above 1 / n_bins, so the time hardly
+    depends on the number of classes.
     """
     n_classes = proba.shape[1]
     edges = interior_edges(proba, n_bins=n_bins, strategy="uniform")
@@ -63,7 +64,7 @@ def _uniform_class_sums(
         np.add.at(gap.ravel(), cell, weights[rows][row] * value)
     gap[:, 0] -= gap[:, 1:].sum(axis=1)
     first = weights.sum() - weight[:, 1:].sum(axis=1)
-    # What the rounding of fractional weights leaves of an empty bin is no sample.
+    # Rounding errors of fractional weights must not make an empty bin non-empty.
     weight[:, 0] = np.where(first > 1e-9 * weights.sum(), first, 0)
     hit_cell = codes * n_bins + bin_index(p_true, edges)
     hit: Array = np.bincount(hit_cell, weights, gap.size).reshape(gap.shape)
@@ -71,7 +72,7 @@ def _uniform_class_sums(
 
 
 def _values_above(block: Floats, bound: float) -> tuple[Ints, Ints, Floats]:
-    """Return rows, columns and values of the elements above a bound."""
+    """Return rows, columns and values of the elements that exceed a bound."""
     above = np.flatnonzero((block > bound).ravel(order="K"))
     value = block.ravel(order="K")[above]
     if block.flags.c_contiguous:
@@ -86,7 +87,7 @@ def _sums_class_by_class(
     sample_weight: Weights,
     find_edges: Callable[[Floats], Floats],
 ) -> tuple[Floats, Floats, Floats]:
-    """Bin one class after the other."""
+    """Bin the classes one by one."""
     for _ in proba_blocks(proba):
         pass
     sums = []

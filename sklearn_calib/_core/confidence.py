@@ -1,4 +1,4 @@
-"""How sure a classifier is: its largest probability, or another function of them."""
+"""Confidence scores: the largest probability, or another function of probabilities."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from sklearn_calib._core.validation import (
 
 
 def top_label(proba: Floats) -> tuple[Floats, Ints]:
-    """Return each row's largest probability and its column, the first on ties."""
+    """Return the largest probability of each row and its column; the first for ties."""
     confidence = np.empty(len(proba), dtype=proba.dtype)
     predicted = np.empty(len(proba), dtype=np.int64)
     for rows in row_blocks(*proba.shape):
@@ -30,10 +30,11 @@ def top_label(proba: Floats) -> tuple[Floats, Ints]:
 def top_label_hits(
     proba: Floats, codes: Ints, *, name: str = "y_proba"
 ) -> tuple[Floats, Bools]:
-    """Return each row's largest probability and whether its column is the true one.
+    """Return the confidence of each sample and whether its prediction is correct.
 
-    The values of `proba` are checked in the same pass. `codes` are columns, as from
-    `encode_labels`. A tie is a hit for its first column only, as in `predict`.
+    The values of `proba` are checked in the same pass. `codes` are column indices, as
+    returned by `encode_labels`. For ties, the first column is the predicted class, as
+    in `predict`.
     """
     confidence = np.empty(len(proba), dtype=proba.dtype)
     hit = np.empty(len(proba), dtype=bool)
@@ -43,7 +44,7 @@ def top_label_hits(
 
 
 def _block_hits(block: Floats, codes: Ints) -> tuple[Floats, Bools]:
-    """Compare with the maximum in few columns, use argmax in many."""
+    """Return confidence and correctness; for few columns, faster than with argmax."""
     every = np.arange(len(block))
     if block.shape[1] <= FEW_COLUMNS:
         confidence = block.max(axis=1)
@@ -54,27 +55,27 @@ def _block_hits(block: Floats, codes: Ints) -> tuple[Floats, Bools]:
 
 
 def maximum_softmax_probability(proba: Floats) -> Floats:
-    """Return the largest probability of each row, MSP."""
+    """Return the maximum softmax probability (MSP) of each row."""
     return top_label(proba)[0]
 
 
 def softmax_margin(proba: Floats) -> Floats:
-    """Return how far each row's largest probability is above the second."""
+    """Return the difference between the two largest probabilities of each row."""
     return _of_sorted_rows(lambda rows: rows[:, -1] - rows[:, -2], proba)
 
 
 def negative_entropy(proba: Floats) -> Floats:
-    """Return the sum of p log p of each row, at most 0."""
+    """Return the negative entropy of each row, the sum of p log p."""
     return _of_sorted_rows(lambda rows: xlogy(rows, rows).sum(axis=1), proba)
 
 
 def negative_gini(proba: Floats) -> Floats:
-    """Return the sum of squares of each row, minus 1: at most 0."""
+    """Return the negative Gini impurity of each row, the sum of squares minus 1."""
     return _of_sorted_rows(lambda rows: (rows * rows).sum(axis=1) - 1, proba)
 
 
 def l2_norm(proba: Floats) -> Floats:
-    """Return the Euclidean length of each row."""
+    """Return the Euclidean norm of each row."""
     return _of_sorted_rows(lambda rows: np.sqrt((rows * rows).sum(axis=1)), proba)
 
 
@@ -84,11 +85,11 @@ def max_logit(logits: Floats) -> Floats:
 
 
 def _of_sorted_rows(function: Callable[[Floats], Floats], proba: Floats) -> Floats:
-    """Apply a function to blocks of rows whose values increase."""
+    """Apply a function to blocks of rows whose values are sorted."""
     values = np.empty(len(proba), dtype=proba.dtype)
     for rows in row_blocks(*proba.shape):
-        # In the order of the classes, the rounding of a sum would part samples that
-        # have the same probabilities for other classes.
+        # Without sorting, samples with the same probabilities for different classes
+        # could get different sums by rounding.
         values[rows] = function(np.sort(proba[rows], axis=1))
     return values
 
@@ -104,29 +105,29 @@ CONFIDENCES = {
 
 
 def get_confidence(confidence: Any) -> Callable[..., Any]:
-    """Return a confidence function by its name; a callable is returned as it is.
+    """Return a confidence function by its name; a callable is returned unchanged.
 
-    All take probabilities of shape (n_samples, n_classes) and return one number per
-    sample, greater where the classifier is surer; "max_logit" takes logits.
+    Confidence functions take probabilities of shape (n_samples, n_classes), "max_logit"
+    logits. They return one number per sample, which is larger where the classifier is
+    more confident.
     """
     if callable(confidence):
         return confidence
     if not isinstance(confidence, str):
         raise TypeError(
-            f"confidence must be a name or a callable, got {confidence!r}. Names: "
-            f"{sorted(CONFIDENCES)}."
+            f"confidence must be a name or a callable, got {confidence!r}. The names "
+            f"are {sorted(CONFIDENCES)}."
         )
     if confidence not in CONFIDENCES:
         raise ValueError(
-            f"confidence must be the name of a function or a callable, got "
-            f"{confidence!r}.{did_you_mean(confidence, CONFIDENCES)} Names: "
-            f"{sorted(CONFIDENCES)}."
+            f"confidence must be one of {sorted(CONFIDENCES)} or a callable, got "
+            f"{confidence!r}.{did_you_mean(confidence, CONFIDENCES)}"
         )
     return CONFIDENCES[confidence]
 
 
 def check_confidence(values: Any, n_samples: int) -> Floats:
-    """Return what a confidence function said as floats, one per sample, without NaN."""
+    """Return confidence scores as floats after checking their shape and for NaN."""
     values = as_numbers(values, "confidence")
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
@@ -137,8 +138,8 @@ def check_confidence(values: Any, n_samples: int) -> Floats:
         )
     if np.isnan(values).any():
         raise ValueError(
-            "confidence must not be NaN, for it ranks the samples, got "
-            f"{np.isnan(values).sum()} of {n_samples}. Use -inf for samples that must "
-            "come last."
+            "confidence must not be NaN, as it ranks the samples, got NaN for "
+            f"{np.isnan(values).sum()} of {n_samples}. Use -inf for samples to rank "
+            "last."
         )
     return values

@@ -1,4 +1,4 @@
-"""Frequencies of labels around each prediction, weighted by Dirichlet kernels."""
+"""Kernel density estimation on the simplex with Dirichlet kernels."""
 
 import math
 from collections.abc import Iterator
@@ -10,21 +10,21 @@ from scipy.special import gammaln
 from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib._core.validation import row_blocks
 
-# Among these the bandwidth of the largest likelihood is chosen.
+# Candidates, of which the bandwidth with the largest likelihood is chosen.
 BANDWIDTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-# Of narrower kernels rounding leaves less than four digits.
+# With narrower kernels, rounding leaves fewer than four correct digits.
 SMALLEST_BANDWIDTH = 1e-10
-# What probabilities are clipped to, for their logarithms.
+# Probabilities are clipped to this value before taking logarithms.
 SMALLEST = 1e-7
-# The logarithm of a share that is taken for 0, for it cannot be told from it in a sum,
-# and with subnormal numbers arithmetic takes ten times as long.
+# Kernels with a relative logarithm below this are set to 0: they do not change a sum,
+# and arithmetic with subnormal numbers is ten times slower.
 LOWEST = -60.0
 
 
 def neighbour_frequencies(
     proba: Floats, label: Array, bandwidth: float, weight: Weights = None
 ) -> Floats:
-    """Return the mean label among the other samples, weighted by closeness.
+    """Return the kernel-weighted mean of the labels of all other samples.
 
     Parameters
     ----------
@@ -32,19 +32,20 @@ def neighbour_frequencies(
         Rows sum to one.
 
     label : ndarray of shape (n_samples, n_labels)
-        What is averaged.
+        Labels to average.
 
     bandwidth : float
-        Positive. The kernel of a sample with probabilities q is the Dirichlet density
-        with the parameters ``q / bandwidth + 1``.
+        Positive. The kernel at a sample with probabilities q is the Dirichlet density
+        with parameters ``q / bandwidth + 1``.
 
     weight : ndarray of shape (n_samples,), default=None
-        Positive. A sample of weight m is m samples, each of which sees the others.
+        Positive. A sample of weight m counts as m samples, each of which is a neighbour
+        of the others.
 
     Returns
     -------
     frequency : ndarray of shape (n_samples, n_labels)
-        That of a sample without others is what it says itself.
+        For a sample without neighbours, its own probabilities.
     """
     summed = np.column_stack([label, np.ones(len(label))])
     if weight is not None:
@@ -57,9 +58,9 @@ def neighbour_frequencies(
 
 
 def log_likelihood(proba: Floats, bandwidth: float, weight: Weights = None) -> float:
-    """Return that of the predictions under the kernels, each left out in turn.
+    """Return the leave-one-out log-likelihood of the kernel density estimate.
 
-    Up to a term in which the bandwidth does not occur.
+    Terms that do not depend on the bandwidth are omitted.
     """
     mass = np.ones(len(proba)) if weight is None else weight
     total: Any = 0.0
@@ -73,10 +74,10 @@ def log_likelihood(proba: Floats, bandwidth: float, weight: Weights = None) -> f
 def _kernels(
     proba: Floats, bandwidth: float, weight: Weights
 ) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Yield rows, the kernels of all samples at each of them, and what they lack.
+    """Yield rows, the kernels of all samples at these rows, and their log scales.
 
-    The kernels of a row are divided by the exponential of what they lack. That of a
-    sample at itself is 0, or as much of 1 as is left of its weight without itself.
+    The kernels of a row are divided by the exponential of its log scale. The kernel of
+    a sample at itself is multiplied by 1 - 1 / weight, or 0 without weights.
     """
     proba = np.clip(proba, SMALLEST, 1.0)
     alpha = proba / bandwidth
@@ -91,7 +92,7 @@ def _kernels(
         exponent = place[rows] @ center
         itself = np.arange(len(exponent)), np.arange(rows.start, rows.stop)
         exponent[itself] += log_others[rows]
-        # A sample without others has no kernel that is above zero.
+        # For a sample without neighbours, all kernels are zero.
         log_scale = np.maximum(exponent.max(axis=1), np.finfo(np.float64).min)
         exponent -= log_scale[:, None]
         kernel = np.exp(np.maximum(exponent, LOWEST, out=exponent), out=exponent)

@@ -1,4 +1,4 @@
-"""Files that are whole or absent."""
+"""Atomic replacement of files."""
 
 import os
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
-    """Yield the path of a file that takes the place of `path` once it is written.
+    """Yield the path of a temporary file that replaces `path` atomically at the end.
 
-    A process that is killed leaves the file of before, or none, and a `.part` beside
-    it that the next one overwrites.
+    If the process is killed, `path` is unchanged, and a `.part` file remains, which the
+    next call overwrites.
     """
-    path = Path(path).resolve()  # of a link, the file that it points to
+    path = Path(path).resolve()  # follow links
     part = path.with_name(f"{path.name}.part")
     try:
         yield part

@@ -1,4 +1,4 @@
-"""The fit of a gamma, and of a temperature with it, to focal probabilities."""
+"""Maximum likelihood fit of gamma, and of a temperature, of the focal posterior."""
 
 import math
 import warnings
@@ -15,16 +15,16 @@ from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import row_blocks
 
-# Where gamma is looked for; the first of these at which the likelihood falls ends it.
+# Upper bounds of the search for gamma; it ends where the likelihood decreases.
 GAMMAS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 MAX_STEPS = 100
 
 
 def fit_gamma(logits: Floats, codes: Ints, sample_weight: Weights = None) -> float:
-    """Return the gamma with the smallest NLL of `focal_posterior(softmax(logits))`.
+    """Return the gamma that minimises the NLL of `focal_posterior(softmax(logits))`.
 
-    It is in [0, 20], and the first minimum if there are several.
+    It is in [0, 20]. If there are several local minima, it is the first one.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def fit_gamma(logits: Floats, codes: Ints, sample_weight: Weights = None) -> flo
         Finite.
 
     codes : ndarray of shape (n_samples,)
-        The column of the true class.
+        Column index of the true class.
 
     sample_weight : ndarray of shape (n_samples,), default=None
         Non-negative weights. A weight of 2 counts as two samples.
@@ -44,7 +44,7 @@ def fit_gamma(logits: Floats, codes: Ints, sample_weight: Weights = None) -> flo
     Warns
     -----
     ConvergenceWarning
-        If it is 20.
+        If gamma is at the upper bound, 20.
     """
     weight = np.ones(len(logits)) if sample_weight is None else sample_weight
     return _find_gamma(lambda gamma: _moments(logits, codes, weight, 0.0, gamma)[1][1])
@@ -57,9 +57,9 @@ def fit_focal_temperature(
     *,
     gamma: float | None = None,
 ) -> tuple[float, float]:
-    """Return the T and the gamma with the smallest NLL.
+    """Return the T and gamma that minimise the NLL of the scaled focal posterior.
 
-    That is of `focal_posterior(softmax(logits / T), gamma)`.
+    The predicted probabilities are `focal_posterior(softmax(logits / T), gamma)`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def fit_focal_temperature(
         As in :func:`fit_gamma`.
 
     gamma : float, default=None
-        If given, it is not searched.
+        If given, only T is fitted.
 
     Returns
     -------
@@ -76,16 +76,16 @@ def fit_focal_temperature(
     Warns
     -----
     ConvergenceWarning
-        If gamma is 20, or the T for a gamma of 0 is a bound and no optimum.
+        If gamma is at the upper bound, 20, or if the T for gamma = 0 is a bound.
 
     Notes
     -----
-    The best T is found for each gamma, and the likelihood that is left looked at as a
-    function of gamma. Searched together, T and gamma are hard to tell from each other,
-    above all for two classes.
+    The search is over the profile likelihood of gamma: the best T is computed for each
+    gamma. A joint search is ill-conditioned, as T and gamma have similar effects,
+    especially for two classes.
 
-    Where the T for a gamma of 0 is a bound, its probabilities stand in for the true
-    classes, which would drive T beyond it.
+    If the T for gamma = 0 is a bound, the likelihood has no maximum in T. The
+    probabilities with this T then replace the true classes as targets.
     """
     weight = np.ones(len(logits)) if sample_weight is None else sample_weight
     start = fit_temperature(logits, codes, sample_weight)
@@ -95,25 +95,26 @@ def fit_focal_temperature(
     log_temperature = math.log(start)
 
     def profile(gamma: float, tolerance: float = 1e-5) -> float:
-        """Return the slope in gamma along the best temperatures."""
+        """Return the derivative of the profile NLL with respect to gamma."""
         nonlocal log_temperature
         log_temperature, slope, curvature = _best_temperature(
             logits, target, weight, log_temperature, gamma, tolerance
         )
-        # What is left of the slope in T is worth a step, to first order.
+        # First-order correction for the remaining slope in T.
         ratio = curvature[0, 1] / curvature[0, 0] if curvature[0, 0] > 0 else 0.0
         return slope[1] - ratio * slope[0]
 
     if gamma is None:
-        # The stand-in is what a gamma of 0 gives.
+        # The replaced targets are the probabilities for gamma = 0.
         gamma = _find_gamma(profile) if is_optimum else 0.0
     profile(gamma, tolerance=1e-12)
     return math.exp(log_temperature), gamma
 
 
 def _find_gamma(slope: Callable[[float], float]) -> float:
-    """Return the first zero of the slope, or 0 if it rises from there on."""
-    # Asked again it may have another sign at a zero: it starts from the last answer.
+    """Return the first zero of the slope, or 0 if the slope at 0 is not negative."""
+    # Near a zero, a second call may have another sign, as it starts from the last
+    # result.
     slope = cache(slope)
     if slope(0.0) >= 0:
         return 0.0
@@ -123,9 +124,9 @@ def _find_gamma(slope: Callable[[float], float]) -> float:
             return brentq(slope, low, high, xtol=1e-13, rtol=1e-13)
         low = high
     warnings.warn(
-        f"The likelihood is largest for a gamma above {GAMMAS[-1]:g}, which was taken. "
-        "Calibrate on more samples, on others than the training's, and with the "
-        "columns in the order of the classes.",
+        f"The gamma with the largest likelihood is above {GAMMAS[-1]:g}; gamma was set "
+        f"to {GAMMAS[-1]:g}. Calibrate with more samples, use held-out data instead of "
+        "the training data, and check the order of the columns.",
         ConvergenceWarning,
     )
     return GAMMAS[-1]
@@ -139,10 +140,10 @@ def _best_temperature(
     gamma: float,
     tolerance: float,
 ) -> tuple[float, Floats, Floats]:
-    """Return the best log(T) for a gamma, and slope and curvature close to it.
+    """Return the best log(T) for a gamma, and slope and curvature near it.
 
-    By Fisher's scoring: Newton's method with the second derivative that the model
-    expects, which is never negative. A step that is too long is halved.
+    Computed by Fisher scoring: Newton's method with the expected second derivative,
+    which is non-negative. Steps that do not decrease the NLL are halved.
     """
 
     def moments(log_temperature: float) -> tuple[Any, ...]:
@@ -167,28 +168,29 @@ def _best_temperature(
 def _moments(
     logits: Floats, target: Array, weight: Floats, log_temperature: float, gamma: float
 ) -> tuple[Any, ...]:
-    """Return the mean NLL, its slope, and the curvature that the model expects.
+    """Return the mean NLL, its gradient, and the expected Hessian (Fisher information).
 
-    The target is a column for each sample, or probabilities of all columns.
+    `target` contains a column index for each sample, or probabilities of all columns.
     """
     value: Any = 0.0
     slope, curvature = np.zeros(2), np.zeros((2, 2))
     for rows in row_blocks(*logits.shape):
-        # In this order, for sums not to depend on the layout that the logits came in.
+        # C order, so that the rounding of sums does not depend on the layout of the
+        # logits.
         block = np.array(logits[rows], dtype=np.float64, order="C")
         log_eta, scores = _scores(block, log_temperature, gamma)
         eta = np.exp(log_eta)
         scores -= np.einsum("pij,ij->pi", scores, eta)[:, :, None]
-        share = weight[rows]
+        mass = weight[rows]
         if target.ndim == 1:
             seen: Any = np.arange(len(block)), target[rows]
-            value -= share @ log_eta[seen]
-            slope -= scores[:, *seen] @ share
+            value -= mass @ log_eta[seen]
+            slope -= scores[:, *seen] @ mass
         else:
-            seen = target[rows] * share[:, None]
+            seen = target[rows] * mass[:, None]
             value -= np.vdot(seen, log_eta)
             slope -= np.einsum("pij,ij->p", scores, seen)
-        weighted = scores * (eta * share[:, None])
+        weighted = scores * (eta * mass[:, None])
         curvature += weighted.reshape(2, -1) @ scores.reshape(2, -1).T
     return tuple(each / weight.sum() for each in (value, slope, curvature))
 
@@ -196,9 +198,9 @@ def _moments(
 def _scores(
     logits: Floats, log_temperature: float, gamma: float
 ) -> tuple[Floats, Floats]:
-    """Return the logarithms of the probabilities, and derivatives but for a shift.
+    """Return log probabilities, and their derivatives up to a constant for each row.
 
-    Derivatives are with respect to log(T) and gamma, in this order.
+    The derivatives are with respect to log(T) and gamma, in this order.
     """
     scaled = logits - logits.max(axis=1, keepdims=True)
     scaled *= math.exp(-log_temperature)
@@ -208,7 +210,8 @@ def _scores(
     log_eta = log_softmax(log_q - gamma * log_rest - np.log1p(gamma * ratio))
     by_log_q = np.einsum("ij,ij->i", q, scaled)[:, None] - scaled
     by_q, rest = q * by_log_q, np.exp(log_rest)
-    # Of the ratio by q; the first terms of its series where the difference vanishes.
+    # Derivative of the ratio by q; near q = 1, by its Taylor series to avoid
+    # cancellation.
     is_near_one = rest < 1e-3
     by_ratio = np.where(
         is_near_one,

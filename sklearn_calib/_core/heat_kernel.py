@@ -1,4 +1,4 @@
-"""The Gaussian kernel reflected at 0 and 1, by cosine transforms on a grid."""
+"""Smoothing with a reflected Gaussian kernel on [0, 1], by cosine transforms."""
 
 import numpy as np
 from scipy.fft import dct
@@ -6,42 +6,42 @@ from scipy.optimize import brentq
 
 from sklearn_calib._core.typing import Array, Floats
 
-# The unit interval is cut into so many cells, a power of two.
+# Number of cells of the grid on [0, 1], a power of two.
 N_CELLS = 2**14
-# Bandwidths below two cells are not resolved. Smaller errors of calibration than that
-# take about 10^9 samples to be seen.
+# The grid does not resolve bandwidths below two cells. Detecting calibration errors
+# that are smaller takes about 10^9 samples.
 SMALLEST_BANDWIDTH = 2 / N_CELLS
 
 
 def cosine_coefficients(place: Floats, mass: Floats) -> Floats:
-    """Return the sum of ``mass * cos(pi * k * place)``, for k up to the grid's limit.
+    """Return the sums of ``mass * cos(pi * k * place)`` for k = 0, ..., N_CELLS.
 
-    Each mass is shared between the two points of the grid that are next to it. That is
-    a convolution, which is then undone.
+    Each mass is divided between the two nearest grid points. This is a convolution with
+    a triangular kernel, which is inverted after the transform.
 
     Parameters
     ----------
     place, mass : ndarray of shape (n_samples,)
-        Places are in [0, 1].
+        `place` is in [0, 1].
 
     Returns
     -------
     coefficients : ndarray of shape (N_CELLS + 1,)
     """
-    # float32 holds the product exactly, as N_CELLS is a power of two.
+    # The product is exact in float32 too, as N_CELLS is a power of two.
     position = place * N_CELLS
     cell = np.minimum(position.astype(np.intp), N_CELLS - 1)
     right = mass * (position - cell)
     grid: Array = np.bincount(cell, mass - right, minlength=N_CELLS + 1)
     grid[1:] += np.bincount(cell, right, minlength=N_CELLS)
-    # The transform counts all but the ends twice.
+    # The transform counts all points but the ends twice.
     grid[1:-1] /= 2
-    sharing = np.sinc(np.arange(N_CELLS + 1) / (2 * N_CELLS)) ** 2
-    return dct(grid, type=1) / sharing
+    triangle = np.sinc(np.arange(N_CELLS + 1) / (2 * N_CELLS)) ** 2
+    return dct(grid, type=1) / triangle
 
 
 def smoothed_norm(coefficients: Floats, bandwidth: float) -> float:
-    """Return the integral over [0, 1] of the smoothed masses' absolute value."""
+    """Return the integral over [0, 1] of the absolute value of the smoothed masses."""
     order = np.arange(len(coefficients))
     damping = np.exp(-0.5 * (np.pi * bandwidth * order) ** 2)
     value = np.abs(dct(coefficients * damping, type=1))
@@ -49,10 +49,10 @@ def smoothed_norm(coefficients: Floats, bandwidth: float) -> float:
 
 
 def self_consistent_bandwidth(coefficients: Floats) -> float:
-    """Return the bandwidth that equals the smoothed norm with it.
+    """Return the bandwidth that is equal to the norm smoothed with it.
 
-    The norm falls as the bandwidth grows, hence there is one, unless the norm is always
-    below the smallest bandwidth, which then is returned.
+    The norm decreases in the bandwidth, so the solution is unique. If it is below the
+    smallest bandwidth, the smallest bandwidth is returned.
     """
 
     def excess(bandwidth: float) -> float:

@@ -1,4 +1,4 @@
-"""Samples that have several labels at once, as a table of zeros and ones."""
+"""Multilabel targets as indicator matrices of zeros and ones."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sklearn_calib._core.typing import Ints
 
 
 def check_indicator(y: Any, shape: tuple[int, ...], *, name: str = "y_true") -> Ints:
-    """Return a table of 0 and 1 as int64: for each sample, which labels it has.
+    """Return an indicator matrix as int64 after checking its shape and values.
 
     `shape` is that of the probabilities, (n_samples, n_labels).
     """
@@ -18,23 +18,23 @@ def check_indicator(y: Any, shape: tuple[int, ...], *, name: str = "y_true") -> 
     y = check_array(y, ensure_2d=False, allow_nd=True, input_name=name)
     if y.shape != shape:
         raise ValueError(
-            f"{name} must hold a 0 or a 1 for each label of each sample, in the shape "
+            f"{name} must contain 0 or 1 for each label of each sample, in the shape "
             f"of the probabilities, {shape}, got {y.shape}. Pass an indicator matrix, "
             "such as that of sklearn.preprocessing.MultiLabelBinarizer."
         )
     if not np.isin(y, (0, 1)).all():
         raise ValueError(
-            f"{name} must hold zeros and ones only, got values in [{y.min():g}, "
-            f"{y.max():g}]. Pass 1 for a label that a sample has, and 0 for one that "
-            "it has not."
+            f"{name} must contain only zeros and ones, got values in [{y.min():g}, "
+            f"{y.max():g}]. Pass 1 for the labels that a sample has, and 0 for the "
+            "others."
         )
     return y.astype(np.int64, copy=False)
 
 
 def check_label_columns(X: Any, *, name: str) -> None:
-    """Raise ValueError if there is no column for each label."""
+    """Raise ValueError unless `X` is 2-d, with one column for each label."""
     if np.ndim(X) != 2:
         raise ValueError(
             f"{name} must have shape (n_samples, n_labels), got {np.shape(X)}. Pass "
-            f"one column for each label; of a single one, {name}.reshape(-1, 1)."
+            f"one column for each label; for a single label, {name}.reshape(-1, 1)."
         )

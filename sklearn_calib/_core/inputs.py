@@ -1,4 +1,4 @@
-"""What every metric does first: check its arguments and say what is measured."""
+"""Input validation shared by all metrics, and the choice of what is measured."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -20,7 +20,7 @@ from sklearn_calib._core.validation import (
     one_column,
 )
 
-# What `validate_params` checks, for the parameters that metrics share.
+# Constraints of the parameters that metrics share, for `validate_params`.
 TARGETS = {
     "y_true": ["array-like"],
     "y_proba": ["array-like"],
@@ -53,7 +53,7 @@ MODES = {"top_label", "positive", "classwise"}
 def check_targets(
     y_true: Any, y_proba: Any, labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Floats, Ints, Weights]:
-    """Return probabilities, whose sums are not yet checked, columns and weights."""
+    """Return probabilities, encoded labels and weights; row sums are not checked."""
     proba = as_proba_array(y_proba, allow_1d=True)
     if not isinstance(y_true, list | tuple):
         y_true = one_column(as_array(y_true, "y_true"))
@@ -64,32 +64,32 @@ def check_targets(
 
 
 def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
-    """Return the label of each column as an array."""
+    """Return the class label of each column as an array."""
     if labels is None:
         return np.unique(as_labels(y_true, "y_true"))
     return as_labels(labels, "labels")
 
 
 def check_lengths(n_labels: int, n_rows: int) -> None:
-    """Refuse labels and probabilities of different samples."""
+    """Raise ValueError unless labels and probabilities have the same length."""
     if n_labels != n_rows:
         raise ValueError(
-            f"y_true must hold one label for each row of y_proba, got {n_labels} "
-            f"labels and {n_rows} rows. Pass both of the same samples."
+            f"y_true must contain one label for each row of y_proba, got {n_labels} "
+            f"labels and {n_rows} rows. Pass both for the same samples."
         )
 
 
 def check_two_classes(n_columns: int) -> None:
-    """Refuse the mode "positive" where there is no one positive class."""
+    """Raise ValueError for the mode "positive" unless there are two classes."""
     if n_columns != 2:
         raise ValueError(
-            'mode="positive" must be used with two classes, got '
-            f'{n_columns} columns. Pass mode="classwise" to measure every class.'
+            f'mode="positive" must be used with two classes, got {n_columns} columns. '
+            "Use the class-wise mode or display to evaluate each class."
         )
 
 
 def as_columns(proba: Floats) -> Floats:
-    """Return the probabilities of both classes if only the positive one is given."""
+    """Return probabilities as a 2-d array; adds the column of the negative class."""
     if proba.ndim == 2:
         return proba
     positive = check_proba(proba, allow_1d=True)
@@ -97,27 +97,28 @@ def as_columns(proba: Floats) -> Floats:
 
 
 def resolve_mode(mode: str | None, proba: Any) -> str:
-    """Return what is measured where the caller has not said it."""
+    """Return the mode; None depends on the number of dimensions of `proba`."""
     return mode or ("positive" if proba.ndim == 1 else "top_label")
 
 
 def effective_n_samples(weight: Floats) -> float:
-    """Return how many samples of equal weights are as informative (Kish)."""
+    """Return the effective number of samples, by Kish's formula."""
     return weight.sum() ** 2 / (weight**2).sum()
 
 
 def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
-    """Return the number of bins, where "cube_root" follows from that of samples."""
+    """Return the number of bins; "cube_root" depends on the number of samples."""
     if not isinstance(n_bins, str):
         return n_bins
     return cube_root_n_bins(n_samples if weight is None else weight.sum())
 
 
 def confidence_and_hit(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
-    """Return the probability that is judged and whether it came true, both checked.
+    """Return the evaluated probability and the binary outcome of each sample.
 
-    That is of the predicted class for the mode "top_label", and of the second of two
-    classes for "positive".
+    In the mode "top_label", these are the confidence and whether the prediction is
+    correct; in the mode "positive", the probability of the second of two classes and
+    whether the sample is of that class. The values are checked.
     """
     if mode == "top_label":
         return top_label_hits(as_columns(proba), codes)
@@ -130,12 +131,12 @@ def confidence_and_hit(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, B
 def merge_repetitions(
     proba: Floats, codes: Ints, weight: Weights
 ) -> tuple[Floats, Ints, Weights]:
-    """Return equal samples as one of their total weight, if that leaves less than half.
+    """Merge equal samples into one of their total weight, if fewer than half remain.
 
-    What compares each sample with each other is then done in less time.
+    This saves time where all pairs of samples are compared.
     """
     rows = np.column_stack([proba, codes])
-    # One kind of bytes for each row: faster than np.unique of an axis.
+    # Rows as single byte strings are faster than np.unique along an axis.
     keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.strides[0])))
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     if 2 * len(first) > len(rows):
@@ -147,7 +148,7 @@ def merge_repetitions(
 def distinct_values(
     confidence: Floats, hit: Array, weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the distinct confidences, their share of the samples, and of hits."""
+    """Return distinct confidences, their frequencies and the accuracy at each."""
     weight = np.ones(len(hit)) if weight is None else weight
     value, mass, hits = sums_by_value(confidence.astype(np.float64), hit, weight)
     return value, mass / mass.sum(), hits / mass

@@ -1,4 +1,4 @@
-"""Which interval a metric needs, declared at the metric."""
+"""Declaration of the kind of confidence interval that a metric needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,22 +10,24 @@ from sklearn_calib._core.typing import Function, Metric
 
 @dataclass(frozen=True)
 class IntervalKind:
-    """How the interval of a metric is found."""
+    """How the confidence interval of a metric is computed."""
 
-    # Whether the metric is 0 for calibrated predictions, but its estimate is above.
+    # Whether the metric is 0 for calibrated predictions, and its estimate biased
+    # upwards.
     is_error: bool = False
-    # The options of `ece_interval` that measure the metric, None if it has no bins.
+    # Options of `ece_interval` that give the metric, or None if it has no bins.
     bins: dict | None = None
-    # The power of the error in which noise adds up: 2 for means of gaps, 1 for what is
-    # made of squared gaps.
+    # Power of the error to which noise adds: 2 for means of absolute gaps, 1 for
+    # metrics that are already based on squared gaps.
     power: int = 2
-    # The options with which the metric returns the square of the error.
+    # Options with which the metric returns the squared error.
     squared: dict = field(default_factory=dict)
     # Whether the error is the largest cumulated gap, without bins.
     is_cumulated: bool = False
-    # Whether the arguments are two samples of scores, not labels and probabilities.
+    # Whether the arguments are two samples of scores instead of labels and
+    # probabilities.
     takes_two_samples: bool = False
-    # Whether the first argument is the metric that is measured.
+    # Whether the first argument is the metric to compute.
     takes_metric: bool = False
 
 
@@ -36,7 +38,7 @@ _RESAMPLED = IntervalKind()
 def declare_interval(**kind: Any) -> Callable[[Function], Function]:
     """Return a decorator that declares the `IntervalKind` of a metric.
 
-    A metric without it is resampled, as a function of the user's is.
+    The intervals of other metrics, such as functions of users, use resampling.
     """
 
     def declare(metric: Function) -> Function:
@@ -47,10 +49,11 @@ def declare_interval(**kind: Any) -> Callable[[Function], Function]:
 
 
 def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
-    """Return how the interval of a metric is found, and the options that are fixed.
+    """Return the `IntervalKind` of a metric, and the options that are fixed.
 
-    A `functools.partial` is of the kind of the metric inside, and so is one of
-    `per_label`, whose errors are put together from those of single labels.
+    A `functools.partial` has the kind of the metric inside. A partial of `per_label`
+    has the kind of its metric, as its errors are aggregated from those of single
+    labels.
     """
     function, given = getattr(metric, "func", metric), getattr(metric, "keywords", {})
     kind = _KINDS.get(function, _RESAMPLED)
@@ -58,6 +61,6 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
         kind, given = interval_kind(metric.args[0])
         return replace(kind, bins=None, is_cumulated=False), given
     if given.get("strategy") == "isotonic":
-        # Labels move these bins.
+        # Isotonic bins depend on the labels.
         kind = replace(kind, bins=None)
     return kind, given

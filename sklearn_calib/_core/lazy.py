@@ -1,4 +1,4 @@
-"""Names that load their module when they are first used (PEP 562)."""
+"""Lazy loading: public names import their module when they are first used (PEP 562)."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -16,8 +16,8 @@ def lazy_names(
         The package's `__name__`.
 
     homes : dict of str to str
-        For each public name the module that defines it. A name whose home is itself
-        a module of the package, such as a room, maps to that module's own name.
+        For each public name, the module that defines it. A subpackage maps to its own
+        full name.
     """
 
     def __getattr__(name: str) -> Any:

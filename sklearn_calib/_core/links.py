@@ -1,8 +1,9 @@
-"""From logits to probabilities, and from what a loss is minimal at to the posterior.
+"""Link functions: from logits to probabilities, and from there to class posteriors.
 
-For classes with true probabilities eta, the network that a loss is minimal at says q,
-which is eta for a proper loss only. The maps here return eta for q. They keep the order
-of the classes, 0 and 1, and the dtype, and need nothing but the parameters of the loss.
+A network that minimises the expected loss for true class probabilities eta predicts
+probabilities q. For proper losses, q = eta. For others, such as focal losses, the
+functions here compute eta from q and the parameters of the loss. They preserve the
+order of the classes, 0 and 1, and the dtype.
 """
 
 import math
@@ -29,19 +30,19 @@ def log_softmax(logits: Floats) -> Floats:
 
 
 def focal_posterior(proba: Floats, gamma: float) -> Floats:
-    """Return the posterior at which the focal loss is minimal at `proba`.
+    """Return the posterior for which `proba` minimises the focal loss.
 
-    With -l'(q) the derivative of (1 - q)^gamma log q, the expected loss is minimal
-    where eta_k (-l'(q_k)) is the same for all k [1]_. As l is convex for any gamma >= 0
-    this is its only minimum, and the map is one to one.
+    Let l(q) = -(1 - q)^gamma log q. The expected loss is minimal where eta_k l'(q_k) is
+    the same for all classes k [1]_. As l is convex for any gamma >= 0, the minimum is
+    unique and the map is one-to-one.
 
     Parameters
     ----------
     proba : ndarray of shape (n_samples, n_classes)
-        float32 or float64, rows sum to about one.
+        Probabilities in float32 or float64; rows sum to one up to rounding.
 
     gamma : float
-        At least 0.
+        Non-negative.
 
     Returns
     -------
@@ -58,11 +59,11 @@ def focal_posterior(proba: Floats, gamma: float) -> Floats:
 
 
 def inverse_focal_posterior(proba: Floats, gamma: float) -> Floats:
-    """Return the posterior at which the inverse focal loss is minimal at `proba`.
+    """Return the posterior for which `proba` minimises the inverse focal loss.
 
-    As :func:`focal_posterior`, with (1 + q)^gamma and gamma in [0, 1]. Above, the loss
-    is not convex: there are probabilities that minimise it for no posterior, and the
-    map would change the order of some.
+    Like :func:`focal_posterior`, with (1 + q)^gamma and gamma in [0, 1]. For larger
+    gamma, the loss is not convex: some probabilities are not the minimiser for any
+    posterior, and the map would change the order of classes.
     """
     proba = _normalize(proba)
     log_phi = gamma * np.log1p(proba)
@@ -78,26 +79,28 @@ def focal_calibration_posterior(
     norm: str = "l2",
     gamma_cal: float | None = None,
 ) -> Floats:
-    """Return the posterior at which the focal calibration loss is minimal at `proba`.
+    """Return the posterior for which `proba` minimises the focal calibration loss.
 
-    With g = -l' as in :func:`focal_posterior`, the minimum for norm "l2" is where
-    eta_k (g(q_k) + 2 lambd) - 2 lambd q_k is the same number t for all k, which is
-    known as the eta_k sum to one. For "l1", eta_k (g(q_k) + 2 lambd) is the same.
+    Let g = -l' with l as in :func:`focal_posterior`. For the norm "l2", the minimum is
+    where eta_k (g(q_k) + 2 lambd) - 2 lambd q_k is the same number t for all classes k.
+    As the eta_k sum to one, t is known. For "l1", eta_k (g(q_k) + 2 lambd) is the same
+    for all k.
 
     Parameters
     ----------
     proba : ndarray of shape (n_samples, n_classes)
-        float32 or float64, rows sum to about one.
+        Probabilities in float32 or float64; rows sum to one up to rounding.
 
     gamma, lambd : float
-        At least 0.
+        Non-negative.
 
     norm : {"l2", "l1"}, default="l2"
-        The distance of the loss.
+        Norm of the calibration term of the loss.
 
     gamma_cal : float, default=None
-        If given, 2 lambd becomes 2 lambd (1 - q_k)^gamma_cal. As the loss holds this
-        weight constant, it is where its gradient vanishes on average.
+        If given, 2 lambd is replaced by 2 lambd (1 - q_k)^gamma_cal. As the loss treats
+        this weight as a constant, `proba` is then the point where its expected gradient
+        is zero.
 
     Returns
     -------
@@ -112,7 +115,8 @@ def focal_calibration_posterior(
     log_unit = log_q - np.logaddexp(log_phi, log_weight + log_q)
     if norm == "l1":
         return softmax(log_unit)
-    # t / (2 lambd), whose numerator sums q g / (g + ...) and not 1 minus the others.
+    # t / (2 lambd). The numerator is the sum of q g / (g + ...), as 1 minus the other
+    # terms would cancel.
     log_t = logsumexp(log_phi + log_unit, axis=1, keepdims=True)
     log_t = log_t - logsumexp(log_weight + log_unit, axis=1, keepdims=True)
     return softmax(np.logaddexp(log_q, log_t) + log_unit)
@@ -121,11 +125,11 @@ def focal_calibration_posterior(
 def focal_terms(proba: Floats) -> tuple[Floats, Floats, Floats]:
     """Return log q, log(1 - q) and r = -q log q / (1 - q), which is 1 at q = 1."""
     proba = _normalize(proba)
-    # What a large probability lacks to one is known exactly from the others.
+    # For a large probability, 1 - q is computed exactly as the sum of the others.
     is_large = proba > 0.5
     others = np.where(is_large, 0, proba).sum(axis=1, keepdims=True)
     rest = np.where(is_large, others, 1 - proba)
-    # Any number in place of 0 will do: the probabilities of all other classes are 0.
+    # If 1 - q is 0, its value does not matter: all other probabilities are 0.
     np.maximum(rest, np.finfo(rest.dtype).tiny, out=rest)
     log_q = np.where(is_large, np.log1p(-rest * is_large), _log(proba))
     ratio = -np.where(is_large, xlog1py(proba, -rest), xlogy(proba, proba)) / rest
@@ -133,27 +137,31 @@ def focal_terms(proba: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _normalize(proba: Floats) -> Floats:
-    """Return rows that sum to one to full precision."""
+    """Return rows that sum to one in full precision."""
     return proba / proba.sum(axis=1, keepdims=True)
 
 
 def _log(proba: Floats) -> Floats:
-    """Return the logarithms, of 0 minus infinity."""
+    """Return logarithms; minus infinity for 0."""
     return np.log(proba, where=proba > 0, out=np.full_like(proba, -np.inf))
 
 
 def lift_zeros(proba: Floats, zero: float) -> Floats:
-    """Return probabilities of at least `zero`, in their order; from twice it as is."""
+    """Raise probabilities to at least `zero`, preserving their order.
+
+    Probabilities from `2 * zero` are not changed.
+    """
     lifted = proba / 2
     lifted += zero
     return np.maximum(proba, lifted, out=lifted)
 
 
 def log_odds_of_proba(log_proba: Floats, zero: float) -> Floats:
-    """Return log(p / (1 - p)) of each class, in float64, equal ones for equal p.
+    """Return the log-odds log(p / (1 - p)) of each class, in float64.
 
-    The zeros of the p were lifted to `zero`, and those of 1 - p are here. A small 1 - p
-    is the sum of the others, as the difference may be below the precision.
+    Zeros of p have already been replaced by `zero`; zeros of 1 - p are replaced here. A
+    small 1 - p is computed as the sum of the other probabilities, to avoid
+    cancellation. Equal p have equal log-odds.
     """
     log_proba = np.asarray(log_proba, dtype=np.float64)
     proba = np.exp(log_proba)
@@ -167,9 +175,9 @@ def log_odds_of_proba(log_proba: Floats, zero: float) -> Floats:
 
 
 def log_odds(logits: Floats) -> Floats:
-    """Return log(p / (1 - p)) of each class, in float64.
+    """Return the log-odds log(p / (1 - p)) of each class from logits, in float64.
 
-    From logits and not from p, which is 1 where 1 - p is below the precision.
+    They are not computed from p, as p is rounded to 1 where 1 - p is small.
     """
     log_proba = log_softmax(np.asarray(logits, dtype=np.float64))
     rows, top = np.arange(len(logits)), log_proba.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Convex minimisation over the Lipschitz functions of a sorted score."""
+"""Convex minimisation over Lipschitz functions of a sorted score."""
 
 import math
 import warnings
@@ -11,14 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.typing import Floats
 
-# A value has an upper and a lower limit: the two rows of slacks and of multipliers.
+# Each value has an upper and a lower limit: two rows of slacks and of multipliers.
 SIDES = np.array([[1.0], [-1.0]])
-# The share of the way to the nearest limit that a step goes, so that none is reached.
-SHARE = 0.995
-# A product of slack and price that is a smaller share of their mean ends in a corner,
-# where the method can go round in circles: such a step is not taken.
+# A step goes at most this fraction of the way to the nearest limit.
+STEP_FRACTION = 0.995
+# Smallest allowed ratio of a product of slack and price to the mean product. Steps that
+# leave this neighbourhood of the central path are rejected, as the method may cycle
+# there.
 CENTRAL = 1e-3
-# Below it, a multiplier over its slack would overflow.
+# For smaller gaps, the ratio of multiplier and slack would overflow.
 SMALLEST_GAP = 1e-100
 
 
@@ -31,15 +32,16 @@ def minimize_lipschitz(
     tolerance: float = 1e-13,
     max_iter: int = 500,
 ) -> Floats:
-    """Return the x with the smallest sum of convex functions f_i(x_i) under limits.
+    """Minimise a sum of convex functions f_i(x_i) under Lipschitz constraints.
 
-    The limits are ``abs(x[i + 1] - x[i]) <= gaps[i]`` and ``abs(x[i]) <= bound``.
+    The constraints are ``abs(x[i + 1] - x[i]) <= gaps[i]`` and ``abs(x[i]) <= bound``.
 
     Parameters
     ----------
     slope, curvature : callable
-        Take x, return the first and second derivatives of all f_i. The slopes should
-        be of the order of 1 / n_values, and no third derivative above the second.
+        Functions of x that return the first and second derivatives of all f_i. Slopes
+        should be of the order of 1 / n_values, and third derivatives not larger than
+        second derivatives.
 
     gaps : ndarray of shape (n_values - 1,)
         Positive, may be infinite.
@@ -48,25 +50,25 @@ def minimize_lipschitz(
         Positive.
 
     tolerance : float, default=1e-13
-        How far above the smallest the sum may be.
+        Tolerance of the sum above its minimum.
 
     max_iter : int, default=500
-        The most steps. Ten to fifty are usual for up to 100,000 values.
+        Maximum number of steps. For up to 100,000 values, 10 to 50 steps are usual.
 
     Returns
     -------
     x : ndarray of shape (n_values,)
-        Within the limits, up to rounding.
+        The minimiser; it satisfies the constraints up to rounding.
 
     Warns
     -----
     ConvergenceWarning
-        If the steps do not suffice.
+        If the method does not converge in `max_iter` steps.
 
     Notes
     -----
-    The primal-dual interior point method of Mehrotra [1]_. As only neighbours are tied
-    to each other, the system that a step solves is tridiagonal.
+    The primal-dual interior point method of Mehrotra [1]_. As the constraints only
+    involve neighbours, each step solves a tridiagonal system.
 
     References
     ----------
@@ -74,7 +76,7 @@ def minimize_lipschitz(
        SIAM Journal on Optimization 2, 1992.
     """
     x = np.zeros(len(gaps) + 1)
-    # No gap between two values within the bounds is above twice the bound.
+    # Gaps between values within the bounds are at most twice the bound.
     limits = np.append(np.clip(gaps, SMALLEST_GAP, 4 * bound), np.full(len(x), bound))
     slack = limits + np.zeros((2, 1))
     price = 0.01 / len(x) / slack
@@ -82,29 +84,30 @@ def minimize_lipschitz(
         residual = slope(x) + _adjoint(price[0] - price[1])
         total = np.vdot(price, slack)
         if max(total, np.abs(residual).sum()) < tolerance:
-            return np.clip(x, -bound, bound)  # which rounding may leave
+            return np.clip(x, -bound, bound)  # for rounding errors
         step = _newton_step(residual, curvature(x), slack, price)
         for products in _products(step, slack, price):
             dx, *change = step(products)
-            # With this bound on the third derivative, a step that is damped thus lowers
-            # f. An undamped one can go back and forth for ever, as for the log loss.
+            # With this bound on the third derivative, a damped step decreases f.
+            # Undamped steps may oscillate forever, for example for the log loss.
             largest = np.abs(dx).max()
             damped = math.log1p(largest) / largest if largest > 1e-8 else 1.0
-            length = min(damped, SHARE * _longest(slack, price, *change))
+            length = min(damped, STEP_FRACTION * _longest(slack, price, *change))
             new = slack + length * change[0], price + length * change[1]
             if (new[0] * new[1]).min() > CENTRAL * np.mean(new[0] * new[1]):
                 break
         x = x + length * dx
         slack, price = new
     warnings.warn(
-        f"The sum may be {total:.2g} above the smallest after {max_iter} steps.",
+        f"The minimisation did not converge in {max_iter} steps: the sum may be "
+        f"{total:.2g} above its minimum.",
         ConvergenceWarning,
     )
     return x
 
 
 def _adjoint(forces: Floats) -> Floats:
-    """Return the sum of the forces on each x, of those on differences and on itself."""
+    """Return the total force on each x, from constraints on differences and on x."""
     n_gaps = len(forces) // 2
     return forces[n_gaps:] - np.diff(forces[:n_gaps], prepend=0.0, append=0.0)
 
@@ -112,11 +115,11 @@ def _adjoint(forces: Floats) -> Floats:
 def _newton_step(
     residual: Floats, curvature: Floats, slack: Floats, price: Floats
 ) -> Callable[[Any], tuple[Floats, Floats, Floats]]:
-    """Return the function from products of slack and price to the step towards them.
+    """Return a function that maps target products of slack and price to a step.
 
-    Unknown are x_1, force_1, x_2, force_2, ... in this order; the forces hold the
-    differences. They are not eliminated: the stiffness of a limit that is almost
-    reached would be added to the curvature and swallow it.
+    The unknowns are x_1, force_1, x_2, force_2, ... in this order; the forces belong to
+    the constraints on differences. They are not eliminated, as the large stiffness of
+    an almost active constraint would absorb the curvature by rounding.
     """
     n_gaps = len(residual) - 1
     stiffness = (price / slack).sum(axis=0)
@@ -134,7 +137,7 @@ def _newton_step(
         right[1::2] = -force[:n_gaps] / stiffness[:n_gaps]
         solution = solve_banded((1, 1), system, right)
         dx = solution[::2]
-        # Not the difference of dx, which has the rounding of x and not that of the gap.
+        # More precise than the difference of dx, which has the rounding errors of x.
         difference = (solution[1::2] - force[:n_gaps]) / stiffness[:n_gaps]
         change = -SIDES * np.append(difference, dx)
         return dx, change, wanted - price / slack * change
@@ -145,12 +148,12 @@ def _newton_step(
 def _products(
     step: Callable[[Any], tuple[Floats, Floats, Floats]], slack: Floats, price: Floats
 ) -> Iterator[Any]:
-    """Yield what slack times price should become, for a long step and a safe one."""
+    """Yield target products of slack and price, for a long step and for a safe one."""
     _, *change = step(0.0)
     length = _longest(slack, price, *change)
     mean = np.mean(slack * price)
     ahead = np.mean((slack + length * change[0]) * (price + length * change[1]))
-    # A correction is trusted as far as the step goes that it corrects.
+    # The correction is scaled by the squared length of the step that it corrects.
     yield (ahead / mean) ** 3 * mean - length**2 * change[0] * change[1]
     yield mean / 2
 
@@ -158,6 +161,6 @@ def _products(
 def _longest(
     slack: Floats, price: Floats, slack_change: Floats, price_change: Floats
 ) -> float:
-    """Return the longest step up to 1 that leaves slacks and prices non-negative."""
+    """Return the longest step up to 1 that keeps slacks and prices non-negative."""
     ratio = max((-slack_change / slack).max(), (-price_change / price).max())
     return min(1.0, 1 / ratio) if ratio > 0 else 1.0

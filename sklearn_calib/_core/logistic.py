@@ -1,4 +1,4 @@
-"""Logistic regression on a few features, to full precision."""
+"""Logistic regression on few features, in full precision."""
 
 import warnings
 from typing import Any
@@ -13,18 +13,18 @@ MAX_STEPS = 50
 
 
 def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
-    """Return the coefficients with the smallest log loss.
+    """Return the coefficients that minimise the log loss.
 
     Parameters
     ----------
     features : ndarray of shape (n_samples, n_features)
-        A column of ones gives an intercept.
+        Features; a column of ones gives an intercept.
 
     hit : ndarray of shape (n_samples,)
-        0 or 1.
+        Binary outcomes, 0 or 1.
 
     weight : ndarray of shape (n_samples,)
-        Non-negative.
+        Non-negative weights.
 
     Returns
     -------
@@ -33,16 +33,16 @@ def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
     Warns
     -----
     ConvergenceWarning
-        If there are none, as hits and misses can be separated. Platt's targets then
-        stand in for 0 and 1.
+        If the data are separable, so that the minimum does not exist. Platt's targets
+        are then used instead of 0 and 1.
     """
     coef, has_converged = newton_logistic(features, hit, weight)
     if has_converged:
         return coef
     warnings.warn(
-        "The log loss has no minimum, as the calibration data can be separated. The "
-        "targets 0 and 1 were replaced by those of one more sample of either kind. "
-        "Calibrate on more samples, on others than the training's.",
+        "The log loss has no minimum, as the calibration data are separable. The "
+        "targets 0 and 1 were replaced by Platt's smoothed targets. Calibrate with "
+        "more samples, and use held-out data instead of the training data.",
         ConvergenceWarning,
     )
     return newton_logistic(features, smoothed_targets(hit, weight), weight)[0]
@@ -51,9 +51,10 @@ def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
 def fit_nonnegative(
     features: Floats, n_nonnegative: int, hit: Array, weight: Floats
 ) -> Floats:
-    """Return the coefficients with the smallest log loss, the first ones not negative.
+    """Return the coefficients that minimise the log loss, the first ones non-negative.
 
-    If some come out so, one of those is 0 at the constrained minimum.
+    If some of these are negative at the unconstrained minimum, at least one of them is
+    0 at the constrained minimum.
     """
     if features.shape[1] == 0:
         return np.zeros(0)
@@ -71,7 +72,7 @@ def fit_nonnegative(
 
 
 def smoothed_targets(hit: Array, weight: Floats) -> Floats:
-    """Return Platt's targets: those of one more sample of either kind among each."""
+    """Return Platt's smoothed targets: one pseudo-count is added to each class."""
     n_hits, n_misses = weight @ hit, weight @ (1 - hit)
     return np.where(hit > 0, (n_hits + 1) / (n_hits + 2), 1 / (n_misses + 2))
 
@@ -79,11 +80,11 @@ def smoothed_targets(hit: Array, weight: Floats) -> Floats:
 def newton_logistic(
     features: Floats, target: Array, weight: Floats
 ) -> tuple[Floats, Any]:
-    """Return the coefficients with the smallest log loss, and whether it has a minimum.
+    """Return the coefficients that minimise the log loss, and whether it has a minimum.
 
-    By Newton's method, with steps halved until the loss falls. Towards a minimum at
-    infinity every step wins the same share of what is left; towards any other the last
-    one wins nearly all of it, and leaves about the square of what it wins.
+    Newton's method with step halving. If the minimum is at infinity, each step reduces
+    the excess loss by a constant factor; otherwise, convergence is quadratic, which
+    tells the two cases apart.
     """
     units = np.array([magnitude(column) for column in features.T])
     rows = np.ascontiguousarray(features.T / units[:, None])
@@ -103,7 +104,7 @@ def newton_logistic(
         while (trial := _log_loss(margin + length * moved, target, weight))[0] > value:
             length /= 2
             if length < 1e-6:
-                return coef / units, True  # rounding is all that is left
+                return coef / units, True  # only rounding errors are left
         coef, margin = coef + length * step, margin + length * moved
         value, proba = trial
         previous = gain
@@ -111,7 +112,7 @@ def newton_logistic(
 
 
 def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
-    """Return zeros, but the log-odds of a hit for an intercept in the last place."""
+    """Return zeros, and for an intercept in the last column, the log-odds of a hit."""
     coef = np.zeros(len(rows))
     if (rows[-1] == 1).all():
         n_hits = weight @ target
@@ -120,7 +121,7 @@ def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
 
 
 def _log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Floats]:
-    """Return the sum of the losses, and the probabilities."""
+    """Return the weighted sum of the log losses, and the probabilities."""
     small = np.exp(-np.abs(margin))
     total = 1 + small
     losses = np.log(total)
@@ -130,7 +131,7 @@ def _log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Float
 
 
 def _solve(curvature: Floats, slope: Floats) -> Floats:
-    """Return the Newton step, the shortest if features depend on each other."""
+    """Return the Newton step; the shortest one if features are linearly dependent."""
     scale = np.sqrt(np.diag(curvature))
     scale[scale == 0] = 1
     scaled = curvature / np.outer(scale, scale)

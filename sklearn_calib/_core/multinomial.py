@@ -1,11 +1,12 @@
-"""Softmax of an affine map of features, one for each class: Newton's method.
+"""Multinomial logistic regression on the scores of the classes, by Newton's method.
 
-The scores of the classes are ``features * slope + intercept`` (a diagonal map, with
-parameters of shape (n_classes, 2), or one more for a second feature of each class) or
-``features @ weight.T + intercept`` (a full one, (n_classes, n_classes + 1)); the
-intercept is the last column. What is minimised is the
-mean negative log-likelihood plus ``(ridge * (parameters - center) ** 2).sum()``, which
-is convex.
+The scores are ``features * slope + intercept`` for a diagonal map, with parameters of
+shape (n_classes, 2), or (n_classes, 3) for two features of each class. They are
+``features @ weight.T + intercept`` for a full map, with parameters of shape
+(n_classes, n_classes + 1). The intercept is the last column.
+
+The objective is the mean negative log-likelihood plus
+``(ridge * (parameters - center) ** 2).sum()``, which is convex.
 """
 
 from typing import Any, TypeAlias
@@ -24,24 +25,25 @@ from sklearn_calib._core.validation import row_blocks
 
 Kind: TypeAlias = type[DiagonalMap | FullMap]
 
-# Newton's decrement squared, about twice what the objective is above its minimum, at
-# which the last step is taken, and where convergence should have become quadratic.
+# Thresholds for the squared Newton decrement, about twice the distance of the objective
+# to its minimum: for the last step (exact and iterative solver), and for the region
+# where convergence should be quadratic, with the largest number of steps in it.
 TOLERANCE = 1e-12
 LOOSE_TOLERANCE = 3e-5
 NEAR = 1e-4
 MAX_NEAR = 8
 
-# Steps in all. Ordinary fits take 5 to 30.
+# Maximum number of steps. Usual fits take 5 to 30.
 MAX_STEPS = 200
 
-# How often what is added to the diagonal of a Hessian is multiplied by 100.
+# How often the term added to the diagonal of a Hessian is multiplied by 100.
 MAX_JITTERS = 20
 
-# The last step of a fit that has converged moves no score by more than this.
+# The last step of a converged fit changes no score by more than this.
 MAX_MOVE = 0.5
 
-# Products with the Hessian in a step after which a closer preconditioner is worth it,
-# at most in all, and the largest preconditioner that is formed, in numbers.
+# Number of products with the Hessian in a step after which a closer preconditioner
+# saves time, their maximum, and the largest preconditioner in numbers.
 MANY_PRODUCTS = 15
 MAX_PRODUCTS = 100
 MAX_BLOCKS = 20_000_000
@@ -57,33 +59,33 @@ def fit_multinomial(
     center: Floats,
     start: Floats,
 ) -> tuple[Floats, bool]:
-    """Return the parameters of a map with the smallest penalised mean NLL.
+    """Return the parameters of a map that minimise the penalised mean NLL.
 
     Parameters
     ----------
     kind : {DiagonalMap, PairMap, FullMap}
-        What the parameters are.
+        Class of the map.
 
-    features : ndarray of shape (n_samples, n_classes), of a `PairMap` twice as wide
-        float64.
+    features : ndarray of shape (n_samples, n_classes) or (n_samples, 2 * n_classes)
+        Features in float64; a `PairMap` has two for each class.
 
     codes : ndarray of shape (n_samples,)
-        The column of the true class.
+        Column index of the true class.
 
     weight : ndarray of shape (n_samples,)
         Non-negative weights that sum to one.
 
     ridge, center, start : ndarray, shape of the parameters
-        How strongly each parameter is pulled, to where, and where to begin.
+        Strength and center of the penalty of each parameter, and initial values.
 
     Returns
     -------
     parameters : ndarray
-        No worse than `start`.
+        Parameters whose objective is not above that of `start`.
 
     has_converged : bool
-        False if Newton's steps do not get shorter, or without a ridge all classes are
-        told apart: then the likelihood has no largest value.
+        False if Newton's method does not converge, or if there is no ridge and the
+        classes are separable, so that the likelihood has no maximum.
     """
     problem = _Problem(kind, features, codes, weight, ridge, center)
     is_dense = start.size <= kind.max_dense
@@ -98,7 +100,7 @@ def fit_multinomial(
         length, current = problem.search(parameters, step, value, decrement)
         parameters = parameters + length * step
         if decrement < tolerance or length == 0:
-            # The last of loose steps may move the scores of few samples.
+            # A last step of the iterative solver may change the scores of few samples.
             may_move = ridge.any() and not is_dense
             has_converged = decrement < tolerance and not problem.separates(proba)
             return parameters, has_converged and (may_move or not problem.moves(step))
@@ -109,12 +111,13 @@ def fit_multinomial(
 
 
 def _solve(hessian: Floats, gradient: Floats) -> Floats:
-    """Solve, with a little added to the diagonal.
+    """Solve a linear system after adding a small term to the diagonal.
 
-    For directions that change no probability, such as the same added to all scores, and
-    for rounding, where probabilities are so close to 0 and 1 that curvatures vanish.
+    The term is needed for directions that do not change the probabilities, such as a
+    constant added to all scores, and for rounding errors where probabilities are so
+    close to 0 and 1 that curvatures vanish.
     """
-    # Rounding can make curvatures negative, and their sum too.
+    # Rounding errors can make curvatures and their sum negative.
     positive = np.maximum(hessian.diagonal(), 0)
     jitter = 1e-9 * positive.sum() / len(hessian) + TINY**2
     for _ in range(MAX_JITTERS):
@@ -124,11 +127,11 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
             return cho_solve(factor, gradient, check_finite=False)
         except np.linalg.LinAlgError:
             jitter *= 100
-    return gradient / jitter  # beside which all else is nothing by now
+    return gradient / jitter  # the jitter now dominates the Hessian
 
 
 class _Problem:
-    """The objective with its derivatives, in blocks of rows that stay in cache."""
+    """The objective and its derivatives, computed in blocks of rows."""
 
     def __init__(
         self,
@@ -145,7 +148,7 @@ class _Problem:
         self.close_solver: Preconditioner | None = None
 
     def evaluate(self, parameters: Floats) -> tuple[Any, Floats, Floats]:
-        """Return the objective, its gradient, and the probabilities."""
+        """Return the objective, its gradient and the probabilities."""
         proba = np.empty((len(self.features), len(parameters)))
         distance = parameters - self.center
         value = (self.ridge * distance**2).sum()
@@ -169,27 +172,28 @@ class _Problem:
     def search(
         self, parameters: Floats, step: Floats, value: float, decrement: float
     ) -> tuple[float, Any]:
-        """Return how far to go along a step, and what is there."""
+        """Return the step length of a line search, and the evaluation at its end."""
         length = 1.0
         while length > 1e-6:
             result = self.evaluate(parameters + length * step)
-            # Rounding hides differences below 1e-14 of the objective.
+            # Relative differences below 1e-14 are rounding errors.
             if result[0] <= value * (1 + 1e-14) - 1e-4 * length * decrement:
                 return length, result
             length /= 2
         return 0.0, None
 
     def separates(self, proba: Floats) -> bool:
-        """Return whether larger parameters of the same map were better still."""
+        """Return whether the map separates the classes, without a ridge."""
         if self.ridge.any():
             return False
         true = proba[np.arange(len(proba)), self.codes]
         return true[self.weight > 0].min() > 0.5
 
     def moves(self, step: Floats) -> bool:
-        """Return whether a step changes a score, as where classes are being separated.
+        """Return whether a step changes a score by more than `MAX_MOVE`.
 
-        Then the likelihood gains ever less by steps that stay the same.
+        This happens if the classes are separable: the likelihood increases less and
+        less, by steps that do not get smaller.
         """
         return any(
             np.ptp(self.kind.scores(self.features[rows], step), axis=1).max() > MAX_MOVE
@@ -202,26 +206,26 @@ class _Problem:
         hessian = np.diag(2 * self.ridge.ravel())
         blocks: Any = 0.0
         for rows in row_blocks(len(proba), size):
-            features, share = self.features[rows], proba[rows]
+            features, p = self.features[rows], proba[rows]
             root = np.sqrt(self.weight[rows])[:, None]
-            outer = self.kind.outer(features, share * root)
+            outer = self.kind.outer(features, p * root)
             hessian -= outer.T @ outer
-            blocks = blocks + self.kind.curvature(features, share * root**2)
+            blocks = blocks + self.kind.curvature(features, p * root**2)
         for k, block in enumerate(blocks):
             own = slice(k * shape[1], (k + 1) * shape[1])
             hessian[own, own] += block
         return -_solve(hessian, gradient.ravel()).reshape(shape)
 
     def conjugate_gradients(self, gradient: Floats, proba: Floats) -> Floats:
-        """Return about the same, from products with the Hessian in single precision."""
+        """Return an approximation of it, from products with the Hessian in float32."""
         precondition = self._preconditioner(proba)
-        features, share = (a.astype(np.float32) for a in (self.features, proba))
+        features, p = (a.astype(np.float32) for a in (self.features, proba))
         step, residual = np.zeros_like(gradient), -gradient
         scaled = precondition(residual)
         direction, norm = scaled, (residual * scaled).sum()
         goal = norm * min(0.1, norm**0.5)
         for self.n_products in range(1, MAX_PRODUCTS + 1):
-            product = self._multiply(features, share, direction)
+            product = self._multiply(features, p, direction)
             length = norm / (direction * product).sum()
             step = step + length * direction
             residual = residual - length * product
@@ -233,7 +237,7 @@ class _Problem:
         return step
 
     def _preconditioner(self, proba: Floats) -> Preconditioner:
-        """Return the quick one, or once that has been too far off, the close one."""
+        """Return the fast preconditioner, or the close one after many products."""
         known = self.features, proba, self.weight, self.ridge
         form = self.kind.close_preconditioner
         is_small = self.ridge.size * self.ridge.shape[1] <= MAX_BLOCKS
@@ -241,14 +245,14 @@ class _Problem:
             self.close_solver = form(*known)
         return self.close_solver or self.kind.preconditioner(*known)
 
-    def _multiply(self, features: Floats, share: Floats, direction: Floats) -> Floats:
+    def _multiply(self, features: Floats, p: Floats, direction: Floats) -> Floats:
         """Return the product of the Hessian with a direction."""
         product = 2 * self.ridge * direction
         direction = direction.astype(np.float32)
-        for rows in row_blocks(*share.shape):
+        for rows in row_blocks(*p.shape):
             change = self.kind.scores(features[rows], direction)
-            change -= np.einsum("ij,ij->i", share[rows], change)[:, None]
-            change *= share[rows]
+            change -= np.einsum("ij,ij->i", p[rows], change)[:, None]
+            change *= p[rows]
             change *= self.weight[rows, None].astype(np.float32)
             product += self.kind.gradient(features[rows], change)
         return product

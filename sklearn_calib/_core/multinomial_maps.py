@@ -1,4 +1,4 @@
-"""Maps from scores of classes to scores, linear in their parameters, by their shape."""
+"""Diagonal and full maps from features to class scores, linear in their parameters."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -10,15 +10,15 @@ from sklearn_calib._core.typing import Floats
 
 Preconditioner: TypeAlias = Callable[[Floats], Floats]
 
-# Keeps curvatures of zero, where all probabilities are 0 or 1, apart from it.
+# Added to curvatures, which are zero where all probabilities are 0 or 1.
 TINY = 1e-12
 
 
 class DiagonalMap:
-    """Scores from the inputs of the same class, those of all classes after another."""
+    """Map whose score of a class depends only on the inputs of this class."""
 
     n_inputs = 1
-    # So many parameters for which forming the Hessian is faster than products with it.
+    # Up to so many parameters, computing the Hessian is faster than products with it.
     max_dense = 100
 
     @classmethod
@@ -40,17 +40,17 @@ class DiagonalMap:
         return np.stack([*slopes, residual.sum(axis=0)], axis=1)
 
     @staticmethod
-    def outer(features: Floats, share: Floats) -> Floats:
-        """Return a row for each sample: the share of each class times its inputs."""
-        products = [share * values for values in _inputs(features, share)]
-        return np.stack([*products, share], axis=2).reshape(len(features), -1)
+    def outer(features: Floats, class_weight: Floats) -> Floats:
+        """Return a row for each sample: the weight of each class times its inputs."""
+        products = [class_weight * values for values in _inputs(features, class_weight)]
+        return np.stack([*products, class_weight], axis=2).reshape(len(features), -1)
 
     @staticmethod
-    def curvature(features: Floats, share: Floats) -> Floats:
-        """Return for each class the mean square of what its parameters multiply."""
-        inputs = _inputs(features, share)
-        products = [*(share * values for values in inputs), share]
-        square = np.empty((share.shape[1], *[len(products)] * 2))
+    def curvature(features: Floats, class_weight: Floats) -> Floats:
+        """Return the second moments of the inputs and 1, for each class."""
+        inputs = _inputs(features, class_weight)
+        products = [*(class_weight * values for values in inputs), class_weight]
+        square = np.empty((class_weight.shape[1], *[len(products)] * 2))
         for k, product in enumerate(products):
             square[:, k, -1] = square[:, -1, k] = product.sum(axis=0)
             for j, values in enumerate(inputs[: k + 1]):
@@ -62,9 +62,9 @@ class DiagonalMap:
     def preconditioner(
         cls, features: Floats, proba: Floats, weight: Floats, ridge: Floats
     ) -> Preconditioner:
-        """Return a function that solves with the block of each class."""
-        share = proba * (1 - proba) * weight[:, None]
-        blocks = cls.curvature(features, share)
+        """Return a function that solves with the diagonal block of each class."""
+        class_weight = proba * (1 - proba) * weight[:, None]
+        blocks = cls.curvature(features, class_weight)
         blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
         return _block_solver(blocks)
 
@@ -72,37 +72,37 @@ class DiagonalMap:
 
     @classmethod
     def mean_squares(cls, features: Floats, weight: Floats) -> Floats:
-        """Return that of what each slope multiplies, (n_classes, n_inputs)."""
+        """Return the mean square of the inputs of each slope, (n_classes, n_inputs)."""
         return (weight @ features**2).reshape(cls.n_inputs, -1).T
 
 
 class PairMap(DiagonalMap):
-    """Scores from two inputs of the same class."""
+    """Diagonal map with two inputs for each class."""
 
     n_inputs = 2
 
     @classmethod
     def mean_squares(cls, features: Floats, weight: Floats) -> Floats:
-        """Return that of each input where it is largest: (n_inputs,).
+        """Return the mean of the largest square over the classes, for each input.
 
-        Of a class that is hardly ever likely it would be all but 0.
+        The mean square of a single class would be close to 0 if the class is unlikely.
         """
         squares = features.reshape(len(features), cls.n_inputs, -1) ** 2
         return weight @ squares.max(axis=2)
 
 
 class FullMap:
-    """Scores from the features of all classes."""
+    """Map whose scores depend on the features of all classes."""
 
     max_dense = 600
-    # Arrays of 200 MB, and minutes for the eigenvalues of a step.
+    # At this size, arrays take 200 MB, and the eigenvalues of a step take minutes.
     max_classes = 5000
 
     @classmethod
     def identity(cls, n_classes: int) -> Floats:
         if n_classes > cls.max_classes:
             raise ValueError(
-                f"X must hold at most {cls.max_classes} classes for a full matrix, got "
+                f"X must have at most {cls.max_classes} classes for a full matrix, got "
                 f"{n_classes}. Use VectorScaling or StructuredVectorScaling."
             )
         return np.eye(n_classes, n_classes + 1)
@@ -116,36 +116,36 @@ class FullMap:
         return np.column_stack([residual.T @ features, residual.sum(axis=0)])
 
     @staticmethod
-    def outer(features: Floats, share: Floats) -> Floats:
-        """Return a row for each sample: the share of each class times its inputs."""
-        product = share[:, :, None] * _with_one(features)[:, None]
+    def outer(features: Floats, class_weight: Floats) -> Floats:
+        """Return a row for each sample: the weight of each class times its inputs."""
+        product = class_weight[:, :, None] * _with_one(features)[:, None]
         return product.reshape(len(features), -1)
 
     @staticmethod
     def mean_squares(features: Floats, weight: Floats) -> Floats:
-        """Return that of what the weights of each class multiply, (n_classes,)."""
+        """Return the mean square of each feature, (n_classes,)."""
         return weight @ features**2
 
     @staticmethod
-    def curvature(features: Floats, share: Floats) -> Floats:
-        """Return for each class the mean square of what its parameters multiply."""
+    def curvature(features: Floats, class_weight: Floats) -> Floats:
+        """Return the second moments of the inputs and 1, for each class."""
         extended = _with_one(features)
-        square = FullMap.outer(features, share).T @ extended
-        return square.reshape(share.shape[1], *[extended.shape[1]] * 2)
+        square = FullMap.outer(features, class_weight).T @ extended
+        return square.reshape(class_weight.shape[1], *[extended.shape[1]] * 2)
 
     @staticmethod
     def preconditioner(
         features: Floats, proba: Floats, weight: Floats, ridge: Floats
     ) -> Preconditioner:
-        """Return a function that solves with a Kronecker product of two curvatures.
+        """Return a function that solves with a Kronecker product of two matrices.
 
-        They are the mean over the samples of diag(p) - p p', and of the products of the
-        features, weighted by how uncertain the sample is.
+        They are the mean over the samples of diag(p) - p p', and the second moments of
+        the features, weighted by the uncertainty of the sample.
         """
         classes = np.diag(weight @ proba) - proba.T @ (proba * weight[:, None])
-        share = weight * (1 - np.einsum("ij,ij->i", proba, proba)) + TINY * weight
+        uncertainty = weight * (1 - np.einsum("ij,ij->i", proba, proba)) + TINY * weight
         extended = _with_one(features)
-        moments = (extended * (share / share.sum())[:, None]).T @ extended
+        moments = (extended * (uncertainty / uncertainty.sum())[:, None]).T @ extended
         scale, left = eigh(classes, driver="evd")
         size, right = eigh(moments, driver="evd")
         scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
@@ -156,15 +156,15 @@ class FullMap:
     def close_preconditioner(
         features: Floats, proba: Floats, weight: Floats, ridge: Floats
     ) -> Preconditioner:
-        """Return a function that solves with the block of each class.
+        """Return a function that solves with the diagonal block of each class.
 
-        That takes many times longer to form, and is many times closer where some
-        samples are uncertain between other classes than the rest.
+        It takes much longer to compute, but is much closer if some samples are
+        uncertain between other classes than the rest.
         """
         extended = _with_one(features).astype(np.float32)
         blocks = np.empty((*ridge.shape, ridge.shape[1]))
-        for share, block, own_ridge in zip(proba.T, blocks, ridge, strict=True):
-            root = np.sqrt(weight * share * (1 - share))
+        for p, block, own_ridge in zip(proba.T, blocks, ridge, strict=True):
+            root = np.sqrt(weight * p * (1 - p))
             matters = root > 0.01 * root.max()
             inputs = extended[matters] * root[matters, None].astype(np.float32)
             block[:] = inputs.T @ inputs
@@ -173,9 +173,9 @@ class FullMap:
         return _block_solver(blocks)
 
 
-def _inputs(features: Floats, share: Floats) -> list[Floats]:
-    """Return the parts of the features, each with one input of every class."""
-    return np.split(features, features.shape[1] // share.shape[1], axis=1)
+def _inputs(features: Floats, class_weight: Floats) -> list[Floats]:
+    """Return the parts of the features, each with one input for each class."""
+    return np.split(features, features.shape[1] // class_weight.shape[1], axis=1)
 
 
 def _block_solver(blocks: Floats) -> Preconditioner:

@@ -1,4 +1,4 @@
-"""Near-isotonic regression: all solutions, from the data to isotonic regression."""
+"""Near-isotonic regression: the solution path from the data to isotonic regression."""
 
 import heapq
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from sklearn_calib._core.typing import Array, Floats, Ints
 def near_isotonic_path(
     target: Array, weight: Floats, max_groups: int
 ) -> Iterator[tuple[float, Ints, Floats]]:
-    """Yield the solutions that have no more than so many groups of equal values.
+    """Yield the solutions with at most `max_groups` groups of equal values.
 
-    A solution is the x with the smallest
-    ``sum(weight * (target - x) ** 2) / 2 + penalty * sum(max(x[i] - x[i + 1], 0))``.
-    As the penalty grows, groups of equal neighbours move towards each other, and those
-    that meet stay together (the modified pool adjacent violators algorithm [1]_).
+    A solution is the x that minimises ``sum(weight * (target - x) ** 2) / 2 + penalty *
+    sum(max(x[i] - x[i + 1], 0))``. As the penalty grows, groups of equal neighbours
+    move towards each other, and groups that meet are merged: the modified pool adjacent
+    violators algorithm [1]_.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def near_isotonic_path(
     Yields
     ------
     penalty : float
-        At which groups have met, in ascending order.
+        Penalties at which groups merge, in increasing order.
 
     first : ndarray of shape (n_groups,)
-        Where the groups begin.
+        Index of the first value of each group.
 
     value : ndarray of shape (n_groups,)
 
@@ -50,7 +50,7 @@ def near_isotonic_path(
     while meetings:
         due, group, versions = heapq.heappop(meetings)
         if groups.versions(group) != versions:
-            continue  # one of the two has met another since
+            continue  # one of the two has merged with another group since
         if due > penalty and penalty > 0 and groups.count <= max_groups:
             yield penalty, *groups.solution(penalty)
         penalty = due
@@ -61,7 +61,7 @@ def near_isotonic_path(
 
 
 class _Groups:
-    """Groups of equal neighbours, as a linked list. Python numbers are the faster."""
+    """Linked list of groups of equal neighbours; Python numbers are faster here."""
 
     def __init__(self, target: Array, weight: Floats) -> None:
         first = np.flatnonzero(np.append(True, np.diff(target) != 0))
@@ -73,14 +73,15 @@ class _Groups:
         self.left = [*range(-1, self.count - 1)]
         self.right = [*range(1, self.count + 1)]
         self.version = [0] * self.count
-        # Whether a group is above its right neighbour; they meet before that changes.
+        # Whether a group is above its right neighbour; this does not change until they
+        # merge.
         falls = (np.diff(self.value) < 0).astype(float).tolist()
         self.falls = [*falls, 0.0, 0.0]
         self.slope = [self._slope(group) for group in range(self.count)]
 
     def _slope(self, group: int) -> float:
-        """Return by how much the value changes with the penalty."""
-        # The last entry of `falls`, at -1, belongs to no group.
+        """Return the derivative of a group's value with respect to the penalty."""
+        # Index -1 is the last entry of `falls`, which does not belong to a group.
         return (self.falls[self.left[group]] - self.falls[group]) / self.weight[group]
 
     def _at(self, group: int, penalty: float) -> float:
@@ -88,14 +89,14 @@ class _Groups:
         return self.value[group] + self.slope[group] * elapsed
 
     def versions(self, group: int) -> Any:
-        """Return what changes when the group or its right neighbour does."""
+        """Return a key that changes when the group or its right neighbour is merged."""
         right = self.right[group]
         if right >= len(self.version):
             return None
         return self.version[group], right, self.version[right]
 
     def next(self, group: int) -> list[Any]:
-        """Return when the group meets its right neighbour, if it does."""
+        """Return when the group meets its right neighbour, in a list of at most one."""
         right = self.right[group]
         if right >= len(self.version):
             return []
@@ -104,11 +105,11 @@ class _Groups:
         closing = self.slope[group] - self.slope[right]
         if closing == 0 or (closing < 0) != bool(self.falls[group]):
             return []
-        # By rounding, those that meet just now may be past it.
+        # By rounding errors, the gap may already be negative.
         return [(now + max(0.0, gap / closing), group, self.versions(group))]
 
     def merge(self, group: int, penalty: float) -> list[int]:
-        """Join the group with its right neighbour; return whose meetings change."""
+        """Merge the group with its right neighbour; return the affected groups."""
         right, left = self.right[group], self.left[group]
         weight = self.weight[group] + self.weight[right]
         total = self.weight[group] * self._at(group, penalty)
@@ -126,7 +127,7 @@ class _Groups:
         return [group] if left < 0 else [left, group]
 
     def solution(self, penalty: float) -> tuple[Ints, Floats]:
-        """Return where the groups begin, and their values."""
+        """Return the first index and the value of each group."""
         group, first, value = 0, [], []
         while group < len(self.version):
             first.append(self.first[group])

@@ -1,4 +1,4 @@
-"""Parameters of parts by prefixed names, such as ``loss__base__gamma``."""
+"""Nested parameters with prefixed names, such as ``loss__base__gamma``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,12 @@ def prefix_of(name: str) -> str:
 
 
 def add_prefix(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters under the names that they have one level above."""
+    """Return parameters with a prefix added to their names."""
     return {f"{prefix}{name}": value for name, value in params.items()}
 
 
 def remove_prefix(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters whose names have a prefix, by their names without it."""
+    """Return the parameters whose names start with a prefix, without the prefix."""
     return {
         name.removeprefix(prefix): value
         for name, value in params.items()
@@ -24,9 +24,10 @@ def remove_prefix(prefix: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replace_params(params: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `params` with `new` in place, without what was set under an old value.
+    """Return `params` updated by `new`, without nested parameters of replaced objects.
 
-    A new ``base`` ends what ``base__...`` said of another one, unless it is in `new`.
+    If ``base`` is replaced, parameters ``base__...`` are dropped unless they are in
+    `new`.
     """
     changed = tuple(
         f"{name}__"

@@ -1,4 +1,4 @@
-"""The fit of a temperature: Newton's method in blocks that stay in cache."""
+"""Maximum exponential fit of a temperature: Newton's method in blocks of rows."""
 
 import math
 import warnings
@@ -10,34 +10,34 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import row_blocks
 
-# Short rows are added up faster along the other axis, which costs a copy of the block.
+# For fewer columns, sums are faster along the other axis, with a copy of the block.
 FEW_COLUMNS = 64
 
-# The largest change of log(1 / T) in one step.
+# Largest change of log(1 / T) in one step.
 MAX_STEP = 3.0
 
-# Magnitudes up to this power of two, and down to its inverse, are left as they are.
+# Values between 2 to the power of minus and plus this are not rescaled.
 ORDINARY = 10
 
 
 def fit_temperature(
     logits: Floats, codes: Ints, sample_weight: Weights = None
 ) -> float:
-    """Return the T > 0 with the smallest mean NLL of softmax(logits / T).
+    """Return the T > 0 that minimises the NLL of softmax(logits / T).
 
-    Let the gap of a logit be its distance to the row's largest. The NLL is smallest
-    where the mean gap expected under softmax(logits / T) equals the mean gap of the
-    true classes. As T goes from infinity to 0, the expected one falls from the plain
-    mean of all gaps to 0.
+    Let the gap of a logit be its distance to the largest logit of the row. The NLL is
+    minimal where the expected mean gap under softmax(logits / T) is equal to the mean
+    gap of the true classes. As T decreases from infinity to 0, the expected gap
+    decreases from the mean of all gaps to 0.
 
     Parameters
     ----------
     logits : ndarray of shape (n_samples, n_classes)
-        float32 or float64, finite. Exponentials are taken in this dtype, sums over
-        the samples in float64.
+        Finite logits in float32 or float64. Exponentials are computed in this dtype,
+        sums over the samples in float64.
 
     codes : ndarray of shape (n_samples,)
-        The column of the true class.
+        Column index of the true class.
 
     sample_weight : ndarray of shape (n_samples,), default=None
         Non-negative weights. A weight of 2 counts as two samples.
@@ -45,26 +45,27 @@ def fit_temperature(
     Returns
     -------
     temperature : float
-        Finite and positive. Multiplying the logits multiplies it.
+        Finite and positive. It is proportional to the scale of the logits.
 
     Warns
     -----
     ConvergenceWarning
-        If the optimum is 0 (no true class has a gap), infinite (their mean gap is not
-        below the mean of all) or any (there are no gaps).
+        If the optimum is 0 (all true classes have the largest logit), infinite (the
+        mean gap of the true classes is not below the mean of all gaps) or arbitrary
+        (all logits of each row are equal).
 
     Notes
     -----
-    Where the optimum is 0 or infinite, T is such that the expected gap is 1 / (n + 1)
-    or n / (n + 1) of the plain mean, n being the number of samples or the sum of their
-    weights: a bound that gives way as the data grow.
+    If the optimum is 0 or infinite, T is chosen such that the expected gap is 1 / (n +
+    1) or n / (n + 1) times the mean of all gaps, where n is the number of samples or
+    the sum of their weights. This bound becomes weaker with more data.
     """
     weight = np.ones(len(logits)) if sample_weight is None else sample_weight
     n_samples = weight.sum()
     top, mean_gap = _row_tops(logits, weight)
     true_gap = weight @ (top - logits[np.arange(len(logits)), codes]) / n_samples
     if mean_gap == 0:
-        _warn("any, as the logits of each row are all the same", 1.0)
+        _warn("arbitrary, as all logits of each row are equal", 1.0)
         return 1.0
     start = _guess_inverse(logits, mean_gap)
     if 0 < true_gap < mean_gap:
@@ -73,49 +74,50 @@ def fit_temperature(
     target = mean_gap * (1 if is_perfect else n_samples) / (n_samples + 1)
     temperature = 1 / _find_inverse(logits, top, weight, target, start)
     if is_perfect:
-        _warn("0, as every true class has the largest logit of its row", temperature)
+        _warn("0, as the true class has the largest logit in every row", temperature)
     else:
         _warn(
-            "infinite, as true classes have no larger logits than others", temperature
+            "infinite, as the logits of the true classes are not larger than others",
+            temperature,
         )
     return temperature
 
 
 def _warn(optimum: str, temperature: float) -> None:
-    """Say that the temperature is a bound, and what to look at."""
+    """Warn that the temperature is a bound."""
     warnings.warn(
         f"The temperature with the smallest log loss is {optimum}; it was set to "
-        f"{temperature:.3g}. Calibrate on more samples, on others than the training's, "
-        "and with the columns in the order of the classes.",
+        f"{temperature:.3g}. Calibrate with more samples, use held-out data instead of "
+        "the training data, and check the order of the columns.",
         ConvergenceWarning,
     )
 
 
 def magnitude(values: Floats) -> float:
-    """Return the power of two next to the largest absolute value, or 1 if that will do.
+    """Return the power of two next to the largest absolute value; 1 for usual values.
 
-    Divided by it, without rounding, values have squares that are numbers.
+    Dividing by it is exact, and prevents overflow and underflow of squares.
     """
     exponent = math.frexp(max(values.max(), -values.min()))[1] - 1
     return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
 
 
 def _row_tops(logits: Floats, weight: Floats) -> tuple[Floats, float]:
-    """Return the largest logit of each row, and the mean distance to it."""
+    """Return the largest logit of each row, and the mean of all gaps."""
     top = np.empty(len(logits), dtype=logits.dtype)
     gap_sum: Any = 0.0
-    share = np.full(logits.shape[1], 1 / logits.shape[1], dtype=logits.dtype)
+    average = np.full(logits.shape[1], 1 / logits.shape[1], dtype=logits.dtype)
     for rows in row_blocks(*logits.shape):
         columns = np.asarray(logits[rows].T, order=_order(logits))
         top[rows] = columns.max(axis=0)
-        gap_sum += weight[rows] @ (share @ (top[rows] - columns))
+        gap_sum += weight[rows] @ (average @ (top[rows] - columns))
     return top, float(gap_sum / weight.sum())
 
 
 def _guess_inverse(logits: Floats, mean_gap: float) -> float:
-    """Return the 1 / T to start from, by the spread of at most a thousand rows.
+    """Return the initial 1 / T, estimated from at most a thousand rows.
 
-    The expected gap begins at `mean_gap` and falls by the variance, times 1 / T.
+    For small 1 / T, the expected gap is `mean_gap` minus the variance times 1 / T.
     """
     sample = logits[:: len(logits) // 1000 + 1] / mean_gap
     return 1 / (mean_gap * float(sample.var(axis=1).mean() or 1))
@@ -126,15 +128,15 @@ def _find_inverse(
 ) -> float:
     """Return the 1 / T at which the expected gap is `target`.
 
-    The logarithm of the gap is nearly straight in log(1 / T), so that Newton's method
-    needs three to five steps. Where one leaves the bracket, it is bisected instead.
+    The logarithm of the gap is nearly linear in log(1 / T), so Newton's method needs
+    three to five steps. A step that leaves the bracket is replaced by a bisection.
     """
-    # A Newton step leaves about the square of its own size as error.
+    # The error after a Newton step is about the square of its size.
     tolerance = 1e-6 if logits.dtype == np.float64 else 1e-4
     low, high = 0.0, math.inf
     for _ in range(100):
         gap, variance = _expected_gap(logits, top, weight, inverse)
-        # Where exponentials underflow, T is far too small.
+        # If the exponentials underflow, T is much too small.
         excess = math.log(gap / (target * inverse)) if gap > 0 else -math.inf
         if min(gap, variance) > 0:
             step = excess * gap / variance
@@ -162,11 +164,11 @@ def _expected_gap(
     for rows in row_blocks(*logits.shape):
         scaled = np.subtract(logits[rows].T, top[rows], order=_order(logits))
         scaled *= inverse
-        share = np.exp(scaled)
-        total = ones @ share
-        share *= scaled
-        mean = ones @ share / total
-        variance = np.einsum("ij,ij->j", share, scaled) / total - mean**2
+        exponential = np.exp(scaled)
+        total = ones @ exponential
+        exponential *= scaled
+        mean = ones @ exponential / total
+        variance = np.einsum("ij,ij->j", exponential, scaled) / total - mean**2
         gap_sum -= weight[rows] @ mean
         variance_sum += weight[rows] @ variance
     return gap_sum / weight.sum(), variance_sum / weight.sum()

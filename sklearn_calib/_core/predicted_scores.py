@@ -1,4 +1,4 @@
-"""Scores that a fitted classifier predicts: logits if it has them, or probabilities."""
+"""Predictions of a fitted classifier: logits where available, or probabilities."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline
 from sklearn_calib._core.arrays import check_unmasked
 from sklearn_calib._core.typing import Floats
 
-# Classifiers of scikit-learn whose predict_proba is the softmax of decision_function,
-# and their subclasses, such as LogisticRegressionCV.
+# scikit-learn's classifiers whose predict_proba is the softmax of decision_function.
+# Their subclasses are included, such as LogisticRegressionCV.
 _SOFTMAX_CLASSIFIERS = (
     HistGradientBoostingClassifier,
     LinearDiscriminantAnalysis,
@@ -28,26 +28,26 @@ _SOFTMAX_CLASSIFIERS = (
 
 
 def holds_logits(classifier: Any) -> bool:
-    """Return whether the decision function of a fitted classifier is known as logits.
+    """Return whether a fitted classifier's decision function is known to return logits.
 
-    It is where an attribute `decision_function_is_logits` says so, and for the
-    `_SOFTMAX_CLASSIFIERS`, except a LogisticRegression one against the rest. Looks
-    through Pipeline, FrozenEstimator and searches.
+    This is the case if its attribute `decision_function_is_logits` is True, and for
+    `_SOFTMAX_CLASSIFIERS` except one-vs-rest LogisticRegression. The final estimator of
+    a Pipeline, FrozenEstimator or search is checked.
     """
     n_classes = len(classifier.classes_)
     classifier = _final_step(classifier)
     declared = getattr(classifier, "decision_function_is_logits", None)
     if declared is not None:
         return declared
-    one_against_rest = n_classes > 2 and (
+    is_one_vs_rest = n_classes > 2 and (
         getattr(classifier, "solver", None) == "liblinear"
         or getattr(classifier, "multi_class", None) == "ovr"
     )
-    return isinstance(classifier, _SOFTMAX_CLASSIFIERS) and not one_against_rest
+    return isinstance(classifier, _SOFTMAX_CLASSIFIERS) and not is_one_vs_rest
 
 
 def _final_step(classifier: Any) -> Any:
-    """Return the classifier inside of pipelines, frozen ones and searches."""
+    """Return the classifier inside pipelines, frozen estimators and searches."""
     if isinstance(classifier, Pipeline):
         return _final_step(classifier.steps[-1][1])
     if isinstance(classifier, FrozenEstimator):
@@ -58,7 +58,7 @@ def _final_step(classifier: Any) -> Any:
 
 
 def uses_logits(classifier: Any, response_method: str) -> bool:
-    """Return whether to ask decision_function, rather than predict_proba."""
+    """Return whether to call decision_function instead of predict_proba."""
     if response_method == "auto":
         if holds_logits(classifier):
             return True
@@ -67,10 +67,10 @@ def uses_logits(classifier: Any, response_method: str) -> bool:
         return response_method == "decision_function"
     name = type(_final_step(classifier)).__name__
     raise ValueError(
-        f"estimator must have predict_proba or a decision function known to hold "
-        f"logits, got {name}, which has no {response_method}. Margins, such as those "
-        "of a support vector machine, are no logits. Choose another classifier, or "
-        'set response_method="decision_function" if its values are logits.'
+        "estimator must have predict_proba, or a decision function that is known to "
+        f"return logits, got {name}, which has no {response_method}. Margins, such as "
+        "those of a support vector machine, are not logits. Use another classifier, "
+        'or set response_method="decision_function" if its values are logits.'
     )
 
 

@@ -1,4 +1,4 @@
-"""Classes by name, each loaded when it is first asked for."""
+"""Registry of classes by name; modules are imported when they are first needed."""
 
 from importlib import import_module
 from typing import Any
@@ -7,18 +7,18 @@ from sklearn_calib._core.validation import did_you_mean
 
 
 class Registry:
-    """The classes of one kind by the names that users write.
+    """Classes of one kind, by the names that users write.
 
     Parameters
     ----------
     kind : str
-        What messages call such a class.
+        Name of the kind in messages.
 
     package : str
-        The package that holds the classes.
+        Package that contains the classes.
 
     rows : dict of str to str
-        For each name the module and the class, as in ``"_focal:FocalLoss"``.
+        Module and class of each name, such as ``"_focal:FocalLoss"``.
     """
 
     def __init__(self, kind: str, package: str, rows: dict[str, str]) -> None:
@@ -28,10 +28,10 @@ class Registry:
         return isinstance(name, str) and name in self.rows
 
     def get(self, name: str) -> Any:
-        """Return the class of a name; raise ValueError for an unknown one."""
+        """Return the class of a name; raise ValueError if the name is unknown."""
         if name not in self:
             raise ValueError(
-                f"the name of a {self.kind} must be one of {self.names()}, got "
+                f"The name of a {self.kind} must be one of {self.names()}, got "
                 f"{name!r}.{did_you_mean(name, self.rows)}"
             )
         return getattr(import_module(self.home(name)), self.class_name(name))
@@ -41,7 +41,7 @@ class Registry:
         return f"{self.package}.{self.rows[name].partition(':')[0]}"
 
     def class_name(self, name: str) -> str:
-        """Return what the class of a name is called."""
+        """Return the class name of a name."""
         return self.rows[name].partition(":")[2]
 
     def names(self) -> list[str]:
@@ -49,5 +49,5 @@ class Registry:
         return sorted(self.rows)
 
     def homes(self) -> dict[str, str]:
-        """Return the module of each class, by the name of the class."""
+        """Return a dict that maps class names to modules."""
         return {self.class_name(name): self.home(name) for name in self.rows}

@@ -1,4 +1,4 @@
-"""Estimators stay as they were if their fit fails."""
+"""Restore the attributes of an estimator if `fit` raises an error."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,16 +8,15 @@ from sklearn_calib._core.typing import Function
 
 
 def restores(*, unless: str | None = None) -> Callable[[Function], Function]:
-    """Decorate a method to put its object's attributes back if it raises.
+    """Decorate a method such that it restores the object's attributes if it raises.
 
-    Attributes are put back as the objects that they were: what a method changes in
-    place stays changed.
+    The attributes refer to the same objects as before; changes in place are not undone.
 
     Parameters
     ----------
     unless : str, default=None
-        An attribute. If the method has set it to True, the object stays as the
-        exception found it.
+        Name of an attribute. If it is True when the error is raised, nothing is
+        restored.
     """
 
     def decorate(method: Function) -> Function:

@@ -1,4 +1,4 @@
-"""Risk and coverage of samples ranked by confidence, and areas under their curve."""
+"""Risk-coverage curves of samples ranked by confidence, and the areas under them."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -15,14 +15,14 @@ from sklearn_calib._core.validation import StrOptions, check_proba
 
 
 def _zero_one(codes: Ints, proba: Floats) -> Floats:
-    """Return 1 for a wrong prediction, 0 for a right one."""
+    """Return the zero-one loss: 1 for an incorrect prediction, 0 for a correct one."""
     return (top_label(proba)[1] != codes).astype(np.float64)
 
 
 def _log(codes: Ints, proba: Floats) -> Floats:
-    """Return minus the logarithm of the true class's probability."""
+    """Return the log loss of each sample."""
     true = proba[np.arange(len(proba)), codes].astype(np.float64)
-    # A probability of zero has the loss that scikit-learn's log_loss gives it.
+    # Probabilities of zero are clipped as in scikit-learn's log_loss.
     return -np.log(np.maximum(true, np.finfo(np.float64).eps))
 
 
@@ -30,7 +30,7 @@ Loss: TypeAlias = str | Callable[[Ints, Floats], ArrayLike]
 
 LOSSES = {"log": _log, "zero_one": _zero_one}
 
-# What `validate_params` checks, for the parameters that these metrics share.
+# Constraints of the parameters that these metrics share, for `validate_params`.
 RANKING = {**TARGETS, "confidence": [str, callable, "array-like"]}
 LOSS = {"loss": [StrOptions(set(LOSSES)), callable]}
 
@@ -43,24 +43,24 @@ def score_samples(
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> tuple[Floats, Floats, Weights]:
-    """Return the confidence, the loss and the weight of each sample, all checked."""
+    """Return the confidence, the loss and the weight of each sample, validated."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba = check_proba(as_columns(proba))
     if isinstance(confidence, str) and (confidence, loss) == ("msp", "zero_one"):
-        scores, predicted = top_label(proba)  # of the largest probabilities, once
+        scores, predicted = top_label(proba)  # one pass for both
         return scores, (predicted != codes).astype(np.float64), weight
     scores = check_confidence(_confidence_of(confidence, proba), len(proba))
     return scores, _losses_of(loss, codes, proba), weight
 
 
 def _confidence_of(confidence: Confidence, proba: Floats) -> Any:
-    """Return the confidence of each sample; an array says it itself."""
+    """Return the confidence scores of the samples; an array contains them directly."""
     if not (isinstance(confidence, str) or callable(confidence)):
         return confidence
     if isinstance(confidence, str) and confidence == "max_logit":
         raise ValueError(
-            'confidence="max_logit" must be taken from logits, got probabilities. Pass '
-            "the numbers themselves: confidence=logits.max(axis=1)."
+            'confidence="max_logit" must be computed from logits, got probabilities. '
+            "Pass the scores as an array: confidence=logits.max(axis=1)."
         )
     return get_confidence(confidence)(proba)
 
@@ -74,8 +74,8 @@ def _losses_of(loss: Loss, codes: Ints, proba: Floats) -> Floats:
         raise ValueError(
             "loss must return one finite number per sample, of shape "
             f"({len(proba)},), got shape {losses.shape} with "
-            f"{np.count_nonzero(~np.isfinite(losses))} that are not finite. Do not "
-            "average over the samples, and bound what is infinite."
+            f"{np.count_nonzero(~np.isfinite(losses))} values that are not finite. Do "
+            "not average over the samples, and clip infinite values."
         )
     return losses
 
@@ -83,9 +83,9 @@ def _losses_of(loss: Loss, codes: Ints, proba: Floats) -> Floats:
 def group_by_confidence(
     scores: Floats, losses: Floats, weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, summed loss and confidence of samples of equal confidence.
+    """Return weight, summed loss and confidence of groups of equal confidence.
 
-    The most confident come first. Samples without weight are left out.
+    The most confident group comes first. Samples with zero weight are ignored.
     """
     if weight is not None:
         scores, losses = scores[weight > 0], (losses * weight)[weight > 0]
@@ -109,25 +109,26 @@ def rank(
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, summed loss and confidence of each group, from what users pass."""
+    """Return the same as `group_by_confidence`, from the arguments that users pass."""
     return group_by_confidence(
         *score_samples(y_true, y_proba, confidence, loss, labels, sample_weight)
     )
 
 
 def curve(mass: Floats, total_loss: Floats) -> tuple[Floats, Floats]:
-    """Return the coverage and the risk after each group of equal confidence."""
-    answered = np.cumsum(mass)
-    return answered / answered[-1], np.cumsum(total_loss) / answered
+    """Return coverage and risk after each group of equal confidence."""
+    accepted = np.cumsum(mass)
+    return accepted / accepted[-1], np.cumsum(total_loss) / accepted
 
 
 def _mean_area(mass: Floats, total_loss: Floats) -> float:
-    """Return the mean over k of the mean loss of the first k, ties in any order."""
+    """Return the mean over k of the mean loss of the first k, averaged over ties."""
     after = _counts(mass)
     before, loss_before = after - mass, np.cumsum(total_loss) - total_loss
-    # On average over the orders of a group, the mean loss of the first k within it is
-    # (loss_before + (k - before) mean) / k = mean + (loss_before - before mean) / k.
-    # The digamma function sums 1 / k, for fractional weights too.
+    # For k within a group, the mean loss of the first k, averaged over the orders of
+    # the group, is (loss_before + (k - before) mean) / k = mean + (loss_before - before
+    # mean) / k. Differences of the digamma function are sums of 1 / k, also for
+    # fractional weights.
     mean = total_loss / mass
     reciprocals = digamma(after + 1) - digamma(before + 1)
     area = total_loss + (loss_before - before * mean) * reciprocals
@@ -135,34 +136,35 @@ def _mean_area(mass: Floats, total_loss: Floats) -> float:
 
 
 def _population_area(mass: Floats, total_loss: Floats) -> float:
-    """Return the mean of log((n + 1) / k) times the k-th loss, ties in any order."""
+    """Return the mean of log((n + 1) / k) times the k-th loss, averaged over ties."""
     after = _counts(mass)
-    # The logarithm of the gamma function sums log k, for fractional weights too.
+    # Differences of the log-gamma function are sums of log k, also for fractional
+    # weights.
     logarithms = np.diff(gammaln(after + 1), prepend=0.0)
     weight = np.log(after[-1] + 1) - logarithms / mass
     return float((weight * total_loss).sum() / after[-1])
 
 
 def _trapezoid_area(mass: Floats, total_loss: Floats) -> float:
-    """Return the area under straight lines, level up to the first threshold."""
+    """Return the area by the trapezoidal rule, constant up to the first threshold."""
     coverage, risk = curve(mass, total_loss)
     return float(trapezoid(np.append(risk[0], risk), np.append(0.0, coverage)))
 
 
 def _counts(mass: Floats) -> Floats:
-    """Return the running sum of weights, which count repetitions."""
+    """Return the cumulated weights, which count repetitions."""
     after = np.cumsum(mass)
     if after[-1] < 1:
         raise ValueError(
-            "sample_weight must sum to at least 1, for it counts repetitions, got a "
-            f"sum of {after[-1]:.3g}. Multiply the weights by n_samples / sum."
+            "sample_weight must sum to at least 1, as it counts repetitions, got a sum "
+            f"of {after[-1]:.3g}. Multiply the weights by n_samples / sum."
         )
     return after
 
 
 ESTIMATORS = {
-    # The harmonic weight of the k-th loss is the sum of 1 / j for j >= k: how often and
-    # how heavily the loss is in the means of the first j.
+    # The harmonic weight of the k-th loss is the sum of 1 / j for j >= k, its total
+    # weight in the means of the first j losses.
     "harmonic": _mean_area,
     "mean": _mean_area,
     "population": _population_area,

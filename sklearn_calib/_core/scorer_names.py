@@ -11,26 +11,26 @@ CONSTRAINTS = ("_parameter_constraints", "_skl_parameter_constraints")
 
 
 def register_scorers(scorers: dict[str, Any]) -> None:
-    """Let scikit-learn's `scoring` parameters take the names of scorers.
+    """Register scorers under names that scikit-learn's `scoring` parameters accept.
 
-    Its validation of parameters holds copies of the names, made when a module was
-    loaded: the copies in loaded modules are extended here, those in modules that are
-    loaded later take the names from scikit-learn's own table. A name that is already
-    there is left as it is. Calling this again does no harm.
+    The parameter validation of scikit-learn copies the names when a module is loaded.
+    The copies in loaded modules are extended here; modules that are loaded later copy
+    the names from scikit-learn's table. Existing names are not changed, and the
+    function can be called repeatedly.
 
     Raises
     ------
     RuntimeError
-        If scikit-learn does not keep the names where it did up to version 1.9.
+        If scikit-learn does not store the names where versions up to 1.9 do.
     """
     table = getattr(_scorer, "_SCORERS", None)
     copies = _copies_of_the_names()
     if not isinstance(table, dict) or not copies:
         raise RuntimeError(
-            "The names of scorers must be where scikit-learn 1.6 to 1.9 keeps them, "
-            f"got scikit-learn {sklearn.__version__}, which keeps them elsewhere. "
-            'Pass scoring=sklearn_calib.metrics.get_scorer("neg_ece") instead of a '
-            "name, or upgrade sklearn-calib."
+            "The names of scorers must be stored where scikit-learn 1.6 to 1.9 stores "
+            f"them, got scikit-learn {sklearn.__version__}, which stores them in "
+            'another place. Pass scoring=sklearn_calib.metrics.get_scorer("neg_ece") '
+            "instead of a name, or upgrade sklearn-calib."
         )
     for name, scorer in scorers.items():
         table.setdefault(name, scorer)
@@ -56,6 +56,6 @@ def _copies_of_the_names() -> list[Any]:
 
 
 def _scoring_constraints(constraints: Any) -> list[Any]:
-    """Return what may be passed as `scoring`; there are dicts without it."""
+    """Return the constraints of the parameter `scoring`, empty if there is none."""
     found = constraints.get("scoring", []) if isinstance(constraints, dict) else []
     return found if isinstance(found, list) else []

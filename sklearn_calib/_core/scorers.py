@@ -1,17 +1,17 @@
-"""Scorers: the class of ours, and the metric that a scorer holds."""
+"""Scorers that pass class labels to their metric, and the metrics of scorers."""
 
 from functools import partial
 from typing import Any
 
 from sklearn.metrics import accuracy_score, make_scorer
 
-# What make_scorer returns is what searches know how to route weights to and how to
-# share predictions between. Its class has no public name.
+# Searches can route weights to instances of make_scorer's class, and share predictions
+# between them. The class has no public name.
 Scorer = type(make_scorer(accuracy_score))
 
 
 class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run time
-    """A scorer of probabilities, whose metric is told the label of each column."""
+    """Scorer for probabilities that passes the class labels to its metric."""
 
     def _score(
         self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any
@@ -22,9 +22,9 @@ class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run t
 
 
 def metric_of(scorer: Any) -> tuple[Any, int]:
-    """Return the metric of a scorer with its options, and the scorer's sign.
+    """Return the metric of a scorer as a partial with its options, and its sign.
 
-    The metric of a callable that `make_scorer` has not made is None, its sign 1.
+    For callables that are not made by `make_scorer`, the metric is None and the sign 1.
     """
     if not isinstance(scorer, Scorer):
         return None, 1

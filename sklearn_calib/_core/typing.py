@@ -1,4 +1,4 @@
-"""Short names of the types that annotations share."""
+"""Type aliases for annotations."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
@@ -6,21 +6,21 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Arrays that have been checked. What users pass is an ArrayLike.
+# Validated arrays. Arguments of public functions are ArrayLike.
 Array: TypeAlias = NDArray[Any]
 Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.integer[Any]]
 
-# Sample weights that have been checked.
+# Validated sample weights.
 Weights: TypeAlias = Floats | None
 
-# Options that are words are typed as str: validate_params alone lists the words.
+# Options with fixed strings have the type str; validate_params lists the strings.
 Confidence: TypeAlias = str | Callable[[Floats], ArrayLike] | ArrayLike
 History: TypeAlias = list[dict[str, Any]]
 Metric: TypeAlias = Callable[..., Any]
 Options: TypeAlias = dict[str, Any]
 Seed: TypeAlias = int | np.random.RandomState | None
 
-# What a decorator takes and returns, so that it hides no types.
+# For decorators, so that decorated functions keep their types.
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -1,4 +1,4 @@
-"""The checks at every border: probabilities, labels, weights and names."""
+"""Input validation: probabilities, labels, sample weights and names."""
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
@@ -55,15 +55,15 @@ __all__ = [
 
 convert_to_numpy = _convert_to_numpy
 
-# Elements of a block that stays in a second-level cache: 65536 doubles are 512 KiB.
+# Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536
 
-# Up to about this many columns numpy is faster down the columns than along the rows.
+# For up to about this many columns, numpy is faster on arrays in Fortran order.
 FEW_COLUMNS = 20
 
 
 class Interval(NumericInterval):
-    """scikit-learn's, of numbers alone: True is an int to Python, not to numpy."""
+    """scikit-learn's `Interval`, except that booleans are not accepted as integers."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         return not isinstance(val, bool) and super().is_satisfied_by(val)
@@ -72,7 +72,7 @@ class Interval(NumericInterval):
 def validate_params(
     constraints: Options, *, prefer_skip_nested_validation: bool
 ) -> Callable[[Function], Function]:
-    """Return scikit-learn's decorator, with the types of what it decorates."""
+    """Return scikit-learn's decorator, with types that keep those of the function."""
     return validate_sklearn_params(
         constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
     )
@@ -85,14 +85,14 @@ def did_you_mean(name: object, names: Iterable[Any]) -> str:
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield slices of consecutive rows, each small enough to stay in cache."""
+    """Yield slices of consecutive rows that are small enough to fit in the cache."""
     step = max(1, BLOCK_SIZE // max(1, n_columns))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
 def is_array_api(array: Any) -> bool:
-    """Whether scikit-learn would dispatch on the array, and it is not numpy's."""
+    """Whether scikit-learn would dispatch on the array, and it is not a numpy array."""
     if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
@@ -101,43 +101,44 @@ def is_array_api(array: Any) -> bool:
 def check_dispatch(
     array: Any, name: str, way_out: str = "Convert it to numpy."
 ) -> None:
-    """Refuse an array that scikit-learn would dispatch on where numpy is needed."""
+    """Raise TypeError for array API input where numpy is required."""
     if is_array_api(array):
         raise TypeError(
-            f"{name} must be a numpy array here, under array_api_dispatch, got "
-            f"{type(array).__name__}. {way_out}"
+            f"{name} must be a numpy array here, also with array_api_dispatch=True, "
+            f"got {type(array).__name__}. {way_out}"
         )
 
 
 def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) -> Floats:
-    """Return probabilities as a float array, all values checked.
+    """Return probabilities as a float array after checking all values.
 
-    The array is copied only if rounding has left values outside of [0, 1], which are
-    replaced by 0 or 1.
+    Values that rounding has left outside of [0, 1] are clipped; the array is only
+    copied if there are any.
 
     Parameters
     ----------
     proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Probabilities; a 1-d array holds those of the positive class.
+        Probabilities; a 1-d array contains those of the positive class.
 
     name : str, default="y_proba"
-        What messages call it.
+        Name of the argument in messages.
 
     allow_1d : bool, default=False
-        Whether the positive class alone will do, as (n_samples,) or (n_samples, 1).
+        Whether to accept the probabilities of the positive class alone, with shape
+        (n_samples,) or (n_samples, 1).
 
     Returns
     -------
     proba : ndarray of shape (n_samples, n_classes) or (n_samples,)
-        In [0, 1]. float32 stays float32, everything else is float64. One column comes
-        back 1-d.
+        Probabilities in [0, 1], in float32 if the input is, otherwise in float64. A
+        single column is returned as a 1-d array.
 
     Raises
     ------
     ValueError
-        If the shape is wrong, or a value is not a number in [0, 1], or a row does not
-        sum to one, both within `ROW_SUM_TOLERANCE`; in half precision, and in what was
-        converted from it, within `n_classes` times its eps, and 0.01 at most.
+        If the shape is wrong, a value is not in [0, 1], or a row does not sum to one.
+        The tolerance is `ROW_SUM_TOLERANCE`; for values that are exact in half
+        precision, it is `n_classes` times its eps, at most 0.01.
     """
     proba = as_proba_array(proba, name=name, allow_1d=allow_1d)
     for _ in proba_blocks(proba, name=name):
@@ -148,7 +149,7 @@ def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) ->
 def as_proba_array(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
-    """Return probabilities in [0, 1], as `check_proba`; `proba_blocks` checks sums."""
+    """Return probabilities as `check_proba`; row sums are left to `proba_blocks`."""
     proba = check_proba_shape(proba, name=name, allow_1d=allow_1d)
     return _within_range(proba, name)
 
@@ -156,8 +157,8 @@ def as_proba_array(
 def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
-    """Return probabilities as a float array, without looking at the values."""
-    uses = "Convert it to numpy; errors with uniform or quantile bins take it as it is."
+    """Return probabilities as a float array without checking the values."""
+    uses = "Convert it to numpy. Only errors with uniform or quantile bins accept it."
     check_dispatch(proba, name, uses)
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
@@ -172,7 +173,7 @@ def check_proba_shape(
         )
     except ValueError as error:
         raise ValueError(
-            f"{name} must hold probabilities: {str(error).rstrip('.')}. {way_out}"
+            f"{name} must contain probabilities: {str(error).rstrip('.')}. {way_out}"
         ) from None
     if allow_1d and proba.ndim == 2 and proba.shape[1] == 1:
         return proba[:, 0]
@@ -180,7 +181,7 @@ def check_proba_shape(
         return proba
     if proba.ndim == 2 and proba.shape[1] > 1:
         return proba
-    also = " or (n_samples,), those of the positive class" if allow_1d else ""
+    also = ", or (n_samples,) for those of the positive class" if allow_1d else ""
     raise ValueError(
         f"{name} must be probabilities of shape (n_samples, n_classes) with at least "
         f"two classes{also}, got shape {proba.shape}. Pass the output of predict_proba."
@@ -188,9 +189,10 @@ def check_proba_shape(
 
 
 def _within_range(proba: Floats, name: str) -> Floats:
-    """Return the nearer end for values that rounding has left outside of [0, 1]."""
-    # The bits of numbers from 0 to 1 are in their order, and those of others, -0.0
-    # among them, are above: one maximum takes half the time of both ends.
+    """Clip values outside of [0, 1] by rounding errors; raise ValueError for others."""
+    # As unsigned integers, the bits of floats from 0 to 1 have the same order as the
+    # floats, and those of all other floats (and of -0.0) are larger. One maximum takes
+    # half the time of a minimum and a maximum.
     bits, one = proba.view(f"u{proba.itemsize}"), np.ones(1, proba.dtype)
     if bits.max() <= one.view(bits.dtype)[0]:
         return proba
@@ -204,7 +206,7 @@ def _within_range(proba: Floats, name: str) -> Floats:
 
 
 def _tolerance(off: Floats, n_classes: int) -> float:
-    """Return what rounding explains, given the values that it is to explain."""
+    """Return the tolerance for rounding errors; `off` are the values to explain."""
     with np.errstate(over="ignore"):
         is_half = np.array_equal(off, off.astype(np.float16))
     eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
@@ -214,10 +216,10 @@ def _tolerance(off: Floats, n_classes: int) -> float:
 def proba_blocks(
     proba: Floats, *, name: str = "y_proba"
 ) -> Iterator[tuple[slice, Floats]]:
-    """Yield slices of rows and the rows themselves, whose sums are checked here.
+    """Yield slices of rows and these rows, after checking their sums.
 
-    Their values are those of `as_proba_array`. Rows of few columns come as a copy in
-    Fortran order, others in C order.
+    `proba` is the output of `as_proba_array`. Blocks with few columns are copies in
+    Fortran order, others are in C order.
     """
     for rows in row_blocks(len(proba), proba[0].size):
         block = proba[rows]
@@ -233,9 +235,9 @@ def proba_blocks(
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
-    """Return non-negative weights as a float array, one for each row of X, or None.
+    """Return non-negative weights as a float array, one for each row of `X`, or None.
 
-    Extreme ones are scaled, see `weight_factor`.
+    Extreme weights are scaled, see `weight_factor`.
     """
     if sample_weight is None:
         return None
@@ -249,7 +251,7 @@ def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
 def encode_labels(
     y: Any, *, labels: ArrayLike | None = None, n_classes: int, name: str = "y_true"
 ) -> Ints:
-    """Return the column of each label, as int64 in 0 to n_classes - 1.
+    """Return the column of each label, as int64 from 0 to n_classes - 1.
 
     Parameters
     ----------
@@ -257,28 +259,28 @@ def encode_labels(
         Labels of any kind that can be sorted.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column. By default the sorted distinct values of `y`, of
-        which there must be exactly `n_classes`.
+        Class label of each column. By default, the sorted distinct values of `y`; there
+        must be exactly `n_classes` of them.
 
     n_classes : int
-        The number of columns.
+        Number of columns.
 
     name : str, default="y_true"
-        What messages call `y`.
+        Name of `y` in messages.
 
     Returns
     -------
     codes : ndarray of shape (n_samples,), dtype int64
-        Column numbers.
+        Column indices.
 
     Raises
     ------
     ValueError
-        If `y` holds labels that are not in `labels`, or the number of labels is not
-        `n_classes`, or `labels` repeats itself.
+        If `y` contains labels that are not in `labels`, the number of labels is not
+        `n_classes`, or `labels` contains duplicates.
 
     TypeError
-        If labels of several kinds are mixed.
+        If labels of several types are mixed.
     """
     y = _label_array(y, name)
     present, codes = _distinct(y, name)
@@ -288,19 +290,19 @@ def encode_labels(
     column = _columns_by_label(labels, n_classes)
     if n_classes > 2 and y.dtype.kind == "b":
         raise TypeError(
-            f"{name} must hold only the labels {list(column)}, got booleans, which are "
-            "those of two classes. Pass the class label of each sample."
+            f"{name} must contain only the labels {list(column)}, got booleans, which "
+            "are labels of binary problems. Pass the class label of each sample."
         )
     unknown = [label for label in present if label not in column]
     if unknown:
         way_out = (
-            "Pass labels=estimator.classes_, and see that no class is missing from the "
-            "data that the classifier was trained on."
+            "Pass labels=estimator.classes_, and train the classifier on data that "
+            "contain all classes."
             if name == "y_true"
-            else "Leave those samples out, or fit anew with all of the classes."
+            else "Remove these samples, or fit again with all classes."
         )
         raise ValueError(
-            f"{name} must hold only the labels {list(column)}, got also {unknown}. "
+            f"{name} must contain only the labels {list(column)}, got also {unknown}. "
             f"{way_out}"
         )
     columns = np.array([column[label] for label in present], dtype=np.int64)
@@ -309,7 +311,7 @@ def encode_labels(
 
 
 def distinct_labels(y: Any, name: str) -> tuple[list[Any], Ints]:
-    """Return the sorted distinct labels as a list, and each sample's place in it."""
+    """Return the sorted distinct labels as a list, and each sample's index in it."""
     return _distinct(_label_array(y, name), name)
 
 
@@ -318,26 +320,26 @@ def _label_array(y: Any, name: str) -> Array:
     y = one_column(as_labels(y, name), name)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(
-            f"{name} must hold no missing values, got NaN or infinity. Remove those "
-            "samples."
+            f"{name} must not contain missing values, got NaN or infinity. Remove "
+            "these samples."
         )
     return y
 
 
 def one_column(y: Any, name: str = "y_true") -> Any:
-    """Return an array of any library as 1-d, which one column may be instead."""
+    """Return a 1-d array of any library; a single column is flattened."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
         raise ValueError(
-            f"{name} must be one-dimensional, got shape {tuple(y.shape)}. Pass one "
-            "class label per sample, not indicators."
+            f"{name} should be a 1d array, got an array of shape {tuple(y.shape)} "
+            "instead. Pass one class label for each sample, not indicators."
         )
     return y
 
 
 def _distinct(y: Array, name: str) -> tuple[list[Any], Ints]:
-    """Return the sorted distinct labels as a list, and each sample's place in it."""
+    """Return the sorted distinct labels as a list, and each sample's index in it."""
     if y.dtype.kind in "iub" and y.size:
         low, high = int(y.min()), int(y.max())
         fits = high <= np.iinfo(np.int64).max
@@ -349,15 +351,15 @@ def _distinct(y: Array, name: str) -> tuple[list[Any], Ints]:
     except TypeError as error:
         kinds = sorted({type(value).__name__ for value in values})
         raise TypeError(
-            f"{name} must hold labels of one kind that can be sorted, got "
+            f"{name} must contain labels of one type that can be sorted, got "
             f"{' and '.join(kinds)}. Convert them to str, and remove missing values."
         ) from error
-    place = {label: code for code, label in enumerate(present)}
-    return present, np.fromiter(map(place.__getitem__, values), np.int64, len(values))
+    index = {label: code for code, label in enumerate(present)}
+    return present, np.fromiter(map(index.__getitem__, values), np.int64, len(values))
 
 
 def _distinct_integers(y: Array, low: int) -> tuple[list[Any], Ints]:
-    """Count instead of sorting: forty times as fast on a million labels."""
+    """Do the same for integers by counting: forty times faster for a million labels."""
     codes = y.astype(np.int64, copy=False)
     if low:
         codes = codes - low
@@ -369,18 +371,18 @@ def _distinct_integers(y: Array, low: int) -> tuple[list[Any], Ints]:
 
 
 def _check_label_count(present: list[Any], n_classes: int, name: str) -> None:
-    """Refuse to guess which columns belong to which labels."""
+    """Raise ValueError if the labels do not determine the columns."""
     if len(present) != n_classes:
         shown = ", ".join(map(repr, present[:5])) + (", ..." if present[5:] else "")
         raise ValueError(
-            f"{name} must hold {n_classes} distinct labels, one for each class of the "
-            f"probabilities, got {len(present)}: {shown}. Pass labels= with the label "
-            "of each column, such as estimator.classes_."
+            f"{name} must contain {n_classes} distinct labels, one for each class of "
+            f"the probabilities, got {len(present)}: {shown}. Pass labels= with the "
+            "label of each column, such as estimator.classes_."
         )
 
 
 def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
-    """Return the column of each label as a dict."""
+    """Return a dict that maps each label to its column."""
     array = as_labels(labels, "labels")
     labels = array.tolist()
     if array.ndim == 1:
@@ -389,7 +391,7 @@ def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
         if len(labels) == len(column) == n_classes:
             return column
     raise ValueError(
-        f"labels must hold {n_classes} distinct labels, one for each class of the "
-        f"probabilities, got {labels}. Pass them in the order of the columns, such "
-        "as estimator.classes_."
+        f"labels must contain {n_classes} distinct labels, one for each class of the "
+        f"probabilities, got {labels}. Pass them in the order of the columns, such as "
+        "estimator.classes_."
     )

@@ -1,1 +1,1 @@
-"""What callbacks and estimators share that needs torch. Not public."""
+"""Private functions shared by callbacks and estimators that need torch."""

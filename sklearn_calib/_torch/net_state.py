@@ -1,4 +1,4 @@
-"""What a net has learned, as bytes that run no code when they are read."""
+"""Serialization of a net's state that does not execute code when it is read."""
 
 import io
 import json
@@ -16,13 +16,13 @@ def part_names(net):
 
 
 def get_states(net):
-    """Return the state dicts of a net's parts; one that was trimmed has none."""
+    """Return the state dicts of a net's parts, except for parts that were removed."""
     parts = {name: getattr(net, f"{name}_", None) for name in part_names(net)}
     return {name: p.state_dict() for name, p in parts.items() if p is not None}
 
 
 def set_states(net, states):
-    """Give a net of the same parameters what `get_states` has returned."""
+    """Load the states from `get_states` into a net with the same parameters."""
     for name, state in states.items():
         getattr(net, f"{name}_").load_state_dict(state)
 
@@ -30,9 +30,9 @@ def set_states(net, states):
 def to_bytes(content):
     """Return tensors, numbers and strings in plain containers as bytes.
 
-    An npz archive holds the bytes of each tensor, and in JSON how they belong together.
-    `torch.save` would do, but `torch.load` reads pickles, and its `weights_only` has
-    been got round (CVE-2025-32434, CVE-2026-24747).
+    An npz archive contains the bytes of each tensor, and the structure in JSON.
+    `torch.save` is not used, as `torch.load` reads pickles, and its option
+    `weights_only` has been bypassed (CVE-2025-32434, CVE-2026-24747).
     """
     tensors = []
     structure = json.dumps(_pack(content, tensors)).encode()
@@ -43,7 +43,7 @@ def to_bytes(content):
 
 
 def from_bytes(content):
-    """Return what `to_bytes` was given, tensors on the CPU; else raise ValueError."""
+    """Return the content that `to_bytes` has stored, with tensors on the CPU."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return _unpack(json.loads(arrays[_STRUCTURE].tobytes()), arrays)
@@ -52,12 +52,12 @@ def from_bytes(content):
 
 
 def first_line(error):
-    """Return what an error says first; those of torch go on with advice on pickles."""
+    """Return the first line of an error; torch adds advice on pickles."""
     return str(error).strip().partition("\n")[0].rstrip(".:")
 
 
 def _pack(value, tensors):
-    """Return a value as scalars and lists that begin with a kind."""
+    """Return a value as scalars and lists whose first item is the kind."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -69,7 +69,7 @@ def _pack(value, tensors):
         return ["tensor", len(tensors) - 1, dtype, list(value.shape)]
     if isinstance(value, dict):
         items = [[_pack(part, tensors) for part in item] for item in value.items()]
-        # The versions of the modules in a state dict.
+        # `_metadata` contains the versions of the modules in a state dict.
         return ["dict", items, _pack(getattr(value, "_metadata", None), tensors)]
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
@@ -82,7 +82,7 @@ def _pack(value, tensors):
 
 
 def _unpack(value, arrays):
-    """Return what `_pack` was given."""
+    """Return the value that `_pack` has packed."""
     if not isinstance(value, list):
         return value
     kind, content, *more = value

@@ -1,11 +1,11 @@
-"""Post-hoc calibrators: from what a classifier said to calibrated probabilities."""
+"""Post-hoc calibrators: maps from predicted to calibrated probabilities."""
 
 from typing import TYPE_CHECKING
 
 from sklearn_calib._core.lazy import lazy_names
 from sklearn_calib.calibrators._registry import CALIBRATORS
 
-if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
+if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     from sklearn_calib.calibrators._base import Calibrator as Calibrator
     from sklearn_calib.calibrators._bbq import BBQ as BBQ
     from sklearn_calib.calibrators._beta import BetaCalibration as BetaCalibration

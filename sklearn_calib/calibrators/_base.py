@@ -1,4 +1,4 @@
-"""What all calibrators share: the checks, the labels, the logarithm of zero."""
+"""Base class of calibrators: validation, class labels, and logarithms of zeros."""
 
 from __future__ import annotations
 
@@ -29,72 +29,73 @@ from sklearn_calib._core.validation import (
     row_blocks,
 )
 
-# What is smaller than this cannot be told from zero beside a probability of one.
+# Smaller values are lost by rounding when they are added to a probability of one.
 RESOLUTION = float(np.finfo(np.float64).eps)
 
-# So many bins are never too many, though most of them be empty.
+# Up to this number of bins, no error is raised, even if most of them are empty.
 MANY_BINS = 1000
 
 
 class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Base class of the maps that repair a classifier's probabilities.
+    """Base class of post-hoc calibrators.
 
-    A calibrator is fitted to what a classifier said about samples that it was not
-    trained on, and to their labels. To calibrate a classifier and keep it together with
-    its calibrator, use :class:`~sklearn_calib.CalibratedClassifier`.
+    A calibrator is fitted to the predictions of a classifier on held-out samples, and
+    to their labels. To combine a classifier and its calibrator in one estimator, use
+    :class:`~sklearn_calib.CalibratedClassifier`.
 
     A subclass has a parameter `from_logits` and the two methods
 
-    - `_fit(logits, codes, sample_weight)`, which learns from an array of shape
-      (n_samples, n_classes), the columns of the true classes, and weights or None,
+    - `_fit(logits, codes, sample_weight)`, which fits the map to an array of shape
+      (n_samples, n_classes), the column indices of the true classes, and weights or
+      None,
     - `_calibrate(logits)`, which returns a new array of probabilities.
 
-    Their `logits` are the given ones, or the logarithms of the given probabilities:
-    either way softmax gives what the classifier said. float32 stays float32.
+    Their argument `logits` contains the logits or log-probabilities of the classifier;
+    softmax of either gives the predicted probabilities. Calculations with float32 input
+    are in float32.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`: those whose label is not the class predicted,
-        the first one of a tie. An error of weight 2 counts as two.
+        Number of errors among the samples of `fit`, or sum of their weights: samples
+        whose predicted class, the first one for ties, is not the true class.
 
     preserves_argmax : bool
-        Whether the most probable class is always the same after as before, up to
-        rounding. Belongs to the class.
+        Whether calibration never changes the predicted class, up to rounding. It is an
+        attribute of the Python class.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, to have a logarithm: if there are zeros
-        in the data of `fit`, half of the smallest positive probability there, at least
-        2.2e-16 and at most 1 / (2 n_classes); otherwise 2.2e-16. Only with
+        Value substituted for zero probabilities before taking logarithms. If the data
+        of `fit` contain zeros, it is half of their smallest positive probability, at
+        least 2.2e-16 and at most 1 / (2 n_classes); otherwise, it is 2.2e-16. Only with
         `from_logits=False`.
 
     Notes
     -----
-    A probability of zero says that the classifier could not tell it from zero. How
-    small that is differs between the votes of ten trees and a softmax in float64, so
-    it is learned from the data, as for concentrations below a detection limit [1]_.
-    Data of `fit` without a zero show no such limit but 2.2e-16, the resolution of
-    double precision: the logarithms of such products of underflow, down to -745, would
-    outweigh all others.
+    Pass logits if the classifier has them. A predicted probability of zero means that
+    it is below the classifier's resolution. The resolution of the votes of ten trees
+    differs from that of a softmax in float64, so it is estimated from the data of
+    `fit`, as for concentrations below a detection limit [1]_. If these data contain no
+    zeros, the resolution of double precision, 2.2e-16, is used: logarithms of smaller
+    probabilities, down to -745, would dominate all others.
 
-    With z for `zero_replacement_`, a probability p below 2 z is taken for z + p / 2:
-    the order stays, so that a zero never comes out above a smaller positive
-    probability, nor a certain prediction less confident than one that is nearly so.
-    None in `fit` is below 2 z, but for those near 2.2e-16. Pass logits where the
-    classifier has them. No probability of zero is ever returned: the smallest is the
-    smallest normal number of the dtype.
+    Let z be `zero_replacement_`. A probability p below 2 z is replaced by z + p / 2,
+    which preserves the order of probabilities. In the data of `fit`, this only affects
+    zeros and probabilities near 2.2e-16. Calibrators never return a probability of
+    zero; the smallest value is the smallest normal number of the dtype.
 
-    What a calibrator can learn depends on the number of errors rather than on the
-    number of samples: predictions that are certain and correct tell it little. Each
-    calibrator has a number of errors, which for most of them grows with the number of
-    classes, below which it raised the log loss of calibrated classifiers by more than
-    5 % in a simulation. With fewer errors, `fit` gives a `UserWarning`.
+    The precision of a calibrator depends on the number of errors in the data of `fit`,
+    not only on the number of samples: confident correct predictions contain little
+    information. For each calibrator, a simulation has determined the number of errors
+    below which it increases the log loss of calibrated classifiers by more than 5 %;
+    for most, it grows with the number of classes. With fewer errors, `fit` issues a
+    `UserWarning`.
 
     References
     ----------
@@ -122,24 +123,24 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         *,
         labels: ArrayLike | None = None,
     ) -> Self:
-        """Learn the map from predictions to the frequencies of the classes.
+        """Fit the calibrator to predictions and labels.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
-            Probabilities whose rows sum to one, or of the positive class only. With
-            `from_logits=True` logits; a single column holds that of the positive class
-            minus that of the negative one.
+            Predicted probabilities, whose rows sum to one, or those of the positive
+            class. With `from_logits=True`, logits; a single column contains the logit
+            of the positive class minus that of the negative class.
 
         y : array-like of shape (n_samples,)
-            Labels of any kind that can be sorted.
+            True labels, of any type that can be sorted.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A sample of weight 2 counts as two.
+            Non-negative weights. A sample of weight 2 counts as two samples.
 
         labels : array-like of shape (n_classes,), default=None
-            The label of each column, such as `estimator.classes_`. By default the
-            sorted distinct values of y. Needed when a class has no sample in y.
+            Class label of each column, such as `estimator.classes_`. By default, the
+            sorted distinct values of `y`. Required if a class has no samples in `y`.
 
         Returns
         -------
@@ -149,8 +150,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If X holds no probabilities though `from_logits` is False, or y has not one
-            label for each column. A fitted calibrator then stays as it was.
+            If `X` does not contain probabilities and `from_logits` is False, or if the
+            labels in `y` do not match the columns. A calibrator that was already fitted
+            is not changed.
         """
         self._fit_checked(X, y, sample_weight, labels)
         self._warn_of_few_errors(self.n_errors_)
@@ -163,7 +165,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         sample_weight: ArrayLike | None,
         labels: ArrayLike | None,
     ) -> Self:
-        """Do what `fit` does, without the warning of few errors."""
+        """Fit without the warning of few errors."""
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = as_labels(y, "y")
@@ -188,12 +190,13 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
-            What the classifier said, in the form that `fit` was given.
+            Predictions of the classifier, in the same form as in `fit`.
 
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            All positive. Rows sum to one, columns are in the order of `classes_`.
+            Calibrated probabilities, all positive. Rows sum to one, and columns are in
+            the order of `classes_`.
         """
         check_is_fitted(self)
         logits = self._as_logits(self._check_input(X, reset=False))
@@ -201,79 +204,80 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             proba = self._calibrate(logits)
         if np.isnan(proba.min()):
             raise ValueError(
-                "X must hold logits that do not overflow when they are calibrated, got "
-                f"some up to {np.abs(logits).max():.3g}. Fit on logits of this size, "
-                "or divide those of fit and these by the same number."
+                "X must contain logits that do not overflow when they are calibrated, "
+                f"got values up to {np.abs(logits).max():.3g}. Fit with logits of this "
+                "size, or divide the logits by the same number in fit and here."
             )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the most probable class, the first one of a tie.
+        """Return the class with the largest probability; the first one for ties.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
-            What the classifier said, in the form that `fit` was given.
+            Predictions of the classifier, in the same form as in `fit`.
 
         Returns
         -------
         y_pred : ndarray of shape (n_samples,)
-            Labels.
+            Predicted labels.
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
 
     def _check_input(self, X: Any, *, reset: bool) -> Floats:
-        """Return X as checked logits or probabilities (n_samples, n_classes)."""
+        """Return `X` as validated logits or probabilities of all classes."""
         check_dispatch(X, "X")
         X = check_numbers(X, "X")
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
-        # It adds up what may add up to infinity minus infinity.
+        # The check for finite values computes sums that may be infinity minus infinity.
         with np.errstate(invalid="ignore"):
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         if not self.from_logits:
             try:
                 X = check_proba(X, name="X", allow_1d=True).reshape(len(X), -1)
             except ValueError as error:
-                hint = "If X holds logits, set from_logits=True."
+                hint = "If X contains logits, set from_logits=True."
                 raise ValueError(f"{error} {hint}") from None
         if X.shape[1] > 1:
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
 
     def _as_logits(self, X: Floats) -> Floats:
-        """Return X if it holds logits, and logarithms if it holds probabilities."""
+        """Return logits: `X` itself, or the logarithms of probabilities."""
         if self.from_logits:
             return X
         positive = lift_zeros(X, self.zero_replacement_)
         return np.log(positive, out=positive)
 
     def _warn_of_few_errors(self, n_errors: float) -> None:
-        """Warn if this calibrator, or others of its kind together, saw few errors."""
+        """Warn of too few errors; `n_errors` may be a sum over several calibrators."""
         number, power = self._errors_needed
         needed = round(number * (len(self.classes_) - 1) ** power)
         if n_errors >= needed:
             return
         warnings.warn(
             f"{type(self).__name__} needs about {needed} errors of the classifier "
-            f"among the samples that it is fitted to, got {n_errors:g}: it may make "
-            "the probabilities worse. Use more held-out samples, cross-validation by "
+            f"among the samples of fit, got {n_errors:g}: it may make the "
+            "probabilities worse. Use more held-out samples, cross-validation by "
             "CalibratedClassifier, a calibrator with fewer parameters, or none.",
             UserWarning,
         )
 
     @property
     def _errors_needed(self) -> tuple[int, float]:
-        """Errors needed for two classes, and the power of n_classes - 1 they grow by.
+        """Errors needed for two classes, and their power law in n_classes - 1.
 
-        From about so many on, a calibrated classifier loses at most 5 % of log loss in
-        benchmarks/bench_calibration_size.py. None where this was not measured.
+        With about this number of errors or more, the log loss of a calibrated
+        classifier increases by at most 5 % in benchmarks/bench_calibration_size.py. 0
+        if it was not measured.
         """
         return 0, 0
 
     @abstractmethod
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        """Learn from checked data."""
+        """Fit the map to validated data."""
 
     @abstractmethod
     def _calibrate(self, logits: Floats) -> Floats:
@@ -286,7 +290,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
 
 def by_blocks(function: Callable[[Floats], Floats], logits: Floats) -> Floats:
-    """Return a function of rows, called for blocks of them that stay in cache."""
+    """Apply a function to blocks of rows that fit in the cache."""
     proba = np.empty_like(logits)
     for rows in row_blocks(*logits.shape):
         proba[rows] = function(logits[rows])
@@ -294,7 +298,7 @@ def by_blocks(function: Callable[[Floats], Floats], logits: Floats) -> Floats:
 
 
 def check_n_bins(n_bins: int, n_samples: int) -> None:
-    """Refuse more bins than can be filled: time and memory would be all that grows."""
+    """Raise ValueError if there are more bins than samples, unless there are few."""
     limit = max(MANY_BINS, n_samples)
     if n_bins > limit:
         raise ValueError(
@@ -304,22 +308,22 @@ def check_n_bins(n_bins: int, n_samples: int) -> None:
 
 
 def _check_range(logits: Floats) -> None:
-    """Refuse logits whose differences, or sums over a row, are not numbers."""
+    """Raise ValueError for logits whose differences or row sums would overflow."""
     limit = np.finfo(logits.dtype).max / (4 * logits.shape[1])
     largest = max(logits.max(), -logits.min())
     if largest > limit:
         raise ValueError(
-            f"X must hold logits of at most {limit:.2g} in absolute value, got "
-            f"{largest:.3g}. Divide all of them by the same number."
+            f"X must contain logits of at most {limit:.2g} in absolute value, got "
+            f"{largest:.3g}. Divide all logits by the same number."
         )
 
 
 def _find_zero_replacement(proba: Floats, sample_weight: Weights) -> float:
-    """Return half of the smallest probability beside zeros, of rows with a weight."""
+    """Return the value that replaces zeros, given the data of `fit`."""
     if sample_weight is not None and sample_weight.min() == 0:
         proba = proba[sample_weight > 0]
     if proba.min() > 0:
         return RESOLUTION
-    # Below 1 / n_classes, so that no zero becomes the largest of its row.
+    # Below 1 / n_classes, so that a zero does not become the largest value of its row.
     half = min(float(proba[proba > 0].min()), 1 / proba.shape[1]) / 2
     return max(half, RESOLUTION)

@@ -1,4 +1,4 @@
-"""Bayesian binning into quantiles: many histograms, averaged by how likely they are."""
+"""Bayesian binning into quantiles: an average over histograms."""
 
 import math
 from typing import Any
@@ -10,33 +10,34 @@ from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
-# Weights may make more samples of few predictions, but no more histograms of them.
+# Large weights must not increase the number of histograms beyond this.
 MOST_SAMPLES = 10**6
 
 
 class BBQ(_OneVsRestCalibrator):
-    r"""Average histograms of many numbers of bins, by Bayesian binning into quantiles.
+    r"""Bayesian binning into quantiles (BBQ): average over histograms of many sizes.
 
-    There is no number of bins to choose: each histogram counts as the probability of
-    the labels under it, with a beta prior on the frequency in each bin [1]_. The
-    average has many small steps where a histogram has a few large ones.
+    No number of bins has to be chosen: each histogram is weighted by the marginal
+    likelihood of the labels, with a beta prior on the frequency in each bin [1]_. The
+    average is smoother than a single histogram.
 
     Parameters
     ----------
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list
-        For each class, of two for the second alone, the places of the steps and the
-        probabilities between them, of shape (n_steps,) and (n_steps + 1,).
+        One map for each class (for two classes, only for the second): the positions of
+        the steps and the probabilities between them, of shape (n_steps,) and (n_steps +
+        1,).
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -45,30 +46,36 @@ class BBQ(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    HistogramBinning : One number of bins.
+    HistogramBinning : A single histogram.
 
     Notes
     -----
-    With n samples the numbers of bins are all from n^(1/3) / 10 to 10 n^(1/3), each bin
-    with at least 5 samples; they have equal numbers of samples, the last one the rest,
-    and ties are not split. Where weights sum to more than a million, n is in these
-    numbers of bins a million, or the number of distinct predictions if it is larger.
-    The beta prior of a bin has the weight of 2 samples and the
-    middle of the bin as its mean. The probability of a bin with :math:`n_1` hits is
-    :math:`(n_1 + q) / (n_b + 1)`, where q is the mean of the bin's middle and the
-    probabilities of its hits. All of it is as in the authors' code, but for its pruning
-    of unlikely histograms, which changes the third digit. Other packages have other
-    methods of that name: bins of equal width weighted by BIC, or at most 15 bins.
+    With n samples, the numbers of bins are all integers from n^(1/3) / 10 to 10 n^(1/3)
+    for which a bin has at least 5 samples. Bins have equal numbers of samples, and the
+    last bin contains the rest. If the weights sum to more than a million, n is replaced
+    in these bounds by a million, or by the number of distinct predictions if it is
+    larger.
 
-    Of more than two classes the rows are divided by their sums.
+    The beta prior of a bin has the weight of 2 samples, and its mean is the middle of
+    the bin. The probability of a bin with :math:`n_1` positives among :math:`n_b`
+    samples is :math:`(n_1 + q) / (n_b + 1)`, where q is the mean of the bin's middle
+    and the predicted probabilities of its positives.
+
+    There are two differences from the authors' code. It prunes unlikely histograms,
+    which changes the third digit. It also splits ties between bins, unless all samples
+    of the next bin are equal to the first sample of the bin; here, equal predictions
+    are always in the same bin. Other packages use the name for different methods: bins
+    of equal width weighted by BIC, or at most 15 bins.
+
+    For more than two classes, the rows are divided by their sums.
 
     References
     ----------
@@ -104,10 +111,10 @@ class BBQ(_OneVsRestCalibrator):
         )
         middle = (low + high) / 2
         evidence = np.bincount(models, _log_evidence(n, n_hits, middle))
-        share = np.exp(evidence - evidence.max())
-        share /= share.sum()
+        posterior = np.exp(evidence - evidence.max())
+        posterior /= posterior.sum()
         prior = (hit_score + middle) / (n_hits + 1)
-        return _average(low, (n_hits + prior) / (n + 1), share[models])
+        return _average(low, (n_hits + prior) / (n + 1), posterior[models])
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         place, proba = fitted
@@ -115,10 +122,10 @@ class BBQ(_OneVsRestCalibrator):
 
 
 def _cuts(total: Floats) -> tuple[Ints, Ints]:
-    """Return, for all bins of all histograms, its histogram and how many values end it.
+    """Return the histogram of each bin, and the number of values up to its end.
 
-    `total` is the cumulated weight of the distinct values. The bins of a histogram
-    follow each other; ties can leave some of them empty.
+    `total` is the cumulated weight of the distinct values. The bins of a histogram are
+    consecutive; some can be empty because of ties.
     """
     n = min(total[-1], max(MOST_SAMPLES, len(total)))
     largest = max(1, min(math.ceil(n / 5), math.ceil(10 * n ** (1 / 3))))
@@ -134,7 +141,7 @@ def _cuts(total: Floats) -> tuple[Ints, Ints]:
 
 
 def _edges(score: Floats, models: Ints, ends: Ints) -> tuple[Floats, Floats]:
-    """Return the lower and the upper edge of each bin, midway between two values."""
+    """Return the lower and upper edge of each bin, midway between two values."""
     midway = np.append((score[1:] + score[:-1]) / 2, 1.0)
     high = midway[ends - 1]
     low = np.append(0.0, high[:-1])
@@ -143,7 +150,7 @@ def _edges(score: Floats, models: Ints, ends: Ints) -> tuple[Floats, Floats]:
 
 
 def _between(total: Floats, models: Ints, ends: Ints) -> Floats:
-    """Return the sum in each bin, from the cumulated sums."""
+    """Return the sum in each bin, given cumulated sums."""
     upto = total[ends - 1]
     before = np.append(0.0, upto[:-1])
     before[np.append(True, np.diff(models) > 0)] = 0.0
@@ -151,7 +158,7 @@ def _between(total: Floats, models: Ints, ends: Ints) -> Floats:
 
 
 def _log_evidence(n: Floats, n_hits: Floats, middle: Floats) -> Floats:
-    """Return the log probability of the labels in each bin, under a beta prior."""
+    """Return the log marginal likelihood of the labels in each bin."""
     mean = np.clip(middle, 0.005, 0.995)
     value = gammaln(2) - gammaln(n + 2)
     for count, prior in ((n_hits, 2 * mean), (n - n_hits, 2 * (1 - mean))):
@@ -159,13 +166,13 @@ def _log_evidence(n: Floats, n_hits: Floats, middle: Floats) -> Floats:
     return value
 
 
-def _average(low: Floats, proba: Floats, share: Floats) -> tuple[Floats, Floats]:
-    """Return the places of the steps of the average, and its values between them."""
+def _average(low: Floats, proba: Floats, posterior: Floats) -> tuple[Floats, Floats]:
+    """Return the positions of the steps of the average, and the values between them."""
     is_first = low == 0
-    step = np.where(is_first, 0.0, proba - np.append(0.0, proba[:-1])) * share
+    step = np.where(is_first, 0.0, proba - np.append(0.0, proba[:-1])) * posterior
     order = np.flatnonzero(~is_first)
     order = order[np.argsort(low[order], kind="stable")]
-    first = (proba * share)[is_first]
+    first = (proba * posterior)[is_first]
     values = first.sum() + np.append(0.0, step[order].cumsum())
-    # Rounding may leave the unit interval.
+    # Rounding errors may exceed the unit interval.
     return low[order], np.clip(values, 0.0, 1.0, out=values)

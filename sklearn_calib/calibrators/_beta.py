@@ -1,4 +1,4 @@
-"""Beta calibration: powers of the probabilities of a class and of the rest."""
+"""Beta calibration: a likelihood ratio of two beta distributions."""
 
 from typing import Any
 
@@ -11,31 +11,31 @@ from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 
 class BetaCalibration(_OneVsRestCalibrator):
-    r"""Map the probability of each class by the ratio of two beta densities.
+    r"""Beta calibration: map probabilities by a likelihood ratio of beta distributions.
 
-    The log-odds become :math:`a \log p - b \log(1 - p) + c` with a and b of at least 0
-    ([1]_, equation 5). In contrast to Platt scaling the two ends can be bent
-    differently, and the identity is among the maps.
+    The calibrated log-odds are :math:`a \log p - b \log(1 - p) + c` with non-negative a
+    and b ([1]_, equation 5). Unlike Platt scaling, the map can have different shapes
+    near 0 and near 1.
 
     Parameters
     ----------
     parameters : {"abm", "am", "ab"}, default="abm"
-        What is fitted: all three; c and one exponent, a = b, which is Platt scaling; or
-        two exponents, with a probability of one half kept.
+        Parameters to fit: "abm" fits a, b and c; "am" fits c and a = b, which is Platt
+        scaling; "ab" fits a and b, such that a probability of one half is not changed.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list of ndarray of shape (3,)
-        a, b and c of each class, of two for the second alone.
+        a, b and c of each class (for two classes, only of the second).
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -44,25 +44,26 @@ class BetaCalibration(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    PlattScaling : Two parameters, and smoothed targets.
+    PlattScaling : Two parameters, with smoothed targets.
 
     Notes
     -----
-    The maximum of the likelihood is found to full precision. The authors' package ends
-    its optimiser early, with coefficients up to 2 % off. Where an exponent would be
-    negative it is 0 and the others are fitted anew. Of more than two classes the rows
-    are divided by their sums.
+    The likelihood is maximised in full precision. The optimiser of the authors' package
+    stops earlier: on recorded data, its exponents differ by up to 2 %, and its
+    intercept by more than 10 %. If an exponent would be negative, it is set to 0 and
+    the other parameters are fitted again. For more than two classes, the rows are
+    divided by their sums.
 
-    When hits and misses can be separated, the log loss has no minimum; then the targets
-    are smoothed, with a `ConvergenceWarning`.
+    If a class is separable from the rest, the log loss has no minimum. The targets are
+    then smoothed, with a `ConvergenceWarning`.
 
     References
     ----------
@@ -102,7 +103,7 @@ class BetaCalibration(_OneVsRestCalibrator):
             return np.array([slope, slope, intercept])
         if self.parameters == "abm":
             return fit_nonnegative(features, 2, hit, sample_weight)
-        # With c = (a - b) log 2 the map goes through one half.
+        # With c = (a - b) log 2, a probability of one half is not changed.
         ends = features[:, :2] + np.log(2) * np.array([1, -1])
         a, b = fit_nonnegative(ends, 2, hit, sample_weight)
         return np.array([a, b, (a - b) * np.log(2)])

@@ -1,4 +1,4 @@
-"""Dirichlet calibration: an affine map of the log-probabilities."""
+"""Dirichlet calibration: an affine map of log-probabilities."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 
 class DirichletCalibrator(_PenalisedCalibrator):
-    r"""Map the logarithms of the probabilities by a matrix and an intercept.
+    r"""Dirichlet calibration: affine map of the log-probabilities.
 
-    The calibrated probabilities are softmax(W log p + b), with a full matrix W. These
-    are the maps that are right if the probabilities of each class follow a Dirichlet
-    distribution [1]_; off-diagonal and intercept regularisation (ODIR) belongs to it.
-    With K classes there are K (K + 1) parameters. For many classes use
-    :class:`StructuredMatrixScaling`.
+    The calibrated probabilities are softmax(W log p + b), with a full matrix W. This
+    form is exact if the predicted probabilities of each class follow a Dirichlet
+    distribution [1]_. With K classes, there are K (K + 1) parameters. For many classes,
+    use :class:`StructuredMatrixScaling`.
 
     Parameters
     ----------
     diagonal : bool, default=False
-        Whether W is diagonal, with K slopes and K intercepts.
+        Whether W is diagonal, which gives K slopes and K intercepts.
 
     penalty : {"none", "l2", "odir"}, default="none"
-        What is added to the mean log loss, see Notes: nothing, lambd times the sum of
-        all squared weights and intercepts, or off-diagonal and intercept
-        regularisation, which leaves the diagonal of W free.
+        Penalty added to the mean log loss, see Notes: none, `lambd` times the sum of
+        squared weights and intercepts, or off-diagonal and intercept regularisation
+        (ODIR), which does not penalise the diagonal of W.
 
     lambd : float, array-like or "cv", default="cv"
-        Strength of the penalty. Of a sequence, or of 1e-4, 1e-3, ..., 1e3 for "cv", the
-        one with the smallest log loss in a cross-validation inside of `fit`, with five
-        stratified folds in the order of the data. Not used with `penalty="none"`.
+        Strength of the penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for "cv",
+        `fit` chooses the strength with the smallest log loss in a cross-validation with
+        five stratified folds without shuffling. Not used with `penalty="none"`.
 
     mu : float, array-like, "cv" or None, default=None
-        Strength of the pull on the intercepts for `penalty="odir"`. None stands for the
-        same as `lambd`; of a sequence, each is tried with each `lambd`.
+        Strength of the penalty on the intercepts for `penalty="odir"`. None uses the
+        value of `lambd`; each value of a sequence is tried with each `lambd`.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_classes) or (n_classes,)
-        The weights W, a row for each class that comes out, or their diagonal.
+        The weights W, with one row for each output class, or their diagonal.
 
     intercept_ : ndarray of shape (n_classes,)
         The intercepts b.
 
     lambd_, mu_ : float
-        The strengths that were used. Only with a penalty, mu with "odir".
+        The strengths that were used. `lambd_` exists only with a penalty, `mu_` only
+        with "odir".
 
     log_loss_before_, log_loss_after_ : float
-        The log loss on the data of `fit`, as it came and by the fitted map.
+        Log loss on the data of `fit`, before and after calibration.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -67,37 +67,41 @@ class DirichletCalibrator(_PenalisedCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: the most probable class may change.
+        False: the predicted class may change.
 
     See Also
     --------
-    MatrixScaling : The same of centred logits.
-    StructuredMatrixScaling : Held near temperature scaling, for many classes.
+    MatrixScaling : Affine map of centred logits.
+    StructuredMatrixScaling : Regularised towards temperature scaling, for many classes.
 
     Notes
     -----
-    Logits are turned into logarithms of probabilities by log-softmax, which keeps
-    what rounding would take from saturated probabilities.
+    Logits are converted to log-probabilities by log-softmax, without the loss of
+    precision of saturated probabilities.
 
-    Without penalty the log loss is minimised to full precision by Newton's method, and
-    is never above that before the fit. Where it has no smallest value, as classes can
-    be separated, or where a class has fewer samples than parameters, normal priors hold
-    the map near temperature scaling, with a `ConvergenceWarning`: independent ones, by
-    which the scores vary by about one through all weights, and by one through b. Adding
-    the same to a column of W for all classes changes nothing: of the maps that are the
-    same, it is the one closest to temperature scaling. Weights count samples: a weight
-    of 2 is two samples.
+    Without a penalty, the log loss is minimised in full precision by Newton's method.
+    On the data of `fit`, it does not exceed the log loss before calibration. If the
+    classes are separable, the log loss has no minimum. In this case, and if a class has
+    fewer samples than parameters, independent normal priors keep the map near
+    temperature scaling, with a `ConvergenceWarning`. Under the priors, the weights
+    together and the intercept each change a score by a variance of about one.
 
-    The penalty is, with K classes ([1]_, section 3),
-    "l2": :math:`\lambda (\sum_{ij} W_{ij}^2 + \sum_i b_i^2)`,
-    "odir": :math:`\frac{\lambda}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \frac{\mu}{K}
-    \sum_i b_i^2`, in which all classes are alike: there is no class of reference. It
-    pulls towards zero, and may raise the log loss on the data of the fit;
-    `log_loss_before_` and `log_loss_after_` say so.
+    Adding a constant to a column of W for all classes does not change the
+    probabilities. Of these equivalent maps, the one closest to temperature scaling is
+    returned. A sample of weight 2 counts as two samples.
+
+    With K classes, the penalties are ([1]_, section 3)
+
+    - "l2": :math:`\lambda (\sum_{ij} W_{ij}^2 + \sum_i b_i^2)`,
+    - "odir": :math:`\frac{\lambda}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \frac{\mu}{K}
+      \sum_i b_i^2`, without a reference class.
+
+    The penalty shrinks towards zero, and may increase the log loss on the data of
+    `fit`; compare `log_loss_before_` and `log_loss_after_`.
 
     References
     ----------

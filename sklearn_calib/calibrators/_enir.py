@@ -1,4 +1,4 @@
-"""Ensemble of near-isotonic regressions: monotone, but for what the data insist on."""
+"""Ensemble of near-isotonic regressions."""
 
 import math
 from typing import Any
@@ -11,33 +11,34 @@ from sklearn_calib._core.near_isotonic import near_isotonic_path
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
-# Solutions with more groups than that are never likely beside those with fewer.
+# Solutions with more groups have a negligible weight.
 MAX_GROUPS = 300
 
 
 class ENIR(_OneVsRestCalibrator):
-    r"""Average near-isotonic regressions by how likely they are.
+    r"""Ensemble of near-isotonic regressions (ENIR), weighted by BIC.
 
-    Isotonic regression forbids that the map falls; near-isotonic regression puts a
-    price on it. All prices are tried, from nothing to one that makes the map monotone,
-    and the maps averaged with weights by the Bayesian information criterion [1]_.
+    Isotonic regression does not allow the map to decrease; near-isotonic regression
+    only penalises it. The maps for all penalties, from zero to one that makes the map
+    monotonic, are averaged with weights from the Bayesian information criterion (BIC)
+    [1]_.
 
     Parameters
     ----------
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list
-        For each class, of two for the second alone, the points that its map joins:
-        probabilities before and after, each of shape (n_points,).
+        One piecewise linear map for each class (for two classes, only for the second):
+        probabilities before and after calibration, each of shape (n_points,).
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -46,29 +47,29 @@ class ENIR(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    IsotonicCalibration : The last of the maps.
-    BBQ : An average of histograms.
+    IsotonicCalibration : The monotonic map.
+    BBQ : Average over histograms.
 
     Notes
     -----
-    The maps are the solutions at those prices at which two groups of equal values meet
-    [2]_. One with d groups and the log-likelihood L counts as
-    :math:`\exp(L - d \log(2 \pi n) / 2)`; one that says 0 or 1 where that is wrong does
-    not count. As in the authors' code each group's value is then drawn towards the mean
-    probability before, as by one sample or less. Between points the map is linear,
-    beyond them constant.
+    The maps are the solutions at the penalties at which two groups of equal values
+    merge [2]_. A solution with d groups and log-likelihood L has the weight
+    :math:`\exp(L - d \log(2 \pi n) / 2)`, which is 0 if it predicts 0 or 1 for a sample
+    wrongly. As in the authors' code, the value of each group is then shrunk towards the
+    mean predicted probability, with the weight of at most one sample. Between points
+    the map is linear, and beyond them it is constant.
 
-    Of more than two classes the rows are divided by their sums. No probability of zero
-    is returned: the class frequencies, with one more sample of each class, count as one
-    sample beside the n of the fit.
+    For more than two classes, the rows are divided by their sums. To avoid
+    probabilities of zero, the result is mixed with `class_prior_`, which has the weight
+    of one sample next to the n samples of `fit`.
 
     References
     ----------
@@ -93,7 +94,7 @@ class ENIR(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _maps_probabilities = True
-    _says_zero = True
+    _returns_zero = True
 
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
@@ -106,24 +107,24 @@ class ENIR(_OneVsRestCalibrator):
             value = np.clip(value, 0, 1)
             criteria.append(_criterion(value, *sums[:2]))
             sizes = np.diff(first, append=len(score))
-            maps.append(np.repeat(_drawn_to_before(value, *sums), sizes))
-        share = np.exp(np.array(criteria) - max(criteria))
-        return score, share @ np.array(maps) / share.sum()
+            maps.append(np.repeat(_shrink_to_score(value, *sums), sizes))
+        weights = np.exp(np.array(criteria) - max(criteria))
+        return score, weights @ np.array(maps) / weights.sum()
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         return np.interp(score, *fitted)
 
 
 def _criterion(value: Floats, mass: Floats, hits: Floats) -> Any:
-    """Return the log of how likely the solution is, by the BIC."""
+    """Return the log weight of a solution, by the BIC."""
     likelihood = xlogy(hits, value) + xlog1py(mass - hits, -value)
     return likelihood.sum() - len(value) * math.log(2 * math.pi * mass.sum()) / 2
 
 
-def _drawn_to_before(
+def _shrink_to_score(
     value: Floats, mass: Floats, hits: Floats, score_sum: Floats
 ) -> Floats:
-    """Return values with up to one sample more, of the mean probability before."""
+    """Return values with a pseudo-sample of at most one, at the mean score."""
     before = score_sum / mass
     extra = 1 - np.abs(hits / mass - before)
     return (value * mass + before * extra) / (mass + extra)

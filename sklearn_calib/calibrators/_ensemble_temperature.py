@@ -1,4 +1,4 @@
-"""Ensemble temperature scaling: a mixture of three temperatures."""
+"""Ensemble temperature scaling: a mixture over three temperatures."""
 
 import math
 from collections.abc import Callable
@@ -13,30 +13,29 @@ from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import StrOptions, row_blocks
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
-# So much of the mixture keeps the order of the classes, whatever the data say.
+# Lower bound of the first weight, which preserves the order of the classes.
 SMALLEST_WEIGHT = 1e-9
 
 
-# From the weights of the mixture to the loss and its slope.
+# Function of the mixture weights that returns the loss and its gradient.
 ValueAndSlope: TypeAlias = Callable[[Floats], tuple[Any, Floats]]
 
 
 class EnsembleTemperatureScaling(Calibrator):
-    r"""Mix what softmax says at the temperatures T, 1 and infinity.
+    r"""Ensemble temperature scaling (ETS): mixture of temperatures T, 1 and infinity.
 
-    The calibrated probabilities are
-    :math:`w_1\, softmax(z / T) + w_2\, softmax(z) + w_3 / K` [1]_, with weights that
-    sum to one. Two parameters more than temperature scaling, and the order of the
-    classes still stays.
+    The calibrated probabilities are :math:`w_1\, softmax(z / T) + w_2\, softmax(z) +
+    w_3 / K` [1]_, with weights that sum to one. There are two parameters more than for
+    temperature scaling, and the order of the classes does not change.
 
     Parameters
     ----------
     objective : {"nll", "brier"}, default="nll"
-        What T and then the weights minimise: the negative log-likelihood, or the
-        squared error, as the authors' code does.
+        Objective that T, and then the weights, minimise: the negative log-likelihood,
+        or the Brier score, as in the authors' code.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
@@ -44,10 +43,10 @@ class EnsembleTemperatureScaling(Calibrator):
         T.
 
     weights_ : ndarray of shape (3,)
-        The weights of T, 1 and infinity, which sum to one.
+        The weights of the temperatures T, 1 and infinity, which sum to one.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -56,21 +55,21 @@ class EnsembleTemperatureScaling(Calibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        True: the most probable class stays, up to rounding.
+        True: the predicted class does not change, up to rounding.
 
     See Also
     --------
-    TemperatureScaling : The first part alone.
+    TemperatureScaling : Only the temperature T.
 
     Notes
     -----
-    The weights are the minimum of a convex function, so that with "nll" the log loss on
-    the given data is never above that before the fit. The first weight is at least
-    1e-9, which keeps the order of the classes.
+    The weights minimise a convex function. With "nll", the log loss on the data of
+    `fit` thus does not exceed the log loss before calibration. The first weight is at
+    least 1e-9, which preserves the order of the classes.
 
     References
     ----------
@@ -108,18 +107,18 @@ class EnsembleTemperatureScaling(Calibrator):
         if self.objective == "brier":
             near = math.log(self.temperature_)
             self.temperature_ = _lowest_brier(logits, codes, weight, near)
-        hit = np.empty((3, len(codes)))
+        p_true = np.empty((3, len(codes)))
         gram = np.zeros((3, 3))
         for rows in row_blocks(*logits.shape):
             parts = self._parts(logits[rows])
-            hit[:, rows] = parts[:, np.arange(len(parts[0])), codes[rows]]
+            p_true[:, rows] = parts[:, np.arange(len(parts[0])), codes[rows]]
             if self.objective == "brier":
                 flat = (parts * np.sqrt(weight[rows, None])).reshape(3, -1)
                 gram += flat @ flat.T
-        share = weight / weight.sum()
-        loss = _nll(hit, share)
+        normalised = weight / weight.sum()
+        loss = _nll(p_true, normalised)
         if self.objective == "brier":
-            loss = _brier(gram / weight.sum(), hit @ share)
+            loss = _brier(gram / weight.sum(), p_true @ normalised)
         self.weights_ = _minimize_on_simplex(loss)
 
     def _calibrate(self, logits: Floats) -> Floats:
@@ -137,26 +136,26 @@ class EnsembleTemperatureScaling(Calibrator):
         return parts
 
 
-def _nll(hit: Floats, share: Floats) -> ValueAndSlope:
-    """Return the mean log loss and its slope as a function of the weights."""
+def _nll(p_true: Floats, weight: Floats) -> ValueAndSlope:
+    """Return the mean log loss and its gradient as a function of the weights."""
 
     def value_and_slope(mixture: Floats) -> tuple[Any, Floats]:
-        proba = mixture @ hit
-        return -share @ np.log(proba), -hit @ (share / proba)
+        proba = mixture @ p_true
+        return -weight @ np.log(proba), -p_true @ (weight / proba)
 
     return value_and_slope
 
 
-def _brier(gram: Floats, hit: Floats) -> ValueAndSlope:
-    """Return the mean squared error and its slope as a function of the weights."""
+def _brier(gram: Floats, p_true: Floats) -> ValueAndSlope:
+    """Return the Brier score and its gradient as a function of the weights."""
     return lambda mixture: (
-        mixture @ gram @ mixture - 2 * mixture @ hit + 1,
-        2 * (gram @ mixture - hit),
+        mixture @ gram @ mixture - 2 * mixture @ p_true + 1,
+        2 * (gram @ mixture - p_true),
     )
 
 
 def _minimize_on_simplex(loss: ValueAndSlope) -> Floats:
-    """Return the weights, none negative and with a sum of one, of the smallest loss."""
+    """Return the non-negative weights with sum one that minimise the loss."""
     result = minimize(
         loss,
         np.array([0.98, 0.01, 0.01]),
@@ -174,7 +173,7 @@ def _minimize_on_simplex(loss: ValueAndSlope) -> Floats:
 
 
 def _lowest_brier(logits: Floats, codes: Ints, weight: Floats, near: float) -> float:
-    """Return the temperature with the smallest squared error, not far from another."""
+    """Return the temperature with the smallest Brier score, searched near exp(near)."""
     rows = np.arange(len(codes))
 
     def squared_error(log_temperature: float) -> Any:

@@ -1,4 +1,4 @@
-"""Calibrators that undo the focal loss, without and with a temperature."""
+"""Focal posterior and focal temperature scaling."""
 
 from numbers import Real
 
@@ -14,29 +14,30 @@ GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"}
 
 
 class FocalPosterior(Calibrator):
-    r"""Undo what the focal loss does to the probabilities of a network.
+    r"""Focal posterior: recover class posteriors of networks trained with focal loss.
 
-    A network that minimises the expected focal loss does not say the posterior, but a
-    known map of it, which is inverted [1]_. As no other calibrator, it needs no data
-    if gamma is known; the order of the classes stays.
+    The focal loss is not a proper scoring rule: a network that minimises its
+    expectation predicts a known function of the class posterior. This calibrator
+    inverts the function [1]_. It does not need data if gamma is known, and it does not
+    change the order of the classes.
 
     Parameters
     ----------
     gamma : float or "auto", default="auto"
-        The gamma of the focal loss that the network was trained with, at least 0; with
-        0 nothing changes. Or "auto": that in [0, 20] with the smallest negative
-        log-likelihood on the given data.
+        Gamma of the focal loss that the network was trained with, at least 0; with 0,
+        nothing changes. "auto" uses the gamma in [0, 20] with the smallest negative
+        log-likelihood on the data of `fit`.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     gamma_ : float
-        The gamma in use.
+        The gamma that is used.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -45,25 +46,25 @@ class FocalPosterior(Calibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        True: the most probable class stays, up to rounding.
+        True: the predicted class does not change, up to rounding.
 
     See Also
     --------
-    FocalTemperatureScaling : With a temperature besides.
+    FocalTemperatureScaling : Also fits a temperature.
 
     Notes
     -----
-    With q the given probabilities, the calibrated ones are proportional to
-    :math:`q / \left((1 - q)^\gamma - \gamma (1 - q)^{\gamma - 1} q \log q\right)`. A
-    class that leads gains; where all of many have a chance, the first loses a little.
-    For overconfident probabilities "auto" finds 0.
+    For predicted probabilities q, the calibrated probabilities are proportional to
+    :math:`q / \left((1 - q)^\gamma - \gamma (1 - q)^{\gamma - 1} q \log q\right)`. The
+    map usually increases the confidence; for low confidences with many classes, it
+    decreases it slightly. For overconfident probabilities, "auto" finds gamma = 0.
 
-    A network that is trained too long or too short does not minimise the expected loss,
-    and the gamma that it was trained with need not be the best.
+    A network that is trained too long or too briefly does not minimise the expected
+    loss, so the gamma of training need not be the best value.
 
     References
     ----------
@@ -105,20 +106,20 @@ class FocalPosterior(Calibrator):
 
 
 class FocalTemperatureScaling(Calibrator):
-    r"""Divide the logits by a temperature, then undo the focal loss.
+    r"""Focal temperature scaling: temperature scaling followed by the focal posterior.
 
-    Temperature scaling with a second parameter, gamma: the map that turns what the
-    focal loss is minimal at into the posterior comes after the softmax [1]_. The order
-    of the classes stays. Where gamma is 0 it is temperature scaling.
+    It is temperature scaling with a second parameter, gamma: the map of
+    :class:`FocalPosterior` is applied after the softmax [1]_. The order of the classes
+    does not change. With gamma = 0, it is temperature scaling.
 
     Parameters
     ----------
     gamma : float or "auto", default="auto"
-        At least 0, such as the gamma of the focal loss that the network was trained
-        with. Or "auto": it is found together with the temperature, in [0, 20].
+        Non-negative, for example the gamma of the focal loss that the network was
+        trained with. "auto" fits gamma in [0, 20] together with the temperature.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
@@ -126,10 +127,10 @@ class FocalTemperatureScaling(Calibrator):
         T, finite and positive.
 
     gamma_ : float
-        The gamma in use.
+        The gamma that is used.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -138,24 +139,24 @@ class FocalTemperatureScaling(Calibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        True: the most probable class stays, up to rounding.
+        True: the predicted class does not change, up to rounding.
 
     See Also
     --------
-    TemperatureScaling : With gamma 0.
-    FocalPosterior : With temperature 1.
+    TemperatureScaling : The case gamma = 0.
+    FocalPosterior : The case T = 1.
 
     Notes
     -----
-    The negative log-likelihood on the given data is minimised to full precision, where
-    the authors search grids. Logits multiplied by a constant give a temperature
-    multiplied by the same. Where :class:`TemperatureScaling` has no optimum and takes a
-    bound, that is what "auto" returns, and another gamma comes as near to its
-    probabilities as it can.
+    The negative log-likelihood on the data of `fit` is minimised in full precision; the
+    authors use a grid search. The temperature is proportional to the scale of the
+    logits. If :class:`TemperatureScaling` has no optimum and uses a bound, "auto"
+    returns the bound with gamma = 0; with a given gamma, the temperature approximates
+    these probabilities as closely as possible.
 
     References
     ----------

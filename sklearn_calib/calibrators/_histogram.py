@@ -1,4 +1,4 @@
-"""Histogram binning: the frequency in the bin of a probability, and smoother values."""
+"""Histogram binning and scaling-binning."""
 
 from numbers import Integral
 from typing import Any
@@ -17,34 +17,34 @@ N_BINS = {"n_bins": [Interval(Integral, 1, None, closed="left")]}
 
 
 class HistogramBinning(_OneVsRestCalibrator):
-    r"""Replace the probability of a class by its frequency in a bin.
+    r"""Histogram binning: replace a probability by the class frequency in its bin.
 
-    No error of calibration remains that has the shape of the bins, and all differences
-    within a bin are lost [1]_.
+    Within each bin, all samples get the same probability, so differences between them
+    are lost [1]_.
 
     Parameters
     ----------
     n_bins : int, default=15
-        Number of bins of each class, up to that of the samples or 1000.
+        Number of bins of each class, at most the number of samples or 1000.
 
     strategy : {"uniform", "quantile"}, default="quantile"
-        Bins of equal width, as in [2]_, or of equal numbers of samples as far as ties
-        allow, as in [1]_.
+        Use bins of equal width, as in [2]_, or bins of equal numbers of samples as far
+        as ties allow, as in [1]_.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list
-        For each class, of two for the second alone, the edges between the bins and the
-        frequencies in them, of shape (n_bins - 1,) and (n_bins,).
+        One map for each class (for two classes, only for the second): the interior
+        edges and the frequencies in the bins, of shape (n_bins - 1,) and (n_bins,).
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -53,23 +53,23 @@ class HistogramBinning(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    ScalingBinning : With fewer samples needed for each bin.
+    ScalingBinning : Needs fewer samples in each bin.
 
     Notes
     -----
     The bins are those of :func:`~sklearn_calib.metrics.expected_calibration_error`,
-    with edges of "quantile" bins midway between two samples. An empty one has its
-    middle for a frequency. Of more than two classes the rows are divided by their sums.
-    No probability of zero is returned: the class frequencies, with one more sample of
-    each class, count as one sample beside the n of the fit.
+    except that edges of "quantile" bins are midway between two samples. The value of an
+    empty bin is its middle. For more than two classes, the rows are divided by their
+    sums. To avoid probabilities of zero, the result is mixed with `class_prior_`, which
+    has the weight of one sample next to the n samples of `fit`.
 
     References
     ----------
@@ -94,7 +94,7 @@ class HistogramBinning(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _maps_probabilities = True
-    _says_zero = True
+    _returns_zero = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         **N_BINS,
@@ -118,32 +118,33 @@ class HistogramBinning(_OneVsRestCalibrator):
 
 
 class ScalingBinning(_OneVsRestCalibrator):
-    r"""Platt scaling, whose values are then averaged in bins.
+    r"""Scaling-binning: Platt scaling, averaged in bins.
 
-    As in histogram binning there are only a few different values, so that the
-    calibration error can be told from held-out data; as they are means of a smooth map
-    and not frequencies, fewer samples are needed for them [1]_.
+    As in histogram binning, there are only a few distinct probabilities, so their
+    calibration error can be estimated on held-out data. They are means of a smooth map
+    instead of frequencies, which requires fewer samples [1]_.
 
     Parameters
     ----------
     n_bins : int, default=10
-        Number of bins of each class, with equal numbers of samples as far as ties
-        allow, up to that of the samples or 1000.
+        Number of bins of each class, at most the number of samples or 1000. Bins have
+        equal numbers of samples as far as ties allow.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list
-        For each class, of two for the second alone, slope and intercept of the line
-        that log-odds are mapped by, the edges between the bins, and their means.
+        One map for each class (for two classes, only for the second): slope and
+        intercept of Platt scaling, the interior edges of the bins, and the means in the
+        bins.
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -152,25 +153,25 @@ class ScalingBinning(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    HistogramBinning : With frequencies.
-    PlattScaling : Without bins.
+    HistogramBinning : Class frequencies in bins.
+    PlattScaling : The map without bins.
 
     Notes
     -----
-    The same samples fit the line and the bins, as in the authors' package; [1]_ proves
-    its bounds for a part of them for each. Of more than two classes the rows are
-    divided by their sums, after which there are more values.
+    The same samples are used to fit Platt scaling and the bins, as in the authors'
+    package; the bounds of [1]_ hold for separate samples. For more than two classes,
+    the rows are divided by their sums, which leads to more distinct values.
 
-    When hits and misses can be separated, the log loss has no minimum; then the targets
-    are smoothed as by Platt, with a `ConvergenceWarning`.
+    If a class is separable from the rest, the log loss has no minimum. Platt's smoothed
+    targets are then used, with a `ConvergenceWarning`.
 
     References
     ----------
@@ -210,14 +211,14 @@ class ScalingBinning(_OneVsRestCalibrator):
 
 
 def _scale(log_odds: Floats, line: Floats) -> Floats:
-    """Return the scaled probabilities, the same whatever they were computed beside."""
+    """Return the scaled probabilities; rounded, so they do not depend on the batch."""
     return expit(np.round(line[0] * log_odds + line[1], 10))
 
 
 def _bin_means(
     proba: Floats, target: Array, weight: Floats, *, n_bins: int, strategy: str
 ) -> tuple[Floats, Floats]:
-    """Return the edges between bins, and the mean target in each."""
+    """Return the interior edges, and the mean target in each bin."""
     check_n_bins(n_bins, len(proba))
     edges = _edges(proba, weight, n_bins=n_bins, strategy=strategy)
     index = bin_index(proba, edges)
@@ -229,9 +230,10 @@ def _bin_means(
 
 
 def _edges(proba: Floats, weight: Floats, **options: Any) -> Floats:
-    """Return the edges between bins, those of equal numbers midway between values."""
+    """Return the interior edges; edges of "quantile" bins are midway between values."""
     if options["strategy"] == "uniform":
-        # What lies on an edge stays below it after a logarithm and back.
+        # A value on an edge must stay below it after taking the logarithm and
+        # exponential.
         return interior_edges(proba, **options) * (1 + 4 * RESOLUTION)
     if weight.min() == weight.max():
         value = np.sort(proba)
@@ -239,6 +241,6 @@ def _edges(proba: Floats, weight: Floats, **options: Any) -> Floats:
     else:
         value = np.sort(proba[weight > 0])
         edges = interior_edges(proba, sample_weight=weight, **options)
-    # So rounding takes no sample to another bin.
+    # Midway, so that rounding errors do not move a sample to another bin.
     following = np.searchsorted(value, edges, side="right")
     return (edges + value[np.minimum(following, len(value) - 1)]) / 2

@@ -1,4 +1,4 @@
-"""Isotonic regression: of each class by itself, and of all classes together."""
+"""Isotonic calibration: one map for each class, or one for all classes."""
 
 from typing import Any
 
@@ -10,39 +10,40 @@ from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator, probabilities
 
-# What keeps the order of classes that isotonic regression gives the same probability.
+# Preserves the order of classes to which isotonic regression gives the same value.
 TIE_BREAKER = 1e-9
 
 
 class IsotonicCalibration(_OneVsRestCalibrator):
-    r"""The best monotone map of the probability of each class, by isotonic regression.
+    r"""Isotonic regression: the best monotonic map of each class's probability.
 
-    It can undo any monotone error, and needs more data for that than maps with a few
-    parameters: about a hundred errors for each class among the samples of `fit`. It
-    was proposed for several classes by [1]_, and is known as IROvA [2]_.
+    It can correct any monotonic distortion, but needs more data than maps with few
+    parameters: about a hundred errors for each class among the samples of `fit`. It was
+    proposed for several classes by [1]_, and is called IROvA (isotonic regression
+    one-vs-all) in [2]_.
 
     Parameters
     ----------
     centered : bool, default=False
-        Whether a run of equal values counts at its mean probability only, with straight
-        lines in between (centred isotonic regression) [3]_. The map is then strictly
-        increasing within the data, so that it makes no ties, and keeps the area under
-        the ROC curve of two classes.
+        Whether to use centred isotonic regression [3]_: each run of equal values is one
+        point at its mean probability, and the map is linear between the points. It is
+        then strictly increasing within the data, so it does not create ties and does
+        not change the area under the ROC curve of two classes.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list
-        For each class, of two for the second alone, the points that its map joins:
-        probabilities before and after, each of shape (n_points,).
+        One piecewise linear map for each class (for two classes, only for the second):
+        probabilities before and after calibration, each of shape (n_points,).
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -51,22 +52,22 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    JointIsotonicCalibration : One map for all classes, which keeps their order.
+    JointIsotonicCalibration : One map for all classes, which preserves their order.
 
     Notes
     -----
-    Between the points the map is linear, beyond them constant. Of more than two classes
-    the rows are divided by their sums. No probability of zero is returned: the class
-    frequencies, with one more sample of each class, count as one sample beside the n
-    of the fit.
+    Between the points, the map is linear, and beyond them it is constant. For more than
+    two classes, the rows are divided by their sums. To avoid probabilities of zero, the
+    result is mixed with `class_prior_`, which has the weight of one sample next to the
+    n samples of `fit`.
 
     References
     ----------
@@ -95,7 +96,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _maps_probabilities = True
-    _says_zero = True
+    _returns_zero = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "centered": ["boolean"],
@@ -113,25 +114,25 @@ class IsotonicCalibration(_OneVsRestCalibrator):
 
 
 class JointIsotonicCalibration(Calibrator):
-    r"""One monotone map for the probabilities of all classes, by isotonic regression.
+    r"""Joint isotonic regression (IRM): one monotonic map for all classes.
 
-    Known as IRM [1]_. All n_samples * n_classes probabilities and whether they came
-    true are one sample of one map, so that it needs fewer samples than a map for each
-    class, and keeps their order.
+    The map is fitted to all n_samples * n_classes probabilities and whether their class
+    is the true one [1]_. It needs fewer samples than a map for each class, and it
+    preserves the order of the classes.
 
     Parameters
     ----------
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     map_ : tuple of ndarray
-        The points that the map joins: probabilities before and after, each of shape
-        (n_points,).
+        The piecewise linear map: probabilities before and after calibration, each of
+        shape (n_points,).
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -140,22 +141,23 @@ class JointIsotonicCalibration(Calibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        True: the most probable class stays, up to rounding.
+        True: the predicted class does not change, up to rounding.
 
     See Also
     --------
-    IsotonicCalibration : A map for each class.
+    IsotonicCalibration : One map for each class.
 
     Notes
     -----
-    Between the points the map is linear, beyond them constant; 1e-9 times the
-    probability before is added, which keeps the order where it is flat [1]_. The rows
-    are divided by their sums and equal probabilities mixed in, with the weight of one
-    sample beside the n of the fit, so that none is zero.
+    Between the points, the map is linear, and beyond them it is constant. A term of
+    1e-9 times the predicted probability is added, which preserves the order where the
+    map is flat [1]_. The rows are divided by their sums. To avoid probabilities of
+    zero, they are then mixed with uniform probabilities, which have the weight of one
+    sample next to the n samples of `fit`.
 
     References
     ----------
@@ -199,7 +201,7 @@ class JointIsotonicCalibration(Calibrator):
 
 
 def _keep_top(proba: Floats, logits: Floats) -> Floats:
-    """Put the class of the largest logit first again where float32 cannot tell."""
+    """Restore the predicted class where rounding to float32 has created a tie."""
     top = logits.argmax(axis=1)
     rows = np.flatnonzero(proba.argmax(axis=1) != top)
     largest = proba[rows].max(axis=1)
@@ -210,7 +212,7 @@ def _keep_top(proba: Floats, logits: Floats) -> Floats:
 def _fit_points(
     proba: Floats, hit: Array, weight: Floats, centered: bool
 ) -> tuple[Floats, Floats]:
-    """Return the points that the best monotone map joins."""
+    """Return the points of the isotonic regression."""
     value, mass, hits = sums_by_value(proba, hit, weight)
     blocks = isotonic_regression(hits / mass, weights=mass)
     first, last = blocks.blocks[:-1], blocks.blocks[1:] - 1

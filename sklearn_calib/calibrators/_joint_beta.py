@@ -1,4 +1,4 @@
-"""Beta calibration of all classes at once."""
+"""Joint beta calibration of all classes."""
 
 import numpy as np
 
@@ -9,19 +9,19 @@ from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 
 class JointBetaCalibration(_PenalisedCalibrator):
-    r"""Bend the probability of each class at both ends, and fit all classes together.
+    r"""Joint beta calibration: beta maps of all classes, fitted together by softmax.
 
-    The calibrated probabilities are the softmax of
-    :math:`a_k \log p_k - b_k \log(1 - p_k) + c_k`. For two classes that is beta
-    calibration [1]_ without a bound on the exponents; for more,
-    :class:`BetaCalibration` fits each class by itself and divides by the sum, and this
-    one maximises the likelihood of what is returned. It contains vector scaling of the
-    logarithms (b = 0), whose log loss on the data of the fit it is never above.
+    The calibrated probabilities are the softmax of :math:`a_k \log p_k - b_k \log(1 -
+    p_k) + c_k`. For two classes, this is beta calibration [1]_ without constraints on
+    the exponents. For more classes, :class:`BetaCalibration` fits each class separately
+    and normalises the rows, while this calibrator maximises the likelihood of the
+    returned probabilities. Vector scaling of log-probabilities is the special case b =
+    0, so the log loss on the data of `fit` is at most that of vector scaling.
 
     Parameters
     ----------
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
@@ -32,10 +32,10 @@ class JointBetaCalibration(_PenalisedCalibrator):
         The intercepts c.
 
     log_loss_before_, log_loss_after_ : float
-        The log loss on the data of `fit`, as it came and by the fitted map.
+        Log loss on the data of `fit`, before and after calibration.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -44,25 +44,27 @@ class JointBetaCalibration(_PenalisedCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: the most probable class may change.
+        False: the predicted class may change.
 
     See Also
     --------
-    BetaCalibration : Each class against the rest, with exponents of at least 0.
-    DirichletCalibrator : The logarithms alone, if need be of all classes for each.
+    BetaCalibration : One-vs-rest, with non-negative exponents.
+    DirichletCalibrator : Affine map of the log-probabilities of all classes.
 
     Notes
     -----
-    The log loss is minimised to full precision by Newton's method, and is never above
-    that before the fit. Where it has no smallest value, as classes can be separated, or
-    where a class has fewer than three samples, normal priors hold the map near
-    temperature scaling, with a `ConvergenceWarning`. Of the maps that are the same,
-    since a constant for all classes changes nothing, it is the one closest to
-    temperature scaling.
+    The log loss is minimised in full precision by Newton's method. On the data of
+    `fit`, it does not exceed the log loss before calibration. If the classes are
+    separable, the log loss has no minimum. In this case, and if a class has fewer than
+    three samples, normal priors keep the map near temperature scaling, with a
+    `ConvergenceWarning`.
+
+    A constant that is the same for all classes does not change the probabilities. Of
+    these equivalent maps, the one closest to temperature scaling is returned.
 
     References
     ----------

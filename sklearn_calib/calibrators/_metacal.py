@@ -1,4 +1,4 @@
-"""Meta-Cal: temperature scaling where the ranking says so, equal chances elsewhere."""
+"""Meta-Cal: temperature scaling of low-entropy samples, uniform for the rest."""
 
 import math
 from numbers import Real
@@ -15,55 +15,56 @@ from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed, Weights
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
-# On how many bins of equal weight accuracy is followed, as in the authors' code.
+# Number of bins of equal weight for the accuracy, as in the authors' code.
 N_BINS = 20
 
-# How far above the threshold an entropy may be, relative to it: that of the sample that
-# set it must be below however it is rounded, in float32 and in any part of the data.
+# Relative tolerance of the threshold. The sample that defines the threshold must be
+# accepted despite rounding errors, in float32 and in any subset of the data.
 SLACK = 1e-5
 
 
 class MetaCal(Calibrator):
-    r"""Rank by entropy, calibrate the certain, and give up the others on purpose.
+    r"""Meta-Cal: calibrate low-entropy samples, uniform probabilities for the rest.
 
-    Samples whose entropy is above a threshold get the same probability for every class;
-    the others are calibrated by temperature scaling [1]_. The confidence in an answer
-    is then the better to be trusted, at a price that is chosen: either which share of
-    the correct predictions is given up, or which accuracy the others must have.
+    Samples with an entropy above a threshold are rejected: they get uniform
+    probabilities. The other samples are calibrated by temperature scaling [1]_. The
+    threshold controls either the fraction of correct predictions that are rejected, or
+    the accuracy of the accepted samples.
 
     Parameters
     ----------
     miscoverage : float in (0, 1), default=0.05
-        Share of the correct predictions that may be given up, alpha. The threshold is
-        their quantile of the entropy at 1 - alpha. Not used if `coverage_accuracy` is
+        Fraction alpha of the correct predictions that may be rejected. The threshold is
+        the 1 - alpha quantile of their entropies. Not used if `coverage_accuracy` is
         given.
 
     coverage_accuracy : float in (0, 1), default=None
-        Accuracy among the samples that are not given up; [1]_ has 0.97 for CIFAR-10,
-        0.87 for CIFAR-100, 0.85 for ImageNet. This is MetaAcc of [1]_ and [2]_.
+        Required accuracy of the accepted samples, MetaAcc in [1]_ and [2]_. [1]_ uses
+        0.97 for CIFAR-10, 0.87 for CIFAR-100 and 0.85 for ImageNet.
 
     threshold_fraction : float in (0, 1), default=None
-        Share of the samples that are drawn to set the threshold, with `miscoverage` of
-        the correct ones; only the others are used for the temperature, which is then a
-        little too high, as of the errors none is left out. [1]_ has 0.1. None uses all
-        samples for both: what was asked for then comes out more exactly.
+        Fraction of the samples that are drawn to set the threshold; with `miscoverage`,
+        of the correct predictions. Only the other samples are used for the temperature.
+        With `miscoverage`, the temperature is then slightly too high, as all errors
+        remain. [1]_ uses 0.1. None uses all samples for both, which controls the
+        threshold more precisely.
 
     random_state : int, RandomState instance or None, default=None
-        What to draw by, with a `threshold_fraction`. An int makes it repeatable.
+        Controls the draw of `threshold_fraction`. Pass an int for reproducible results.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     threshold_ : float
-        The largest entropy that is not given up, in nats; infinite if none is.
+        Largest entropy that is accepted, in nats; infinite if all samples are accepted.
 
     temperature_ : float
-        What the logits of the samples up to the threshold are divided by.
+        Temperature of the accepted samples.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -72,34 +73,35 @@ class MetaCal(Calibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: of equal probabilities, `predict` takes the first class.
+        False: for uniform probabilities, `predict` returns the first class.
 
     See Also
     --------
-    SelectiveClassifier : Says that it abstains, where this says equal probabilities.
-    TemperatureScaling : Gives nothing up.
+    SelectiveClassifier : Abstains instead of returning uniform probabilities.
+    TemperatureScaling : Calibrates all samples.
 
     Notes
     -----
-    Accuracy falls, that among all samples by about `miscoverage` of it, and log loss
-    mostly rises. A `coverage_accuracy` between that of the most certain twentieth and
-    that of all samples decides by itself how many are given up, which may be most:
-    [2]_ report accuracies from 95 % down to 78 % on CIFAR-10, and from 77 % to 40 % on
-    CIFAR-100. The method is for those who may act on the probabilities of some samples
-    only.
+    Use this method only if it is sufficient to act on some of the samples. The accuracy
+    over all samples decreases by a fraction of about `miscoverage`, and the log loss
+    usually increases. With `coverage_accuracy`, most samples may be rejected: [2]_
+    report accuracies that fall from 95 % to 78 % on CIFAR-10, and from 77 % to 40 % on
+    CIFAR-100. The largest possible `coverage_accuracy` is about the accuracy of the
+    twentieth of the samples with the lowest entropy. With a value below the accuracy of
+    all samples, no sample is rejected.
 
-    The entropy is that of the probabilities before the temperature. With
-    `coverage_accuracy`, it is a decreasing function of the accuracy up to it, fitted by
-    isotonic regression to twenty bins of equal weight. The authors' code leaves the
-    smallest entropy out of these bins, counts empty ones as errors without entropy,
-    gives up samples at the threshold, and refuses an accuracy below that of all
-    samples, where here nothing is given up.
+    The entropy is that of the probabilities before temperature scaling. With
+    `coverage_accuracy`, the threshold is a decreasing function of the accuracy of the
+    samples up to it, fitted by isotonic regression to twenty bins of equal weight. The
+    authors' code differs: it excludes the smallest entropy from these bins, counts
+    empty bins as errors with entropy zero, rejects samples at the threshold, and raises
+    an error for accuracies below that of all samples.
 
-    `sample_weight` counts as repetition.
+    A sample of weight 2 counts as two samples.
 
     References
     ----------
@@ -161,40 +163,40 @@ class MetaCal(Calibrator):
         self.threshold_ = self._find_threshold(
             entropy[ranked].astype(np.float64), hit[ranked], weight[ranked]
         )
-        accepted = ~self._gives_up(entropy) & (weight > 0)
+        accepted = ~self._is_rejected(entropy) & (weight > 0)
         if self.threshold_fraction is not None:
             accepted[ranked] = False
         if not accepted.any():
             raise ValueError(
                 "threshold_fraction must leave samples for the temperature, got "
-                f"{self.threshold_fraction}, which leaves none up to the entropy "
-                f"{self.threshold_:.3g}. Calibrate on more samples, or set it to None."
+                f"{self.threshold_fraction}, which leaves none with an entropy up to "
+                f"{self.threshold_:.3g}. Use more samples, or threshold_fraction=None."
             )
         self.temperature_ = fit_temperature(
             logits[accepted], codes[accepted], weight[accepted]
         )
 
     def _draw(self, pool: Ints) -> Ints:
-        """Return the rows that set the threshold."""
+        """Return the rows that determine the threshold."""
         if self.threshold_fraction is None:
             return pool
         n_drawn = max(1, int(self.threshold_fraction * len(pool)))
         return check_random_state(self.random_state).permutation(pool)[:n_drawn]
 
     def _find_threshold(self, entropy: Floats, hit: Array, weight: Floats) -> float:
-        """Return the largest entropy to accept, by that of the rows that set it."""
+        """Return the largest entropy to accept, given the rows that determine it."""
         if self.coverage_accuracy is not None:
             return _entropy_at(self.coverage_accuracy, entropy, hit, weight)
-        if len(entropy) == 0:  # nothing correct that could be given up
+        if len(entropy) == 0:  # no correct predictions to reject
             return math.inf
         return _upper_quantile(entropy, 1 - self.miscoverage, weight)
 
     def _calibrate(self, logits: Floats) -> Floats:
         proba = by_blocks(lambda block: softmax(block / self.temperature_), logits)
-        proba[self._gives_up(_entropy(logits))] = 1 / logits.shape[1]
+        proba[self._is_rejected(_entropy(logits))] = 1 / logits.shape[1]
         return proba
 
-    def _gives_up(self, entropy: Floats) -> Bools:
+    def _is_rejected(self, entropy: Floats) -> Bools:
         """Return whether an entropy is above the threshold."""
         return entropy > self.threshold_ * (1 + SLACK)
 
@@ -205,16 +207,16 @@ def _entropy(logits: Floats) -> Floats:
 
 
 def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:
-    """Return the quantile, the larger of two neighbours; weights are repetitions."""
+    """Return the upper weighted quantile; weights are repetitions."""
     order = values.argsort()
     mass = weight[order].cumsum()
-    # The slack keeps rounding from taking the neighbour of an exact quantile.
+    # The tolerance prevents rounding errors from shifting an exact quantile.
     rank = max(0, math.ceil(level * (mass[-1] - 1) - 1e-9))
     return float(values[order[np.searchsorted(mass, rank, side="right")]])
 
 
 def _entropy_at(accuracy: float, entropy: Floats, hit: Array, weight: Floats) -> float:
-    """Return the entropy up to which the accuracy is the given one."""
+    """Return the entropy up to which the samples have the given accuracy."""
     sums = occupied_bins(
         bin_sums(entropy, hit, n_bins=N_BINS, strategy="quantile", sample_weight=weight)
     )
@@ -223,9 +225,9 @@ def _entropy_at(accuracy: float, entropy: Floats, hit: Array, weight: Floats) ->
         return math.inf
     if accuracy > reached.max():
         raise ValueError(
-            "coverage_accuracy must be at most that of the most certain samples, "
-            f"{reached.max():.3g}, got {accuracy}. Choose a smaller one, or calibrate "
-            "on more samples."
+            "coverage_accuracy must be at most the accuracy of the samples with the "
+            f"lowest entropy, {reached.max():.3g}, got {accuracy}. Use a smaller "
+            "value, or more samples."
         )
     curve = IsotonicRegression(increasing=False)
     curve.fit(reached, sums.confidence / sums.weight)

@@ -1,4 +1,4 @@
-"""What vector, matrix, Dirichlet and structured scaling share: fit and strength."""
+"""Base classes of vector, matrix, Dirichlet and structured scaling."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 N_FOLDS = 5
-# What "cv" tries, from the strongest on.
+# Candidates for "cv", from the strongest to the weakest.
 STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
-# The largest slope that a penalised fit starts from.
+# Largest initial slope of a penalised fit.
 LARGEST = 1e100
 
 STRENGTH = Interval(Real, 0, np.inf, closed="left")
 
 
 class _MultinomialCalibrator(Calibrator):
-    """Base class of the maps softmax(W x + b), x being features from the logits.
+    """Base class of the maps softmax(W x + b), where x are features of the logits.
 
-    A subclass says what its parameters are (`_kind`), what the features are
-    (`_features`), and how strongly each parameter is pulled (`_ridge`).
+    A subclass defines the class of its map (`_kind`), the features (`_features`), and
+    the penalty of each parameter (`_ridge`).
     """
 
     _parameter_constraints = {
@@ -45,16 +45,16 @@ class _MultinomialCalibrator(Calibrator):
 
     @abstractmethod
     def _features(self, logits: Floats) -> Floats:
-        """Return what the map is applied to, in the dtype of the logits."""
+        """Return the features of the map, in the dtype of the logits."""
 
     @abstractmethod
     def _ridge(
         self, identity: Floats, n_samples: float, lambd: float, mu: Any
     ) -> Floats:
-        """Return the strength of the pull on each parameter."""
+        """Return the strength of the penalty on each parameter."""
 
     def _strengths(self) -> list[Any]:
-        """Return all pairs (lambd, mu) to choose from."""
+        """Return all candidate pairs (lambd, mu)."""
         return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
 
     def _fit_penalised(
@@ -66,7 +66,7 @@ class _MultinomialCalibrator(Calibrator):
         start: Floats,
         unit: float = 1.0,
     ) -> Floats:
-        """Return the parameters for features in a unit; set the strength if chosen."""
+        """Return the parameters for scaled features, after choosing the strength."""
         pairs = self._strengths()
         if len(pairs) > 1:
             losses = sum(
@@ -91,8 +91,8 @@ class _MultinomialCalibrator(Calibrator):
         )
         if not has_converged:
             warnings.warn(
-                f"{type(self).__name__} has not converged with lambd={pairs[0][0]:g}. "
-                "Use a larger one, or more samples.",
+                f"{type(self).__name__} did not converge with lambd={pairs[0][0]:g}. "
+                "Use a larger lambd, or more samples.",
                 ConvergenceWarning,
             )
         return parameters
@@ -108,7 +108,7 @@ class _MultinomialCalibrator(Calibrator):
         pairs: list[Any],
         is_test: Bools,
     ) -> Floats:
-        """Return for each strength the sum of the log losses of a fold."""
+        """Return the summed log loss of a held-out fold, for each strength."""
         train = ~is_test & (weight > 0)
         sums = np.zeros(len(pairs))
         if not train.any():
@@ -136,7 +136,7 @@ class _MultinomialCalibrator(Calibrator):
         weight: Floats,
         unit: float = 1.0,
     ) -> None:
-        """Store the parameters as users know them, and the log losses of the fit."""
+        """Set the fitted attributes: parameters in original units, and log losses."""
         scores = self._kind.scores(features, parameters)
         before = weight @ _negative_log(logits, codes)
         after = weight @ _negative_log(scores, codes)
@@ -156,21 +156,21 @@ class _MultinomialCalibrator(Calibrator):
         return by_blocks(scale, logits)
 
     def _warn_of_absent(self, codes: Ints, weight: Floats) -> Array:
-        """Say which classes have no samples."""
+        """Warn of classes without samples; return the counts of all classes."""
         counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
         if counts.min() == 0:
             absent = shown(self.classes_[counts == 0].tolist())
             warnings.warn(
-                f"y holds no sample of {absent}: {type(self).__name__} makes the "
-                "probability small, by as much as its penalty lets it. Calibrate on "
-                "samples of all classes.",
+                f"y contains no samples of {absent}: {type(self).__name__} makes their "
+                "probabilities as small as its penalty allows. Calibrate with samples "
+                "of all classes.",
                 UserWarning,
             )
         return counts
 
 
 class _PenalisedCalibrator(_MultinomialCalibrator):
-    """Base class of those with no penalty, L2, or ODIR."""
+    """Base class of the maps with no penalty, L2 or ODIR."""
 
     _parameter_constraints: dict = {
         **_MultinomialCalibrator._parameter_constraints,
@@ -192,14 +192,14 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self.from_logits = from_logits
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        self._strengths()  # Checked without a penalty, too.
+        self._strengths()  # Validated without a penalty too.
         logits = logits.astype(np.float64)
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
         counts = self._warn_of_absent(codes, weight)
         features = self._features(logits)
         start = self._start(logits, features, codes, weight)
         is_free = self.penalty == "none"
-        # A penalty holds the slopes of small features at zero, in whatever unit.
+        # With a penalty, slopes of small features are zero, so they are not rescaled.
         unit = max(magnitude(features), 0.0 if is_free else 1.0)
         if unit != 1:
             features = features / unit
@@ -207,7 +207,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         if is_free:
             parameters = self._fit_unpenalised(features, codes, weight, counts, start)
         else:
-            # Further away the penalty, a square, would not be a number.
+            # For larger values, the penalty would overflow.
             start, center = np.minimum(start, LARGEST), np.zeros_like(start)
             data = features, codes, weight, center, start
             parameters = self._fit_penalised(*data, unit)
@@ -216,9 +216,9 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
     def _start(
         self, logits: Floats, features: Floats, codes: Ints, weight: Floats
     ) -> Floats:
-        """Return the map of temperature scaling, or the identity if that is no worse.
+        """Return the map of temperature scaling, or the identity if it is not worse.
 
-        Of features that rounding has made equal, a temperature near zero makes noise.
+        If rounding has made features equal, a temperature near zero amplifies noise.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -229,7 +229,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         return start if scaled < weight @ _negative_log(logits, codes) else identity
 
     def _features(self, logits: Floats) -> Floats:
-        """Return centred logits, which a constant added to a row does not change."""
+        """Return centred logits, which do not depend on a constant added to a row."""
         return logits - logits.mean(axis=1, keepdims=True)
 
     def _fit_unpenalised(
@@ -240,7 +240,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         counts: Floats,
         start: Floats,
     ) -> Floats:
-        """Return the parameters of maximum likelihood, or else with a normal prior."""
+        """Return the maximum likelihood estimate; with a prior if there is none."""
         problem = self._kind, features, codes, weight / weight.sum()
         ridge = np.zeros_like(start)
         if counts.min() >= start.shape[1]:
@@ -249,8 +249,8 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             )
             if has_converged:
                 return parameters
-        # Priors under which the scores change by a variance of two: one by all weights
-        # together, one by the intercept.
+        # Priors under which scores have a variance of two: one from all weights
+        # together, and one from the intercept.
         squares = self._kind.mean_squares(features, problem[-1])
         ridge[:, :-1] = squares * (start.shape[1] - 1)
         ridge[:, -1] = 1
@@ -259,10 +259,9 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             *problem, ridge=ridge, center=start, start=start
         )
         warnings.warn(
-            "The log loss has no smallest value, as classes can be separated, or a "
-            f"class has less than {start.shape[1]} samples; {type(self).__name__} was "
-            'held near temperature scaling. Use penalty="l2" or "odir", or more '
-            "samples.",
+            "The log loss has no minimum, as the classes are separable, or a class has "
+            f"fewer than {start.shape[1]} samples; {type(self).__name__} was kept near "
+            'temperature scaling. Use penalty="l2" or "odir", or more samples.',
             ConvergenceWarning,
         )
         return parameters
@@ -293,7 +292,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
 def make_ridge(
     identity: Floats, off_diagonal: float, diagonal: float, intercept: float
 ) -> Floats:
-    """Return the strength of the pull on each parameter of a map."""
+    """Return the strength of the penalty on each parameter of a map."""
     is_diagonal = identity.shape[1] == 2
     ridge = np.full_like(identity, diagonal if is_diagonal else off_diagonal)
     if not is_diagonal:
@@ -303,26 +302,26 @@ def make_ridge(
 
 
 def _in_unit(ridge: Floats, unit: float) -> Floats:
-    """Return the pull on the parameters of features that are divided by a unit."""
-    # Twice by the unit, whose square may not be a number.
+    """Return the strength for features that are divided by a unit."""
+    # Divided twice, as the square of the unit may overflow.
     return np.column_stack([ridge[:, :-1] / unit / unit, ridge[:, -1]])
 
 
 def _as_sequence(name: str, value: Any) -> Sequence[float]:
-    """Return the strengths to try, from the strongest on."""
+    """Return the candidate strengths in decreasing order."""
     if isinstance(value, str):
         return STRENGTHS
     values = np.unique(as_numbers(value, name).astype(np.float64))[::-1]
     if len(values) == 0 or not 0 <= values[-1] <= values[0] < np.inf:
         raise ValueError(
-            f"{name} must hold non-negative numbers, got {value!r}. Pass one number, a "
-            'sequence to choose from by cross-validation, or "cv".'
+            f"{name} must contain non-negative numbers, got {value!r}. Pass a number, "
+            'a sequence to choose from by cross-validation, or "cv".'
         )
     return values.tolist()
 
 
 def _make_folds(codes: Ints) -> Iterator[Bools]:
-    """Yield for each fold which samples are held out; each has its share of a class."""
+    """Yield a mask of the held-out samples for each of the stratified folds."""
     fold = np.empty(len(codes), dtype=int)
     fold[np.argsort(codes, kind="stable")] = np.arange(len(codes)) % N_FOLDS
     for k in range(N_FOLDS):
@@ -330,5 +329,5 @@ def _make_folds(codes: Ints) -> Iterator[Bools]:
 
 
 def _negative_log(scores: Floats, codes: Ints) -> Floats:
-    """Return minus the logarithm of the probability of each true class."""
+    """Return the negative log-likelihood of each sample."""
     return -log_softmax(scores)[np.arange(len(codes)), codes]

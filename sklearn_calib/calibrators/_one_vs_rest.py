@@ -1,4 +1,4 @@
-"""Calibrators of one probability, for several classes: each against the rest."""
+"""One-vs-rest calibration: a map for the probability of each class."""
 
 import warnings
 from abc import abstractmethod
@@ -14,44 +14,46 @@ from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
 
 
 class _OneVsRestCalibrator(Calibrator):
-    """Base class of the calibrators of one probability.
+    """Base class of one-vs-rest calibrators.
 
-    Of two classes the second is calibrated, of more each against all others; the rows
-    are then divided by their sums. A subclass has the two methods
+    For two classes, the probability of the second class is calibrated. For more, each
+    class is calibrated against the rest, and the rows are then divided by their sums. A
+    subclass has the two methods
 
-    - `_fit_map(score, hit, sample_weight)`, which returns what is learned about one
-      class from arrays of shape (n_samples,); weights are never None,
+    - `_fit_map(score, hit, sample_weight)`, which returns the map of one class; the
+      arguments are arrays of shape (n_samples,), and weights are never None,
     - `_apply_map(map, score)`, which returns probabilities, or log-odds if
       `_returns_log_odds`.
 
-    Scores are log-odds, or probabilities if `_maps_probabilities`.
+    Scores are log-odds, or probabilities if `_maps_probabilities`. Hits are 1 for
+    samples of the class and 0 for others.
 
     Attributes
     ----------
     maps_ : list
-        What was learned: one for two classes, otherwise one for each.
+        The fitted maps: one for two classes, otherwise one for each class.
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     Notes
     -----
-    What is fitted to frequencies says 0 where it has seen no sample of a class, which
-    the next one contradicts with an infinite log loss. If `_says_zero`, the
-    probabilities are therefore mixed with `class_prior_`, which gets the weight of one
-    sample beside the n samples of `fit`.
+    Maps that are fitted to frequencies return 0 where they have seen no sample of a
+    class. The log loss of a new sample of the class is then infinite. If
+    `_returns_zero`, the probabilities are therefore mixed with `class_prior_`, which
+    has the weight of one sample next to the n samples of `fit`.
     """
 
     _maps_probabilities = False
     _returns_log_odds = False
-    _says_zero = False
+    _returns_zero = False
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         n_classes = logits.shape[1]
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
         counts = np.bincount(codes, weight, n_classes)
         self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
-        self._mixing = 1 / (counts.sum() + 1) if self._says_zero else 0.0
+        self._mixing = 1 / (counts.sum() + 1) if self._returns_zero else 0.0
         self._warn_of_missing(self.classes_[counts == 0].tolist())
         scores = self._scores(logits)
         self.maps_ = [
@@ -69,14 +71,14 @@ class _OneVsRestCalibrator(Calibrator):
             if self._returns_log_odds:
                 expit(proba, out=proba)
             total = proba.sum(axis=1, keepdims=True)
-            # Where every class is ruled out, nothing but the prior is left.
+            # If all classes have probability zero, only the prior is left.
             proba = np.where(total > 0, proba, self.class_prior_)
             proba /= np.where(total > 0, total, 1.0)
         proba += self._mixing * (self.class_prior_ - proba)
         return proba.astype(logits.dtype, copy=False)
 
     def _scores(self, logits: Floats) -> Floats:
-        """Return a row for each class, as each is looked at by itself."""
+        """Return the scores with one contiguous row for each class."""
         if self._maps_probabilities:
             scores = probabilities(logits, self.from_logits)
         elif self.from_logits:
@@ -86,36 +88,36 @@ class _OneVsRestCalibrator(Calibrator):
         return np.ascontiguousarray(scores.T)
 
     def _both(self, positive: Floats) -> Floats:
-        """Return the probabilities of both classes, from those of the second."""
+        """Return the probabilities of both classes, given those of the second."""
         if self._returns_log_odds:
             return expit(np.column_stack([-positive, positive]))
-        # What rounding makes a difference of zero is not known to be less than that.
+        # A difference that is rounded to zero is only known to be below the resolution.
         return np.column_stack([np.maximum(1 - positive, RESOLUTION), positive])
 
     def _warn_of_missing(self, labels: list[Any]) -> None:
-        """Say which classes nothing could be learned about."""
+        """Warn of classes without samples."""
         if labels:
             warnings.warn(
-                f"y holds no sample of {shown(labels)}, to which "
-                f"{type(self).__name__} will give hardly any probability. Calibrate on "
-                "samples of every class, or by a method that learns what classes "
-                "share, such as TemperatureScaling.",
+                f"y contains no samples of {shown(labels)}: {type(self).__name__} will "
+                "give these classes probabilities close to zero. Calibrate with "
+                "samples of all classes, or use a calibrator with one map for all "
+                "classes, such as TemperatureScaling.",
                 UserWarning,
             )
 
     @abstractmethod
     def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
-        """Return what is learned about one class."""
+        """Return the fitted map of one class."""
 
     @abstractmethod
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        """Return the probabilities of one class."""
+        """Return the calibrated probabilities or log-odds of one class."""
 
 
 def probabilities(logits: Floats, from_logits: bool) -> Floats:
-    """Return what was given as probabilities in float64, equal ones as equal ones.
+    """Return probabilities in float64; equal inputs stay equal.
 
-    The sum of the row would change the last digit of some of them.
+    Probabilities are not normalised, as this would change the last digit of some.
     """
     logits = logits.astype(np.float64)
     return softmax(logits) if from_logits else np.exp(logits)

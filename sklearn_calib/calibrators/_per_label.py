@@ -1,4 +1,4 @@
-"""Any calibrator for samples that have several labels at once."""
+"""Calibration of multilabel predictions, separately for each label."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sklearn_calib.calibrators._base import Calibrator
 
 
 class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Calibrate every label by itself, where a sample may have several at once.
+    """Calibrate multilabel predictions with a separate calibrator for each label.
 
-    Each label is a problem of two classes, and has a map of its own.
+    Each label is a binary problem with its own map.
 
     Parameters
     ----------
     calibrator : Calibrator
-        Cloned for each label. With `from_logits=True` it takes the logits of the labels
-        in place of their probabilities.
+        Calibrator that is cloned for each label. With `from_logits=True`, the input
+        contains logits of the labels instead of probabilities.
 
     Attributes
     ----------
@@ -34,28 +34,28 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The fitted calibrator of each label.
 
     classes_ : list of ndarray
-        For each label its absence and its presence, `array([0, 1])`.
+        The classes of each label, `array([0, 1])`.
 
     n_features_in_ : int
-        Number of columns of X, `n_labels`.
+        Number of columns of `X`, `n_labels`.
 
     feature_names_in_ : ndarray of shape (n_labels,)
-        Names of the columns, when X is a DataFrame with string names.
+        Names of the columns. Only if `X` is a DataFrame with string column names.
 
     See Also
     --------
-    sklearn_calib.losses.per_label_loss : Trains a network for several labels.
-    sklearn_calib.metrics.per_label : Measures every label by itself.
+    sklearn_calib.losses.per_label_loss : Loss for multilabel training.
+    sklearn_calib.metrics.per_label : Any metric for each label.
 
     Notes
     -----
-    Probabilities have the shape that they have for several labels in
-    :class:`sklearn.neural_network.MLPClassifier`. A label that none or all of the
-    samples have gets what the calibrator makes of a class without samples.
+    Probabilities have the same shape as for multilabel data in
+    :class:`sklearn.neural_network.MLPClassifier`. A label that no sample or every
+    sample has is treated as a class without samples.
 
-    One map for all labels, of fewer parameters: `calibrator.fit(X.ravel(), y.ravel())`.
-    No temperature moves a probability of one half: it cannot repair a rare label whose
-    logits are about 0.
+    To fit one map for all labels, with fewer parameters, use `calibrator.fit(X.ravel(),
+    y.ravel())`. Temperature scaling does not change a probability of one half, so it
+    cannot correct a rare label with logits near 0.
 
     Examples
     --------
@@ -81,19 +81,19 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn the map of each label.
+        """Fit a calibrator for each label.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_labels)
-            Probabilities of the labels, whose rows need not sum to one; or their
-            logits, if the calibrator has `from_logits=True`.
+            Probabilities of the labels, whose rows need not sum to one, or logits if
+            the calibrator has `from_logits=True`.
 
         y : array-like of shape (n_samples, n_labels)
-            1 where the sample has the label, 0 where it has not.
+            Indicator matrix: 1 if the sample has the label, otherwise 0.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. A sample of weight 2 counts as two.
+            Non-negative weights. A sample of weight 2 counts as two samples.
 
         Returns
         -------
@@ -103,15 +103,15 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X holds no probabilities though `from_logits` is False, or y is not a
-            table of zeros and ones in the shape of X.
+            If `X` does not contain probabilities and `from_logits` is False, or if `y`
+            is not an indicator matrix in the shape of `X`.
         """
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = check_indicator(y, X.shape, name="y")
         self.calibrators_ = [
-            clone(self.calibrator)._fit_checked(x, has_it, sample_weight, [0, 1])
-            for x, has_it in zip(X.T, y.T, strict=True)
+            clone(self.calibrator)._fit_checked(x, has_label, sample_weight, [0, 1])
+            for x, has_label in zip(X.T, y.T, strict=True)
         ]
         worst = min(self.calibrators_, key=lambda calibrator: calibrator.n_errors_)
         worst._warn_of_few_errors(worst.n_errors_)
@@ -124,12 +124,12 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_labels)
-            Probabilities or logits, as `fit` was given.
+            Probabilities or logits, as in `fit`.
 
         Returns
         -------
         proba : ndarray of shape (n_samples, n_labels)
-            The labels' probabilities. Rows do not sum to one.
+            Calibrated probabilities of the labels. Rows do not sum to one.
         """
         check_is_fitted(self)
         columns = zip(
@@ -138,17 +138,17 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
 
     def predict(self, X: ArrayLike) -> Ints:
-        """Return which labels have a probability above one half.
+        """Return the labels with a probability above one half.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_labels)
-            Probabilities or logits, as `fit` was given.
+            Probabilities or logits, as in `fit`.
 
         Returns
         -------
         y_pred : ndarray of shape (n_samples, n_labels)
-            Zeros and ones.
+            Indicator matrix of zeros and ones.
         """
         return (self.predict_proba(X) > 0.5).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Platt scaling: a straight line of the log-odds."""
+"""Platt scaling: a linear function of the log-odds."""
 
 from typing import Any
 
@@ -14,31 +14,32 @@ from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 
 class PlattScaling(_OneVsRestCalibrator):
-    r"""Map the log-odds of each class by a straight line, fitted by log loss.
+    r"""Platt scaling: logistic regression on the log-odds of each class.
 
-    The calibrated probability is :math:`\sigma(a\, \mathrm{logit}(p) + b)` [1]_: two
-    parameters a class, enough for sharpened probabilities and for a wrong frequency.
+    The calibrated probability is :math:`\sigma(a\, \mathrm{logit}(p) + b)` [1]_. The
+    two parameters of each class correct over- and underconfidence and a wrong class
+    frequency.
 
     Parameters
     ----------
     smooth_targets : bool, default=True
-        Whether to fit to Platt's targets :math:`(n_1 + 1) / (n_1 + 2)` and
+        Whether to use Platt's smoothed targets :math:`(n_1 + 1) / (n_1 + 2)` and
         :math:`1 / (n_0 + 2)` instead of 1 and 0, which keeps the slope finite. False
-        is the maximum of the likelihood.
+        gives the maximum likelihood estimate.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list of ndarray of shape (2,)
-        a and b of each class, of two for the second alone.
+        a and b of each class (for two classes, only of the second).
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -47,26 +48,26 @@ class PlattScaling(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    BetaCalibration : Bends differently at the two ends.
-    QuadraticLogisticCalibration : Has a square of the log-odds too.
+    BetaCalibration : One parameter more, for different shapes near 0 and near 1.
+    QuadraticLogisticCalibration : With a quadratic term of the log-odds.
 
     Notes
     -----
-    scikit-learn's `CalibratedClassifierCV(method="sigmoid")` draws the line through
-    whatever the decision function says, and through the probabilities themselves where
-    there is none: then it can not even leave them as they are. Log-odds can, with
-    a = 1 and b = 0. Of more than two classes the rows are divided by their sums.
+    scikit-learn's `CalibratedClassifierCV(method="sigmoid")` uses the decision
+    function, or the probabilities themselves if there is none. In the latter case, the
+    identity is not among its maps. With log-odds, it is: a = 1 and b = 0. For more than
+    two classes, the rows are divided by their sums.
 
-    When hits and misses can be separated, the log loss has no minimum; then the targets
-    are smoothed, with a `ConvergenceWarning`.
+    If a class is separable from the rest, the log loss has no minimum. The targets are
+    then smoothed, with a `ConvergenceWarning`.
 
     References
     ----------

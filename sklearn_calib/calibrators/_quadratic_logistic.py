@@ -1,4 +1,4 @@
-"""Quadratic logistic calibration: a parabola of the log-odds."""
+"""Quadratic logistic calibration: a quadratic function of the log-odds."""
 
 from typing import Any
 
@@ -8,34 +8,34 @@ from sklearn_calib._core.logistic import fit_nonnegative
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
-# Log-odds beyond it are taken for it: their squares would not be numbers.
+# Log-odds are clipped to this absolute value, as their squares would overflow.
 LARGEST = 1e100
 
 
 class QuadraticLogisticCalibration(_OneVsRestCalibrator):
-    r"""Map the log-odds of each class by a parabola, fitted by log loss.
+    r"""Quadratic logistic calibration: Platt scaling with a quadratic term.
 
     The calibrated probability is :math:`\sigma(c\, l^2 + a\, l + b)` with the log-odds
-    l: Platt scaling with one parameter more, which lets small and large probabilities
-    be wrong by different factors [1]_. That is exact where the log-odds of either class
-    are normal with variances of their own.
+    l [1]_. The additional parameter allows different corrections of small and large
+    probabilities. The form is exact if the log-odds of both classes are normally
+    distributed with different variances.
 
     Parameters
     ----------
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list of tuple
-        c, a and b in an array, and the log-odds beyond which the map is constant, of
-        each class; of two for the second alone.
+        For each class (for two classes, only for the second): an array of c, a and b,
+        and the two log-odds beyond which the map is constant.
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -44,26 +44,26 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    PlattScaling : Without the square.
+    PlattScaling : Without the quadratic term.
 
     Notes
     -----
-    A parabola turns round somewhere, so that the surest predictions could get the
-    smallest probabilities. The fit is therefore the best one among those that fall
-    nowhere between the smallest and the largest log-odds of the calibration data, and
-    beyond these, or 1e100, the map is constant. Of more than two classes the rows are
+    A quadratic function is not monotonic, so very confident predictions could get small
+    probabilities. The fit is therefore constrained to functions that are non-decreasing
+    between the smallest and the largest log-odds of the calibration data. Beyond these,
+    or beyond 1e100, the map is constant. For more than two classes, the rows are
     divided by their sums.
 
-    When hits and misses can be separated, the log loss has no minimum; then the targets
-    are smoothed, with a `ConvergenceWarning`.
+    If a class is separable from the rest, the log loss has no minimum. The targets are
+    then smoothed, with a `ConvergenceWarning`.
 
     References
     ----------
@@ -108,10 +108,10 @@ def _powers(log_odds: Floats) -> Floats:
 
 
 def _parabolas(low: float, high: float) -> Floats:
-    """Return those with slopes of 1 at one end and 0 at the other, and a constant.
+    """Return parabolas with slope 1 at one end and 0 at the other, and a constant.
 
-    Each is a column of coefficients of the powers. What rises at both ends is a sum of
-    them with weights that are not negative.
+    Each is a column of coefficients of the powers. Parabolas that are non-decreasing at
+    both ends are sums of the first two with non-negative weights, plus a constant.
     """
     if low == high:
         return np.array([[0.0], [0.0], [1.0]])

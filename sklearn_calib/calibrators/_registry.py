@@ -1,4 +1,4 @@
-"""The calibrators by name: adding one is a row here."""
+"""Registry of the calibrators by name; each calibrator is one row."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALIBRATORS = Registry(
 
 
 def get_calibrator(name: str) -> type[Calibrator]:
-    """Return the class of the calibrator that is registered under a name.
+    """Return the class of a calibrator by its name.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def get_calibrator(name: str) -> type[Calibrator]:
     Returns
     -------
     calibrator : type
-        A subclass of :class:`Calibrator`.
+        Subclass of :class:`Calibrator`.
 
     Raises
     ------
     ValueError
-        If no calibrator has this name; the message suggests the closest.
+        If the name is unknown; the message suggests the closest name.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def get_calibrator_names() -> list[str]:
     Returns
     -------
     names : list of str
-        Sorted.
+        Names in alphabetical order.
 
     Examples
     --------

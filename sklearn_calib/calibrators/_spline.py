@@ -1,4 +1,4 @@
-"""Spline calibration: the slope of the errors' running sum, without bins."""
+"""Spline calibration: a spline fitted to the cumulated calibration errors."""
 
 from numbers import Integral
 from typing import Any
@@ -12,38 +12,40 @@ from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
-# Newton's method takes five to ten.
+# Newton's method takes five to ten steps.
 MAX_STEPS = 50
-# Many equal confidences are many points: between two far apart a spline is free.
+# Ties are replaced by several points, as a spline is not determined in large gaps.
 MIN_POINTS = 100
 
 
 class SplineCalibration(Calibrator):
-    r"""Add to the confidence the slope of a spline through the summed errors.
+    r"""Spline calibration: recalibrate the confidence by a spline of cumulated errors.
 
-    In the order of their confidence s, the differences of hits and confidences of the
-    samples are added up, as for the Kolmogorov-Smirnov error. A cubic spline h is
-    fitted to the sums, as a function of the share of samples t that lies below; the
-    calibrated confidence is :math:`s + h'(t(s))` ([1]_, proposition 4.1).
+    The samples are sorted by their confidence s, and the differences between
+    correctness and confidence are cumulated, as for the Kolmogorov-Smirnov error. A
+    natural cubic spline h is fitted to the sums as a function of the fraction t of
+    samples below s. The calibrated confidence is :math:`s + h'(t(s))` ([1]_,
+    proposition 4.1).
 
     Parameters
     ----------
     n_knots : int, default=6
-        Number of knots of the spline, 2 to 100 with the ends, at equal shares of
-        samples. Time and memory grow with the samples times the knots.
+        Number of knots of the spline including both ends, from 2 to 100. The knots are
+        equally spaced in t. Time and memory grow with the number of samples times the
+        number of knots.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list of tuple of ndarray
-        The distinct confidences of `fit` and what becomes of them, between which
-        `predict_proba` interpolates linearly. One, of the most probable class; of two
-        classes one for each.
+        Distinct confidences in the data of `fit` and their calibrated values, between
+        which `predict_proba` interpolates linearly. There is one map for the
+        confidence; for two classes, there is one for each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -52,35 +54,39 @@ class SplineCalibration(Calibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: of two classes the map may cross one half. Of more, the most probable one
-        stays.
+        False: for two classes, the map may cross one half. For more classes, the
+        predicted class does not change.
 
     See Also
     --------
-    BetaCalibration : A smooth map of each class.
+    BetaCalibration : A smooth map for each class.
     TemperatureScaling : One parameter.
 
     Notes
     -----
-    Of more than two classes the confidence of the most probable one is calibrated. It
-    is kept at 1 / K or more. Where it falls, the logits of the row are divided by what
-    makes it so; where it rises, the other classes share the rest in their old
-    proportions. The order of the classes stays. [1]_ leaves the others as they are; in
-    old proportions always, they would stay as sharp as they were, at a higher log loss.
+    The spline has natural end conditions: its second derivative is zero at both ends.
 
-    Of two classes the probability of the second is calibrated. As the spline depends
-    slightly on which class is counted, the mean of both is taken.
+    With K > 2 classes, the confidence of the predicted class is calibrated; it is at
+    least 1 / K. If the confidence decreases, the logits of the row are divided by the
+    temperature that gives the new confidence. If it increases, the other classes keep
+    their relative proportions. The order of the classes does not change. [1]_ does not
+    change the other probabilities. Keeping the proportions in both cases would leave
+    the other classes overconfident, at a higher log loss.
 
-    The slope is not bounded. No confidence is within 1 / (n + 2) of 1, and of two
-    classes of 0, n being the number of samples or the sum of their weights. The map
-    need not rise with the confidence. Equal confidences get the mean slope over all of
-    their samples, so that the order of the samples does not matter. The authors' code
-    counts them one by one, and interpolates with the weights of the two neighbours
-    exchanged.
+    For two classes, the probability of the second class is calibrated. As the spline
+    depends slightly on which class is counted, the average of both maps is used.
+
+    The slope of the spline is not bounded, so the confidence is clipped to at most 1 -
+    1 / (n + 2), and for two classes also to at least 1 / (n + 2), where n is the number
+    of samples or the sum of their weights. The map need not be monotonic.
+
+    Equal confidences get the mean slope over their samples, so the order of the samples
+    does not matter. The authors' code treats them one by one. It also interpolates with
+    the weights of the two neighbours exchanged.
 
     References
     ----------
@@ -124,20 +130,20 @@ class SplineCalibration(Calibrator):
     def _calibrate_block(self, logits: Floats) -> Floats:
         logits = logits.astype(np.float64)
         scores = _scores(softmax(logits))
-        said = [
+        mapped = [
             np.interp(score, *fitted)
             for (score, _), fitted in zip(scores, self.maps_, strict=True)
         ]
-        if len(said) == 1:
-            confidence = np.maximum(said[0], 1 / logits.shape[1])
+        if len(mapped) == 1:
+            confidence = np.maximum(mapped[0], 1 / logits.shape[1])
             return _replace_top(logits, np.minimum(confidence, 1 - self._margin))
-        positive = (said[0] + 1 - said[1]) / 2
+        positive = (mapped[0] + 1 - mapped[1]) / 2
         positive = np.clip(positive, self._margin, 1 - self._margin)
         return np.column_stack([1 - positive, positive])
 
 
 def _scores(proba: Floats) -> list[tuple[Floats, Any]]:
-    """Return what is calibrated: probabilities and the columns that they are from."""
+    """Return the probabilities to calibrate and their columns."""
     if proba.shape[1] == 2:
         return [(proba[:, 1], 1), (proba[:, 0], 0)]
     return [(proba.max(axis=1), proba.argmax(axis=1))]
@@ -146,7 +152,7 @@ def _scores(proba: Floats) -> list[tuple[Floats, Any]]:
 def _fit_spline(
     score: Floats, hit: Array, weight: Floats, n_knots: int
 ) -> tuple[Floats, Floats]:
-    """Return the distinct scores that have a weight, and the calibrated ones."""
+    """Return the distinct scores with positive weight, and the calibrated scores."""
     distinct, weights, hits = sums_by_value(score, hit, weight)
     errors = hits - weights * distinct
     if len(distinct) == 1:
@@ -155,30 +161,33 @@ def _fit_spline(
     mass = np.repeat(weights / parts, parts)
     sums = np.repeat(errors / parts, parts).cumsum()
     total = mass.cumsum()
-    share = (total - total[0]) / (total[-1] - total[0])
+    position = (total - total[0]) / (total[-1] - total[0])
     knots = np.linspace(0, 1, min(n_knots, len(distinct)))
     basis = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
     root = np.sqrt(mass)
     heights, *_ = np.linalg.lstsq(
-        basis(share) * root[:, None], root * sums / total[-1], rcond=None
+        basis(position) * root[:, None], root * sums / total[-1], rcond=None
     )
-    slope = np.add.reduceat(basis(share, 1) @ heights, parts.cumsum() - parts) / parts
+    slope = (
+        np.add.reduceat(basis(position, 1) @ heights, parts.cumsum() - parts) / parts
+    )
     return distinct, distinct + slope
 
 
 def _count_points(weights: Floats) -> Ints:
-    """Return how many points each confidence is: one, or its share of all if more."""
+    """Return the number of points that represent each distinct confidence."""
     wanted = max(len(weights), MIN_POINTS) * weights / weights.sum()
-    # Without the last term the rounding of equal weights makes some of them two.
+    # Without the last term, rounding errors of equal weights would give some two
+    # points.
     return np.ceil(wanted - 1e-9).astype(int).clip(1)
 
 
 def _replace_top(logits: Floats, confidence: Floats) -> Floats:
-    """Return softmax of the logits with other confidences, of at least an equal share.
+    """Return softmax probabilities with given confidences of at least 1 / n_classes.
 
-    A smaller one is reached by a temperature of the row's own. For a larger one the
-    other classes keep their proportions, as the temperature would tend to zero where
-    two classes are nearly tied.
+    A smaller confidence is obtained by a temperature for the row. For a larger
+    confidence, the other classes keep their proportions, as the temperature would tend
+    to zero if two classes are nearly tied.
     """
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
     proba = softmax(logits)
@@ -193,10 +202,10 @@ def _replace_top(logits: Floats, confidence: Floats) -> Floats:
 
 
 def _row_inverse(logits: Floats, confidence: Floats) -> Floats:
-    """Return the 1 / T of each row at which its largest probability is the given one.
+    """Return the 1 / T of each row that gives the largest probability `confidence`.
 
-    The logarithm of the sum of the others, relative to the largest, is convex in 1 / T
-    and falls, so that Newton's method rises from 0 to the solution.
+    The logarithm of the sum of the other probabilities, relative to the largest, is
+    convex and decreasing in 1 / T, so Newton's method increases from 0 to the solution.
     """
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
     gap = logits[rows, top][:, None] - logits

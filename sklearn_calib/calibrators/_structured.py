@@ -1,4 +1,4 @@
-"""Structured scaling: vector and matrix scaling held near temperature scaling."""
+"""Structured scaling: vector and matrix scaling, regularised to temperature scaling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sklearn_calib.calibrators._multinomial import (
 
 
 class _StructuredCalibrator(_MultinomialCalibrator):
-    """Temperature scaling, then a map that is pulled towards leaving it as it is."""
+    """Base class: temperature scaling, then a map regularised to the identity."""
 
     _parameter_constraints = {
         **_MultinomialCalibrator._parameter_constraints,
@@ -39,7 +39,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         self._set(parameters, logits, features, codes, weight)
 
     def _features(self, logits: Floats) -> Floats:
-        """Return the logarithms of scaled probabilities that keep away from zero."""
+        """Return the logarithms of scaled probabilities, mixed with uniform ones."""
         proba = softmax(logits / self.temperature_)
         proba *= 1 - self.mixing_
         proba += self.mixing_ / logits.shape[1]
@@ -61,34 +61,34 @@ class _StructuredCalibrator(_MultinomialCalibrator):
 
 
 class StructuredVectorScaling(_StructuredCalibrator):
-    r"""Scale by a temperature, then give each class a slope near one.
+    r"""Structured vector scaling: vector scaling, regularised to temperature scaling.
 
-    The calibrated probabilities are softmax((1 + v) * log p + b), where p comes from
-    temperature scaling, and a penalty that vanishes as the data grow holds the slopes v
-    and the intercepts b near zero [1]_. No class needs samples of its own: where there
-    are few it stays temperature scaling.
+    The calibrated probabilities are softmax((1 + v) * log p + b), where p are the
+    probabilities after temperature scaling. A penalty, which decreases with the number
+    of samples, shrinks the slopes v and the intercepts b towards zero [1]_. For classes
+    with few samples, the map is close to temperature scaling.
 
     Parameters
     ----------
     lambd : float, array-like or "cv", default=1.0
-        Strength of the whole penalty. Of a sequence, or of 1e-4, 1e-3, ..., 1e3 for
-        "cv", the one with the smallest log loss in a cross-validation inside of `fit`,
-        with five stratified folds in the order of the data. The temperature is that of
-        all data.
+        Strength of the whole penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for
+        "cv", `fit` chooses the strength with the smallest log loss in a
+        cross-validation with five stratified folds without shuffling. The temperature
+        is fitted to all data.
 
     intercept, diagonal : float, default=1.0
-        Relative strength of the pull on the intercepts and on the slopes.
+        Relative strengths of the penalties on the intercepts and on the slopes.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     temperature_ : float
-        The temperature of the first step.
+        Temperature of the first step.
 
     mixing_ : float
-        The share 1 / (n_samples + 1) of equal probabilities that is mixed into p.
+        Weight of uniform probabilities in p, 1 / (n_samples + 1).
 
     coef_ : ndarray of shape (n_classes,)
         The slopes 1 + v.
@@ -97,13 +97,13 @@ class StructuredVectorScaling(_StructuredCalibrator):
         The intercepts b.
 
     lambd_ : float
-        The strength that was used.
+        The strength of the penalty that was used.
 
     log_loss_before_, log_loss_after_ : float
-        The log loss on the data of `fit`, as it came and by the fitted map.
+        Log loss on the data of `fit`, before and after calibration.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -112,27 +112,27 @@ class StructuredVectorScaling(_StructuredCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: the most probable class may change.
+        False: the predicted class may change.
 
     See Also
     --------
-    StructuredMatrixScaling : Lets the probabilities of all classes matter for each.
-    VectorScaling : The same map without temperature scaling first.
+    StructuredMatrixScaling : With a full matrix.
+    VectorScaling : Without this regularisation.
 
     Notes
     -----
     With n samples (or the sum of their weights) and K classes, p is (n softmax(z / T) +
-    1 / K) / (n + 1), and what is minimised is the mean log loss plus
+    1 / K) / (n + 1). The objective is the mean log loss plus
 
     .. math:: \lambda \frac{K}{n} \Big(\lambda_b \sum_k b_k^2
         + \lambda_d \sum_k v_k^2\Big)
 
-    with :math:`\lambda_b` = `intercept` and :math:`\lambda_d` = `diagonal`. Where the
-    temperature is a bound, there is the warning of :class:`TemperatureScaling`.
+    with :math:`\lambda_b` = `intercept` and :math:`\lambda_d` = `diagonal`. If the
+    temperature is a bound, there is a warning as for :class:`TemperatureScaling`.
 
     References
     ----------
@@ -169,52 +169,54 @@ class StructuredVectorScaling(_StructuredCalibrator):
 
 
 class StructuredMatrixScaling(_StructuredCalibrator):
-    r"""Scale by a temperature, then map by a matrix near the identity.
+    r"""Structured matrix scaling: matrix scaling, regularised to temperature scaling.
 
-    The calibrated probabilities are softmax((I + V) log p + b), where p comes from
-    temperature scaling, and a penalty that vanishes as the data grow holds V and the
-    intercepts b near zero, most of all V off its diagonal [1]_. What the data cannot
-    show stays temperature scaling. **Recommended for many classes**: it needs no choice
-    of strength, and gains over :class:`TemperatureScaling` where there are enough
-    errors among the samples of `fit`. With few, `lambd="cv"` is the safer choice.
+    The calibrated probabilities are softmax((I + V) log p + b), where p are the
+    probabilities after temperature scaling. A penalty, which decreases with the number
+    of samples, shrinks V and the intercepts b towards zero, and most strongly the
+    off-diagonal elements of V [1]_.
+
+    **Recommended for many classes**: the default strength needs no tuning, and with
+    enough errors among the samples of `fit`, it improves on
+    :class:`TemperatureScaling`. With 20 to 50 errors, `lambd="cv"` is safer.
 
     Parameters
     ----------
     lambd : float, array-like or "cv", default=1.0
-        Strength of the whole penalty. Of a sequence, or of 1e-4, 1e-3, ..., 1e3 for
-        "cv", the one with the smallest log loss in a cross-validation inside of `fit`,
-        with five stratified folds in the order of the data. The temperature is that of
-        all data.
+        Strength of the whole penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for
+        "cv", `fit` chooses the strength with the smallest log loss in a
+        cross-validation with five stratified folds without shuffling. The temperature
+        is fitted to all data.
 
     intercept, diagonal, off_diagonal : float, default=1.0
-        Relative strength of the pull on the intercepts, and on V on its diagonal and
-        off it.
+        Relative strengths of the penalties on the intercepts, on the diagonal of V, and
+        on its off-diagonal elements.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     temperature_ : float
-        The temperature of the first step.
+        Temperature of the first step.
 
     mixing_ : float
-        The share 1 / (n_samples + 1) of equal probabilities that is mixed into p.
+        Weight of uniform probabilities in p, 1 / (n_samples + 1).
 
     coef_ : ndarray of shape (n_classes, n_classes)
-        The matrix I + V, a row for each class that comes out.
+        The matrix I + V, with one row for each output class.
 
     intercept_ : ndarray of shape (n_classes,)
         The intercepts b.
 
     lambd_ : float
-        The strength that was used.
+        The strength of the penalty that was used.
 
     log_loss_before_, log_loss_after_ : float
-        The log loss on the data of `fit`, as it came and by the fitted map.
+        Log loss on the data of `fit`, before and after calibration.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -223,29 +225,29 @@ class StructuredMatrixScaling(_StructuredCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: the most probable class may change.
+        False: the predicted class may change.
 
     See Also
     --------
-    StructuredVectorScaling : The same with a diagonal matrix.
-    MatrixScaling : A matrix without temperature scaling first.
+    StructuredVectorScaling : With a diagonal matrix.
+    MatrixScaling : Without this regularisation.
 
     Notes
     -----
     With n samples (or the sum of their weights) and K classes, p is (n softmax(z / T) +
-    1 / K) / (n + 1), and what is minimised is the mean log loss plus
+    1 / K) / (n + 1). The objective is the mean log loss plus
 
     .. math:: \lambda \Big(\lambda_b \frac{K}{n} \sum_i b_i^2
         + \lambda_d \frac{K}{n} \sum_i V_{ii}^2
         + \lambda_o \frac{K (K - 1)}{n} \sum_{i \ne j} V_{ij}^2\Big)
 
     with :math:`\lambda_b` = `intercept`, :math:`\lambda_d` = `diagonal` and
-    :math:`\lambda_o` = `off_diagonal`. Where the temperature is a bound, there is the
-    warning of :class:`TemperatureScaling`.
+    :math:`\lambda_o` = `off_diagonal`. If the temperature is a bound, there is a
+    warning as for :class:`TemperatureScaling`.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes all logits smaller or larger."""
+"""Temperature scaling: divide all logits by one number."""
 
 import warnings
 from numbers import Integral
@@ -14,31 +14,32 @@ from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
 from sklearn_calib.calibrators._base import Calibrator, by_blocks, check_n_bins
 
-# The grid on which papers look for the temperature with the lowest ECE.
+# Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
 
 
 class TemperatureScaling(Calibrator):
-    r"""Divide the logits by a temperature T > 0, chosen on held-out data.
+    r"""Temperature scaling: divide the logits by a temperature fitted to held-out data.
 
-    The calibrated probabilities are softmax(z / T), where z are logits or logarithms of
-    probabilities. T > 1 takes confidence back, T < 1 adds to it; the order of the
-    classes stays. It is the first method to try for a neural network [1]_: one
+    The calibrated probabilities are softmax(z / T), where z are logits or
+    log-probabilities. T > 1 decreases the confidence, and T < 1 increases it; the order
+    of the classes does not change. Try it first for a neural network [1]_: its single
     parameter needs the fewest errors among the samples of `fit`, about ten.
 
     Parameters
     ----------
     objective : {"nll", "ece"}, default="nll"
-        What T minimises on the given data: the negative log-likelihood (log loss), to
-        full precision, or the expected calibration error of the top label, on the grid
-        0.1, 0.2, ..., 10.0, the smaller T on ties, as papers on training losses do
-        [2]_. The grid does not follow the scale of the logits.
+        Objective that T minimises on the data of `fit`. "nll" is the negative
+        log-likelihood (log loss), minimised in full precision. "ece" is the top-label
+        expected calibration error, minimised on the grid 0.1, 0.2, ..., 10.0, as in
+        papers on training losses [2]_; for ties, the smallest T is chosen. The grid
+        does not depend on the scale of the logits.
 
     n_bins : int, default=15
         Number of bins of equal width for `objective="ece"`.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
@@ -46,7 +47,7 @@ class TemperatureScaling(Calibrator):
         T, finite and positive.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -55,25 +56,28 @@ class TemperatureScaling(Calibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        True: the most probable class stays, up to rounding.
+        True: the predicted class does not change, up to rounding.
 
     See Also
     --------
-    CalibratedClassifier : Keep a classifier and its calibrator together.
+    CalibratedClassifier : Combines a classifier and its calibrator.
 
     Notes
     -----
-    Logits multiplied by a constant give a T multiplied by the same, and the same
-    probabilities. With "nll", the log loss on the given data is never above that before
-    the fit. Its optimum is 0 when every true class has the largest logit of its row,
-    and infinite when true classes have on average no larger logits than others. Then
-    T is set to a bound, which gives way as the data grow, with a `ConvergenceWarning`:
-    to where the mean distance to the row's largest logit, expected under
-    softmax(z / T), is 1 / (n + 1) or n / (n + 1) of that under equal probabilities.
+    With "nll", T is proportional to the scale of the logits, so the probabilities do
+    not depend on this scale. The log loss on the data of `fit` does not exceed the log
+    loss before calibration.
+
+    The optimal T is 0 if the true class has the largest logit in every row, and
+    infinite if, on average, the logits of the true classes are not larger than others.
+    T is then set to a bound, with a `ConvergenceWarning`. Let the gap be the mean
+    distance of the logits to the largest logit of the row, with the probabilities
+    softmax(z / T) as weights. At the bound, the gap is 1 / (n + 1) or n / (n + 1) times
+    the gap with uniform weights, where n is the number of samples.
 
     References
     ----------
@@ -120,22 +124,22 @@ class TemperatureScaling(Calibrator):
         if self.objective == "nll":
             self.temperature_ = fit_temperature(logits, codes, sample_weight)
         else:
-            hit = top_label(logits)[1] == codes
-            self.temperature_ = _search_ece(logits, hit, self.n_bins, sample_weight)
+            correct = top_label(logits)[1] == codes
+            self.temperature_ = _search_ece(logits, correct, self.n_bins, sample_weight)
 
     def _calibrate(self, logits: Floats) -> Floats:
         return by_blocks(lambda block: softmax(block / self.temperature_), logits)
 
 
 def _search_ece(
-    logits: Floats, hit: Array, n_bins: int, sample_weight: Weights
+    logits: Floats, correct: Array, n_bins: int, sample_weight: Weights
 ) -> float:
-    """Return the first temperature of the grid that has the lowest ECE."""
+    """Return the smallest temperature of the grid with the lowest ECE."""
     check_n_bins(n_bins, len(logits))
     errors = [
         binned_calibration_error(
             _confidence(logits, temperature),
-            hit,
+            correct,
             n_bins=n_bins,
             sample_weight=sample_weight,
         )
@@ -144,15 +148,15 @@ def _search_ece(
     best = float(ECE_GRID[np.argmin(errors)])
     if best in (ECE_GRID[0], ECE_GRID[-1]):
         warnings.warn(
-            f"The lowest ECE is at the end of the grid, T = {best:g}. Bring the logits "
-            'to another scale, or use objective="nll".',
+            f"The lowest ECE is at the end of the grid, T = {best:g}. Rescale the "
+            'logits, or use objective="nll".',
             ConvergenceWarning,
         )
     return best
 
 
 def _confidence(logits: Floats, temperature: float) -> Floats:
-    """Return the largest probability of each row of softmax(logits / T)."""
+    """Return the confidence of each row of softmax(logits / T)."""
     confidence = np.empty(len(logits), dtype=logits.dtype)
     for rows in row_blocks(*logits.shape):
         confidence[rows] = softmax(logits[rows] / temperature).max(axis=1)

@@ -1,36 +1,36 @@
-"""Vector scaling: a slope and an intercept for each class."""
+"""Vector scaling: slope and intercept for the logit of each class."""
 
 from sklearn_calib._core.multinomial_maps import DiagonalMap
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
 
 
 class VectorScaling(_PenalisedCalibrator):
-    r"""Multiply the logit of each class by its own slope, and add an intercept.
+    r"""Vector scaling: a slope and an intercept for the logit of each class.
 
-    The calibrated probabilities are softmax(w * x + b), where x are the logits, of mean
-    zero in each row, and w and b hold a slope and an intercept for each class [1]_. It
-    repairs what :class:`TemperatureScaling` cannot: classes that are predicted too
-    often, or with too much confidence. Two parameters for each class need about ten
-    errors for each class among the samples of `fit`.
+    The calibrated probabilities are softmax(w * x + b), where x are the logits, centred
+    in each row, and w and b contain a slope and an intercept for each class [1]_.
+    Unlike :class:`TemperatureScaling`, it can correct classes that are predicted too
+    often or with too much confidence. It needs about ten errors for each class among
+    the samples of `fit`.
 
     Parameters
     ----------
     penalty : {"none", "l2", "odir"}, default="none"
-        What is added to the mean log loss, see Notes: nothing, lambd times the sum of
-        all squared weights and intercepts, or off-diagonal and intercept
-        regularisation, which leaves the diagonal of W free.
+        Penalty added to the mean log loss, see Notes: none, `lambd` times the sum of
+        squared weights and intercepts, or off-diagonal and intercept regularisation
+        (ODIR), which does not penalise the diagonal of W.
 
     lambd : float, array-like or "cv", default="cv"
-        Strength of the penalty. Of a sequence, or of 1e-4, 1e-3, ..., 1e3 for "cv", the
-        one with the smallest log loss in a cross-validation inside of `fit`, with five
-        stratified folds in the order of the data. Not used with `penalty="none"`.
+        Strength of the penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for "cv",
+        `fit` chooses the strength with the smallest log loss in a cross-validation with
+        five stratified folds without shuffling. Not used with `penalty="none"`.
 
     mu : float, array-like, "cv" or None, default=None
-        Strength of the pull on the intercepts for `penalty="odir"`. None stands for the
-        same as `lambd`; of a sequence, each is tried with each `lambd`.
+        Strength of the penalty on the intercepts for `penalty="odir"`. None uses the
+        value of `lambd`; each value of a sequence is tried with each `lambd`.
 
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
@@ -41,13 +41,14 @@ class VectorScaling(_PenalisedCalibrator):
         The intercepts b.
 
     lambd_, mu_ : float
-        The strengths that were used. Only with a penalty, mu with "odir".
+        The strengths that were used. `lambd_` exists only with a penalty, `mu_` only
+        with "odir".
 
     log_loss_before_, log_loss_after_ : float
-        The log loss on the data of `fit`, as it came and by the fitted map.
+        Log loss on the data of `fit`, before and after calibration.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -56,36 +57,39 @@ class VectorScaling(_PenalisedCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: the most probable class may change.
+        False: the predicted class may change.
 
     See Also
     --------
-    StructuredVectorScaling : The same map, held near temperature scaling.
-    MatrixScaling : Lets the logits of all classes matter for each.
+    StructuredVectorScaling : The same map, regularised towards temperature scaling.
+    MatrixScaling : Affine map with a full matrix.
 
     Notes
     -----
-    Logits are centred first, x = z minus the mean of its row, which is the same for
-    logits and logarithms of probabilities: a constant added to a row would change the
-    result otherwise, though it changes no probability. The same of the logarithms of
-    the probabilities is ``DirichletCalibrator(diagonal=True)``.
+    Logits z are centred first: x is z minus the mean of its row. A constant added to a
+    row does not change the probabilities, and thus does not change the result; x is the
+    same for logits and log-probabilities. ``DirichletCalibrator(diagonal=True)`` is the
+    same map for log-probabilities.
 
-    Without penalty the log loss is minimised to full precision by Newton's method, and
-    is never above that before the fit. Where it has no smallest value, as classes can
-    be separated, or where a class has fewer samples than parameters, normal priors hold
-    the map near temperature scaling, with a `ConvergenceWarning`: independent ones, by
-    which the scores vary by about one through all weights, and by one through b. Adding
-    the same to all intercepts changes nothing: of the maps that are the same, it is the
-    one closest to temperature scaling. Weights count samples: a weight of 2 is two
-    samples.
+    Without a penalty, the log loss is minimised in full precision by Newton's method.
+    On the data of `fit`, it does not exceed the log loss before calibration. If the
+    classes are separable, the log loss has no minimum. In this case, and if a class has
+    fewer samples than parameters, independent normal priors keep the map near
+    temperature scaling, with a `ConvergenceWarning`. Under the priors, the weights
+    together and the intercept each change a score by a variance of about one.
 
-    The penalty is, with K classes,
-    "l2": :math:`\lambda (\sum_k w_k^2 + \sum_k b_k^2)`,
-    "odir": :math:`\frac{\mu}{K} \sum_k b_k^2`; there is nothing off the diagonal.
+    Adding a constant to all intercepts does not change the probabilities. Of these
+    equivalent maps, the one closest to temperature scaling is returned. A sample of
+    weight 2 counts as two samples.
+
+    With K classes, the penalties are
+
+    - "l2": :math:`\lambda (\sum_k w_k^2 + \sum_k b_k^2)`,
+    - "odir": :math:`\frac{\mu}{K} \sum_k b_k^2`, as there are no off-diagonal weights.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Venn-Abers calibration: isotonic regression with the test sample as either class."""
+"""Venn-Abers calibration: isotonic regression with both labels of the test sample."""
 
 from typing import Any
 
@@ -8,36 +8,36 @@ from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
-# A score is at a place of the calibration data if so many decimals of it are: what it
-# was computed beside can change the last digits.
+# Scores are equal if they agree to this number of decimals, as the last digits may
+# depend on the batch.
 DECIMALS = 10
 
 
 class VennAbers(_OneVsRestCalibrator):
-    r"""Isotonic regression that allows for what the sample to predict may turn out.
+    r"""Venn-Abers calibration: isotonic regression, with the test sample as 0 and 1.
 
-    The sample is added to the calibration data with the label 0 and with the label 1.
-    Isotonic regression then gives it two probabilities p0 and p1; one of the two is
-    calibrated for any distribution, in expectation and for any number of samples [1]_.
-    The returned probability is :math:`p_1 / (1 - p_0 + p_1)`, the least regret for log
-    loss.
+    The test sample is added to the calibration data, once with the label 0 and once
+    with the label 1. Isotonic regression then gives two probabilities p0 and p1. One of
+    them is calibrated in expectation, for any distribution and any number of samples
+    [1]_. The returned probability is :math:`p_1 / (1 - p_0 + p_1)`, which minimises the
+    regret for the log loss.
 
     Parameters
     ----------
     from_logits : bool, default=False
-        Whether X holds logits. Never guessed.
+        Whether `X` contains logits. It is not inferred from the values.
 
     Attributes
     ----------
     maps_ : list
-        For each class, of two for the second alone, the distinct log-odds of the
-        calibration data, and p0 and p1 of what lies between them.
+        For each class (for two classes, only for the second): the distinct log-odds of
+        the calibration data, and p0 and p1 of the intervals between them.
 
     class_prior_ : ndarray of shape (n_classes,)
-        Frequencies of the classes, with one more sample of each.
+        Class frequencies, with one pseudo-count added to each class.
 
     classes_ : ndarray of shape (n_classes,)
-        The label of each column.
+        Class label of each column.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -46,24 +46,24 @@ class VennAbers(_OneVsRestCalibrator):
         Errors among the samples of `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
-        What a probability of zero is taken for, see :class:`Calibrator`. Only with
-        `from_logits=False`.
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Only with `from_logits=False`.
 
     preserves_argmax : bool
-        False: each class has its own map.
+        False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    IsotonicCalibration : Once, without the sample.
+    IsotonicCalibration : Isotonic regression without the test sample.
 
     Notes
     -----
-    This is the inductive predictor. Its cross-validated form fits one for each fold:
-    `CalibratedClassifier(estimator, VennAbers(), cv=5)`, which takes the mean of their
-    probabilities, where [1]_ takes geometric means of p1 and of 1 - p0.
+    This is the inductive predictor. For the cross-validated one, use
+    `CalibratedClassifier(estimator, VennAbers(), cv=5)`. It averages the probabilities
+    of the folds, while [1]_ uses geometric means of p1 and of 1 - p0.
 
-    p0 and p1 are found once for all places between the distinct scores of the
-    calibration data; a prediction is a search for its place. Of more than two classes
+    `fit` computes p0 and p1 for all intervals between the distinct scores of the
+    calibration data; a prediction searches for its interval. For more than two classes,
     the rows are divided by their sums.
 
     References
@@ -93,7 +93,8 @@ class VennAbers(_OneVsRestCalibrator):
         score = _rounded(log_odds)
         score, mass, hits = sums_by_value(score, hit, sample_weight)
         p1 = _with_one_more_hit(mass, hits)
-        # With misses for hits and the scores turned round it is the same problem.
+        # By symmetry: with reversed scores and exchanged labels, it is the same
+        # problem.
         p0 = 1 - _with_one_more_hit(mass[::-1], (mass - hits)[::-1])[::-1]
         return score, np.append(0.0, p0), np.append(p1, 1.0)
 
@@ -106,18 +107,18 @@ class VennAbers(_OneVsRestCalibrator):
 
 
 def _rounded(log_odds: Floats) -> Floats:
-    """Return log-odds to the decimals that count; those above 1e298 are all one."""
+    """Return rounded log-odds; values above 1e298 become infinite."""
     with np.errstate(over="ignore"):
         return np.round(log_odds, DECIMALS)
 
 
 def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
-    """Return the isotonic value of each group if one sample is added to it, a hit.
+    """Return the isotonic value of each group if a sample with label 1 is added to it.
 
-    That is the slope, over the group, of the lower convex hull of the cumulated sums.
-    On the left of the group the hull is that of the points up to it, on the right that
-    of those behind it, moved by the added sample; the slope is that of the line that
-    touches both from below.
+    The value is the slope of the lower convex hull of the cumulated sums at the group.
+    To the left of the group, the hull is that of the points up to it; to the right, it
+    is that of the points after it, shifted by the added sample. The slope is that of
+    the common lower tangent of both.
     """
     x, y = np.append(0.0, mass.cumsum()), np.append(0.0, hits.cumsum())
     before = _hull_neighbours(x, y)
@@ -138,7 +139,7 @@ def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
 
 
 def _hull_neighbours(x: Floats, y: Floats) -> Ints:
-    """Return, for each point, the one before it on the lower hull of all up to it."""
+    """Return the predecessor of each point on the lower hull of the points up to it."""
     x, y = x.tolist(), y.tolist()
     before = list(range(len(x)))
     hull: list[int] = []

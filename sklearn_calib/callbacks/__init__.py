@@ -1,4 +1,4 @@
-"""skorch callbacks: what a loss learns, and what is watched, while a network trains."""
+"""skorch callbacks: checkpoints, and losses and scores that use the validation set."""
 
 from sklearn_calib.callbacks._checkpoint import Checkpoint
 from sklearn_calib.callbacks._record_bins import RecordBins

@@ -1,4 +1,4 @@
-"""A checkpoint in one file, from which a killed training goes on."""
+"""Checkpoints from which an interrupted training resumes."""
 
 import json
 import os
@@ -25,8 +25,8 @@ from sklearn_calib._torch.net_state import (
     to_bytes,
 )
 
-# What callbacks of skorch have learned from the epochs so far.
-_LEARNED = {
+# Attributes in which skorch's callbacks keep their state.
+_STATE_ATTRIBUTES = {
     BatchScoring: ["best_score_"],
     EarlyStopping: [
         "best_epoch_",
@@ -41,37 +41,37 @@ _LEARNED = {
 
 
 class Checkpoint(Callback):
-    """Checkpoint: save the training in one file, and resume from it if it exists.
+    """Checkpoint: save the training state in one file, and resume from it if it exists.
 
-    The same script, run again after the process was killed, goes on where the file was
-    written, and ends with the weights, the predictions and the history (its durations
-    apart) of a run that was not interrupted. The file is replaced as a whole: a kill
-    leaves the checkpoint before, never a part of one.
+    If the process is killed, run the same script again: the training continues from the
+    checkpoint. It ends with the same weights, predictions and history (except for
+    durations) as a training that was not interrupted. The file is replaced atomically,
+    so a killed process never leaves an incomplete checkpoint.
 
     Parameters
     ----------
     file : str or path-like
-        The checkpoint. Its folder is made if it does not exist. Remove the file to
-        train from the start.
+        Path of the checkpoint. Its folder is created if it does not exist. Remove the
+        file to train from the start.
 
     every : int, default=1
-        Save after as many epochs, and after the last one.
+        Number of epochs between checkpoints. The last epoch is always saved.
 
     See Also
     --------
-    skorch.callbacks.Checkpoint : Keep the best weights, in several files.
+    skorch.callbacks.Checkpoint : Save the best weights, in several files.
 
     Notes
     -----
-    The file holds the weights, the state of the optimizer and of the loss, the
-    history, and the state of early stopping, of learning rate schedulers and of each
-    callback that has `state_dict` and `load_state_dict`, as tensors, numbers and
-    strings. Reading it runs no code.
+    The file contains the weights, the state of the optimizer and of the loss, the
+    history, and the state of early stopping, of learning rate schedulers and of all
+    callbacks with `state_dict` and `load_state_dict`. They are stored as tensors,
+    numbers and strings, so reading the file does not execute code.
 
-    `random_state` must be an integer, since otherwise the second run would hold out
-    other samples. `fit` raises a ValueError if the file is from other data or from
-    other parameters than `max_epochs`, which may be raised to train longer. For the
-    same reason the folds of a cross-validation cannot share a file.
+    `random_state` must be an integer; otherwise, the resumed run would have another
+    validation set. `fit` raises a ValueError if the file was written with other data or
+    other parameters; only `max_epochs` may change, for a longer training. For the same
+    reason, the folds of a cross-validation cannot share a file.
 
     Examples
     --------
@@ -95,12 +95,12 @@ class Checkpoint(Callback):
         self.every = every
 
     def initialize(self) -> Self:
-        """Forget the run before."""
+        """Reset the state of an earlier run."""
         self.loaded_ = self.key_ = None
         return self
 
     def begin(self, net: NeuralNet, key: str) -> None:
-        """Load history and weights if there are some; the net calls this first."""
+        """Load history and weights if the file exists. The net calls this first."""
         if not isinstance(self.file, str | os.PathLike):
             raise TypeError(f"file must be a str or path-like, got {self.file!r}.")
         every = self.every
@@ -109,7 +109,7 @@ class Checkpoint(Callback):
         self.loaded_, self.key_ = None, key
         path = Path(self.file)
         if path.is_dir():
-            raise ValueError(f"file must be that of a checkpoint, got a folder: {path}")
+            raise ValueError(f"file must be the path of a file, got a folder: {path}")
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             return
@@ -117,29 +117,29 @@ class Checkpoint(Callback):
         if loaded["key"] != key:
             raise ValueError(
                 f"The checkpoint {str(path)!r} must be from a training with the same "
-                "data and parameters, got one from another. Remove it, or choose "
-                "another file."
+                "data and parameters, got one from a different training. Remove it, or "
+                "choose another file."
             )
         net.history_ = History(json.loads(loaded["history"]))
         set_states(net, loaded["states"])
         self.loaded_ = loaded
 
     def _read(self, path: Path) -> dict[str, Any]:
-        """Return what a checkpoint holds."""
+        """Return the content of a checkpoint."""
         try:
             loaded = from_bytes(path.read_bytes())
             if not isinstance(loaded, dict) or loaded.keys() != _KEYS:
-                raise ValueError("it holds something else")
+                raise ValueError("unexpected content")
         except ValueError as error:
             raise ValueError(
-                f"The checkpoint {str(path)!r} must be a file that Checkpoint has "
-                f"written, got another or a damaged one: {error}. Remove it to train "
-                "from the start, or choose another file."
+                f"The checkpoint {str(path)!r} must be a file written by Checkpoint, "
+                f"got a different or damaged file: {error}. Remove it to train from "
+                "the start, or choose another file."
             ) from error
         return loaded
 
     def resume(self, net: NeuralNet) -> int:
-        """Load what other callbacks set as training began; return the epochs done."""
+        """Load the other callbacks' states; return the number of completed epochs."""
         if self.loaded_ is None:
             return 0
         set_states(net, self.loaded_["states"])
@@ -151,7 +151,7 @@ class Checkpoint(Callback):
         return len(net.history)
 
     def on_train_begin(self, net: NeuralNet, **kwargs: Any) -> None:
-        """Check that the net resumes from checkpoints."""
+        """Check that the net supports this callback."""
         if self.key_ is None:
             raise TypeError(
                 "Checkpoint must be a callback of NeuralClassifier, got "
@@ -159,13 +159,13 @@ class Checkpoint(Callback):
             )
 
     def on_epoch_begin(self, net: NeuralNet, **kwargs: Any) -> None:
-        """Save the epoch before, now that all callbacks have seen its end."""
+        """Save the previous epoch, after all callbacks have processed its end."""
         n_done = len(net.history) - 1
         if n_done and n_done % self.every == 0:
             self.save(net, n_done)
 
     def save(self, net: NeuralNet, n_epochs: int) -> None:
-        """Write the state after so many epochs."""
+        """Write a checkpoint of the state after `n_epochs` epochs."""
         content = {
             "key": self.key_,
             "history": json.dumps(net.history[:n_epochs], default=_to_number),
@@ -181,36 +181,36 @@ _KEYS = {"key", "history", "states", "callbacks"}
 
 
 def _to_number(value: Any) -> Any:
-    """Return a scalar of numpy as one of Python, for JSON."""
+    """Return a numpy scalar as a Python scalar, for JSON."""
     return value.item()
 
 
 def _get_state(callback: Any) -> Any:
-    """Return what a callback has learned, or nothing."""
+    """Return the state of a callback, which may be empty."""
     if hasattr(callback, "state_dict"):
         return callback.state_dict()
-    state = {name: getattr(callback, name) for name in _learned(callback)}
+    state = {name: getattr(callback, name) for name in _state_attributes(callback)}
     if isinstance(callback, LRScheduler):
         state["lr_scheduler_"] = callback.lr_scheduler_.state_dict()
     return state
 
 
 def _set_state(callback: Any, state: Any) -> None:
-    """Give a callback what `_get_state` has returned."""
+    """Set the state of a callback that `_get_state` has returned."""
     if hasattr(callback, "load_state_dict"):
         callback.load_state_dict(state)
         return
-    for name in _learned(callback):
+    for name in _state_attributes(callback):
         setattr(callback, name, state[name])
     if isinstance(callback, LRScheduler):
         callback.lr_scheduler_.load_state_dict(state["lr_scheduler_"])
 
 
-def _learned(callback: Callback) -> list[str]:
-    """Return the names of the attributes in which skorch keeps what it has learned."""
+def _state_attributes(callback: Callback) -> list[str]:
+    """Return the names of the attributes in which skorch keeps a callback's state."""
     return [
         n
-        for kind, names in _LEARNED.items()
+        for kind, names in _STATE_ATTRIBUTES.items()
         if isinstance(callback, kind)
         for n in names
     ]

@@ -1,4 +1,4 @@
-"""What happens in each bin of confidences while a network trains."""
+"""Record confidence and accuracy in bins while a network trains."""
 
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -18,51 +18,53 @@ from sklearn_calib._torch.outputs import concatenate_logits
 
 
 class RecordBins(Callback):
-    """Record the confidences of each bin, on training and on validation data.
+    """Record the confidence and accuracy of bins of training and validation data.
 
-    After each epoch the confidences on the validation share are cut into bins of equal
-    numbers of samples, as far as ties allow. The history of the epoch gets lists with
-    one number for each bin, from the lowest confidences on:
+    After each epoch, the samples of the validation set are grouped by confidence into
+    bins of equal numbers of samples, as far as ties allow. For each epoch, the history
+    receives lists with one number for each bin, in the order of increasing confidence:
 
-    - `bin_edges`, one more than there are bins, from 0 to 1;
-    - `bin_confidence` and `bin_accuracy`, the means on validation data, and
-      `calibration_gap`, the first minus the second;
-    - `bin_weight`, the number of samples of validation data, or the sum of weights;
-    - `train_confidence_true` and `train_confidence_top`, the mean probabilities of the
+    - `bin_edges`: edges of the bins, from 0 to 1, one more than there are bins;
+    - `bin_confidence` and `bin_accuracy`: mean confidence and accuracy on validation
+      data, and `calibration_gap`: their difference;
+    - `bin_weight`: number of validation samples, or sum of their weights;
+    - `train_confidence_true` and `train_confidence_top`: mean probabilities of the
       true and of the predicted class on training data;
-    - `train_bin_edges`, with independent binning, the edges for the training data.
+    - `train_bin_edges`: edges of the bins of training data, for independent binning.
 
-    Any loss will do. Where one that learns has recorded bins of the validation share,
-    these are the bins.
+    The callback works with any loss. If the loss itself records bins of the validation
+    set, these bins are used.
 
     Parameters
     ----------
     n_bins : int, default=15
-        Number of bins. Ties can make it fewer in an epoch, for no bin is empty.
+        Number of bins. An epoch may have fewer because of ties, as empty bins are
+        removed.
 
     binning : {"common", "independent"}, default="common"
-        Group the training data by the bins of the validation share, or by bins of
-        their own. A common bin that holds no training data gets nan.
+        Whether to group the training data by the bins of the validation set, or by
+        separate bins. Common bins without training data have the value nan.
 
     See Also
     --------
-    sklearn_calib.displays.ConfidenceDynamicsDisplay : These numbers over the epochs.
-    sklearn_calib.displays.ReliabilityDisplay.from_history : Diagrams of some epochs.
+    sklearn_calib.displays.ConfidenceDynamicsDisplay : Plots these values.
+    sklearn_calib.displays.ReliabilityDisplay.from_history : Plots some of the epochs.
 
     Notes
     -----
-    The validation share is read in skorch's own pass. The training data take one more
-    pass after each epoch, forward only and without dropout.
+    The validation predictions come from skorch's validation step. The training data
+    require an additional forward pass after each epoch, without dropout.
 
-    Training data are grouped by the probability of the true class, as by a loss that
-    looks up the gamma of a sample; `train_confidence_top` is a mean over the same
-    samples, and greater as long as some of them are wrong.
+    Training data are grouped by the probability of the true class, as AdaFocal does to
+    look up the gamma of a sample. `train_confidence_top` is a mean over the same
+    samples; it is larger if some of them are classified wrongly.
 
-    Section 4 and appendix C of [1]_ find that the training confidence of a bin and the
-    validation confidence go together, on which AdaFocal relies. In a narrow common bin
-    they cannot but do so, for both are within its bounds; independent bins can differ.
+    AdaFocal relies on the observation that training and validation confidence of a bin
+    change together ([1]_, section 4 and appendix C). For narrow common bins, this is
+    inevitable, as both lie between the same edges. Independent bins do not have this
+    restriction.
 
-    Nothing is recorded while `NeuralClassifier` trains once more on all of the data.
+    Nothing is recorded while `NeuralClassifier` refits on all data.
 
     References
     ----------
@@ -80,7 +82,7 @@ class RecordBins(Callback):
     5
     """
 
-    # NeuralClassifier holds out a share for a callback that monitors one.
+    # NeuralClassifier holds out a validation set for callbacks with this attribute.
     monitor = "valid_loss"
 
     def __init__(self, n_bins: int = 15, binning: str = "common") -> None:
@@ -88,19 +90,19 @@ class RecordBins(Callback):
         self.binning = binning
 
     def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Check the parameters."""
+        """Validate the parameters."""
         _check_params(self.n_bins, self.binning)
 
     def on_epoch_begin(
         self, net: NeuralNet, dataset_valid: Dataset[Any] | None = None, **kwargs: Any
     ) -> None:
-        """Start with no predictions, if any are to come."""
+        """Clear the collected predictions, and check that there is a validation set."""
         self.valid_: list[Predictions] = []
         trains_on_all = hasattr(net, "validation_history_")
         if dataset_valid is None and not trains_on_all:
             raise ValueError(
                 "RecordBins must have validation data, got none. Call fit, not "
-                "partial_fit, and let validation_fraction or train_split hold some out."
+                "partial_fit, and set validation_fraction or train_split."
             )
 
     def on_batch_end(
@@ -111,14 +113,14 @@ class RecordBins(Callback):
         y_pred: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Keep the predictions of a batch of the validation share."""
+        """Collect the predictions of a batch of the validation set."""
         if not training:
             self.valid_.append(_predictions(y_pred, batch))
 
     def on_epoch_end(
         self, net: NeuralNet, dataset_train: Dataset[Any] | None = None, **kwargs: Any
     ) -> None:
-        """Record the bins, those of the loss if it has some."""
+        """Record the bins; those that the loss has recorded are used."""
         if not self.valid_:
             return
         if "bin_edges" not in net.history[-1]:
@@ -126,7 +128,7 @@ class RecordBins(Callback):
         self.valid_ = []
         train = _predict(net, dataset_train)
         if self.binning == "independent":
-            bins = _equal_mass(train.p_true, train.hit, self.n_bins, train.weight)
+            bins = _equal_mass(train.p_true, train.correct, self.n_bins, train.weight)
             _record(net, {"train_bin_edges": bins.edges})
             edges = bins.edges
         else:
@@ -135,11 +137,11 @@ class RecordBins(Callback):
 
 
 class Predictions(NamedTuple):
-    """What a network says of some samples, and what is known of them."""
+    """Confidence, true-class probability and correctness of samples, and weights."""
 
     confidence: Array
     p_true: Array
-    hit: Array
+    correct: Array
     weight: Array | None
 
 
@@ -151,7 +153,8 @@ def _predictions(logits: Any, batch: Any) -> Predictions:
     p_true = proba[np.arange(len(codes)), codes]
     weight = getattr(batch, "sample_weight", None)
     return Predictions(
-        # As a loss that learns: what single precision cannot tell apart is one bin.
+        # As in losses with bins: values that are equal in float32 must be in the same
+        # bin.
         confidence.astype(np.float32),
         p_true.astype(np.float32),
         predicted == codes,
@@ -167,16 +170,16 @@ def _concatenate(batches: list[Predictions]) -> Predictions:
 
 
 def _predict(net: NeuralNet, dataset: Any) -> Predictions:
-    """Return the `Predictions` for a dataset, and leave no trace of it."""
-    # A DataLoader draws from torch's generator even for samples in their order.
+    """Return the `Predictions` for a dataset without side effects."""
+    # A DataLoader advances torch's random state even without shuffling.
     with torch.random.fork_rng(devices=()):
         batches = net.get_iterator(dataset, training=False)
         return _concatenate([_predictions(net.evaluation_step(b), b) for b in batches])
 
 
 def _validation_bins(valid: Predictions, n_bins: int) -> dict[str, Any]:
-    """Return the bins of equal weight, and the means in them."""
-    sums = _equal_mass(valid.confidence, valid.hit, n_bins, valid.weight)
+    """Return bins of equal weight and the means in each bin."""
+    sums = _equal_mass(valid.confidence, valid.correct, n_bins, valid.weight)
     confidence, accuracy = sums.confidence / sums.weight, sums.hit / sums.weight
     return {
         "bin_edges": sums.edges,
@@ -187,15 +190,17 @@ def _validation_bins(valid: Predictions, n_bins: int) -> dict[str, Any]:
     }
 
 
-def _equal_mass(values: Any, hit: Any, n_bins: int, weight: Any) -> Any:
-    """Return the sums in bins of equal weight, none of them empty."""
+def _equal_mass(values: Any, correct: Any, n_bins: int, weight: Any) -> Any:
+    """Return the sums in bins of equal weight, without empty bins."""
     return occupied_bins(
-        bin_sums(values, hit, n_bins=n_bins, strategy="quantile", sample_weight=weight)
+        bin_sums(
+            values, correct, n_bins=n_bins, strategy="quantile", sample_weight=weight
+        )
     )
 
 
 def _train_means(train: Predictions, edges: Any) -> dict[str, Any]:
-    """Return the means of training data in bins of the true class's probability."""
+    """Return the means of training data in bins of the true-class probability."""
     index, n_bins = bin_index(train.p_true, edges[1:-1]), len(edges) - 1
     values = {"true": train.p_true, "top": train.confidence}
     return {
@@ -205,7 +210,7 @@ def _train_means(train: Predictions, edges: Any) -> dict[str, Any]:
 
 
 def _means(values: Any, index: Any, weight: Any, n_bins: int) -> Array:
-    """Return the mean of values in each bin, nan in an empty one."""
+    """Return the mean of the values in each bin; nan in empty bins."""
     weight = np.ones(len(values)) if weight is None else weight
     total = np.bincount(index, weight, n_bins)
     summed = np.bincount(index, weight * values, n_bins)
@@ -213,18 +218,17 @@ def _means(values: Any, index: Any, weight: Any, n_bins: int) -> Array:
 
 
 def _record(net: NeuralNet, arrays: dict[str, Any]) -> None:
-    """Write arrays into the history of the epoch, as lists."""
+    """Record arrays as lists in the history of the current epoch."""
     for name, values in arrays.items():
         net.history.record(name, values.tolist())
 
 
 def _check_params(n_bins: Any, binning: Any) -> None:
-    """Raise ValueError unless the parameters of `RecordBins` can be used."""
+    """Raise ValueError unless the parameters of `RecordBins` are valid."""
     is_count = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
     if not is_count or n_bins < 1:
         raise ValueError(
-            f"n_bins must be an integer of at least 1, got {n_bins!r}. The default is "
-            "15."
+            f"n_bins must be a positive integer, got {n_bins!r}. The default is 15."
         )
     if not (isinstance(binning, str) and binning in ("common", "independent")):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Scores of the validation share, for skorch's `EpochScoring`."""
+"""Scores on the validation set, for skorch's `EpochScoring`."""
 
 from typing import Any
 
@@ -14,18 +14,19 @@ from sklearn_calib._torch.outputs import concatenate_logits
 
 
 def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
-    """Log loss of a network on the validation share; 0 is best.
+    """Log loss of a network on the validation set, for `EpochScoring`.
 
-    It keeps its meaning whatever the loss that is trained, unlike `valid_loss`: early
-    stopping and checkpoints had better monitor it.
+    Lower is better. Unlike `valid_loss`, it does not depend on the loss that is
+    trained, so it can be compared between losses. Use it for early stopping and
+    checkpoints.
 
     Parameters
     ----------
     net : NeuralClassifier
-        The network, while it trains.
+        The network that is being trained.
 
     dataset : torch.utils.data.Dataset
-        The validation share.
+        The validation set.
 
     y : ndarray of shape (n_samples,)
         Encoded labels, 0 to n_classes - 1.
@@ -47,17 +48,17 @@ def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
 
 
 def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
-    """Expected calibration error of a network on the validation share; 0 is best.
+    """Expected calibration error (ECE) of a network on the validation set.
 
-    That of the top label, with 15 bins of equal width.
+    It is the top-label error with 15 bins of equal width. Lower is better.
 
     Parameters
     ----------
     net : NeuralClassifier
-        The network, while it trains.
+        The network that is being trained.
 
     dataset : torch.utils.data.Dataset
-        The validation share.
+        The validation set.
 
     y : ndarray of shape (n_samples,)
         Encoded labels, 0 to n_classes - 1.
@@ -65,11 +66,11 @@ def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     Returns
     -------
     error : float
-        The error, in [0, 1].
+        Expected calibration error, in [0, 1].
 
     See Also
     --------
-    sklearn_calib.metrics.expected_calibration_error : The same for any predictions.
+    sklearn_calib.metrics.expected_calibration_error : The metric for any predictions.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
 
 
 def _sample_weight(dataset: Any) -> Array | None:
-    """Return the weights of a dataset or of a share of one, None without."""
+    """Return the sample weights of a dataset or of a subset, or None."""
     if isinstance(dataset, Subset):
         weight = _sample_weight(dataset.dataset)
         return None if weight is None else weight[dataset.indices]

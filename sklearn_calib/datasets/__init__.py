@@ -1,4 +1,4 @@
-"""What the papers do to data before or while a network trains."""
+"""Data transformations: corruptions, long tails, mixup and augmented views."""
 
 from sklearn_calib.datasets._corruptions import corrupt_images
 from sklearn_calib.datasets._long_tailed import group_classes, make_long_tailed

@@ -1,4 +1,4 @@
-"""Corruptions of images at five severities, with the constants of CIFAR-10-C."""
+"""Image corruptions at five severities, with the constants of CIFAR-10-C."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 
-# Each takes images (n, c, h, w) in [0, 1], the constant of the severity and a random
-# state, and may leave [0, 1].
+# Each function takes images (n, c, h, w) in [0, 1], the constant of the severity and a
+# random state. The values that it returns may exceed [0, 1].
 
 
 def _gaussian_noise(images: Floats, scale: float, rng: np.random.RandomState) -> Floats:
@@ -32,7 +32,7 @@ def _shot_noise(images: Floats, photons: float, rng: np.random.RandomState) -> F
 
 
 def _impulse_noise(images: Floats, amount: float, rng: np.random.RandomState) -> Floats:
-    """Replace values by 0 or 1, both as often."""
+    """Replace values by 0 or 1, with equal probabilities."""
     is_replaced = rng.random_sample(images.shape) <= amount
     return np.where(is_replaced, rng.random_sample(images.shape) <= 0.5, images)
 
@@ -48,7 +48,7 @@ def _gaussian_blur(images: Floats, sigma: float, _: Any) -> Floats:
 def _defocus_blur(
     images: Floats, radius_and_sigma: tuple[float, float], _: Any
 ) -> Floats:
-    """Spread each pixel over a disk, whose edge is softened by a Gaussian of 3 x 3."""
+    """Blur with a disk, whose edge is smoothed by a 3 x 3 Gaussian."""
     radius, sigma = radius_and_sigma
     along, across = np.mgrid[-3:4, -3:4]
     disk = (along**2 + across**2 <= radius**2).astype(np.float64)
@@ -57,10 +57,10 @@ def _defocus_blur(
 
 
 def _brightness(images: Floats, change: float, _: Any) -> Floats:
-    """Raise the value of hue, saturation and value; the other two stay."""
+    """Increase the value in HSV, with hue and saturation unchanged."""
     value = images.max(axis=1, keepdims=True)
     brighter = np.minimum(value + change, 1)
-    # Black has neither hue nor saturation, and becomes grey.
+    # Black has no hue or saturation, and becomes grey.
     ratio = np.divide(brighter, value, out=np.zeros_like(value), where=value > 0)
     return np.where(value > 0, images * ratio, brighter)
 
@@ -70,7 +70,7 @@ def _contrast(images: Floats, factor: float, _: Any) -> Floats:
     return (images - mean) * factor + mean
 
 
-# A function and its constants for the severities 1 to 5.
+# The function of each corruption and its constants for severities 1 to 5.
 CORRUPTIONS: dict[str, tuple[Callable[..., Floats], list[Any]]] = {
     "brightness": (_brightness, [0.05, 0.1, 0.15, 0.2, 0.3]),
     "contrast": (_contrast, [0.75, 0.5, 0.4, 0.3, 0.15]),
@@ -102,10 +102,10 @@ def corrupt_images(
     severity: int = 1,
     random_state: Seed = None,
 ) -> Array:
-    """Add noise to images, blur them, or change their brightness or contrast.
+    """Corrupt images with noise or blur, or change their brightness or contrast.
 
-    How a classifier fares with them says how robust it is, and whether it knows what
-    it no longer sees.
+    Corrupted images test the robustness and calibration of a classifier under
+    distribution shift.
 
     Parameters
     ----------
@@ -114,33 +114,36 @@ def corrupt_images(
         Images of one or three channels: 8-bit integers, or floats in [0, 1].
 
     name : str, default="gaussian_noise"
-        What is done: "brightness", "contrast", "defocus_blur", "gaussian_blur",
-        "gaussian_noise", "impulse_noise", "shot_noise" or "speckle_noise".
+        Name of the corruption: "brightness", "contrast", "defocus_blur",
+        "gaussian_blur", "gaussian_noise", "impulse_noise", "shot_noise" or
+        "speckle_noise".
 
     severity : int, default=1
-        How much of it, from 1 to 5.
+        Severity of the corruption, from 1 to 5.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the noise. Pass an int for repeatable images.
+        Controls the noise. Pass an int for reproducible results.
 
     Returns
     -------
     X : ndarray
-        Corrupted images, of the same shape and dtype.
+        Corrupted images, with the shape and dtype of the input.
 
     Raises
     ------
     ValueError
-        If there is no corruption of that name, or X does not hold images, or floats
-        outside of [0, 1].
+        If `name` is unknown, or `X` does not contain images, or contains floats outside
+        of [0, 1].
 
     Notes
     -----
     These are eight of the nineteen corruptions of CIFAR-10-C [1]_, with the constants
-    of the authors' code, which differ from those of ImageNet-C. They are made for
-    images of 32 by 32 pixels. Speckle noise and Gaussian blur are of the four that [1]_
-    keeps for validation. As there, 8-bit images are rounded down in the end. On images
-    of one channel defocus blur and brightness do what they do on grey images of three.
+    of the authors' code, which differ from those of ImageNet-C. They are designed for
+    images of 32 by 32 pixels. Speckle noise and Gaussian blur belong to the four
+    corruptions that [1]_ reserves for validation.
+
+    8-bit images are rounded down at the end, as in the authors' code. On images of one
+    channel, defocus blur and brightness act as on grey images of three channels.
 
     References
     ----------
@@ -158,8 +161,8 @@ def corrupt_images(
     """
     if name not in CORRUPTIONS:
         raise ValueError(
-            f"name must be that of a corruption, got {name!r}."
-            f"{did_you_mean(name, CORRUPTIONS)} Names: {list(CORRUPTIONS)}."
+            f"name must be one of {list(CORRUPTIONS)}, got {name!r}."
+            f"{did_you_mean(name, CORRUPTIONS)}"
         )
     X = _check_images(X)
     scale = 255 if X.dtype == np.uint8 else 1
@@ -174,25 +177,25 @@ def corrupt_images(
 
 
 def _check_images(X: ArrayLike) -> Array:
-    """Return images as an array, and refuse what only looks like them."""
+    """Return images as an array; raise an error for other shapes, dtypes and ranges."""
     X = np.asarray(X)
     if X.ndim not in (3, 4) or (X.ndim == 4 and X.shape[1] not in (1, 3)) or not X.size:
         raise ValueError(
             "X must be images of shape (n_samples, height, width) or (n_samples, "
             f"n_channels, height, width) with 1 or 3 channels, got {X.shape}. Reshape "
-            "rows of pixels, and use X.transpose(0, 3, 1, 2) where channels come last."
+            "rows of pixels, and use X.transpose(0, 3, 1, 2) if the channels are last."
         )
     if X.dtype == np.uint8:
         return X
     if X.dtype.kind != "f":
         raise TypeError(
-            f"X must hold 8-bit integers or floats, got {X.dtype}. Use X.astype("
+            f"X must contain 8-bit integers or floats, got {X.dtype}. Use X.astype("
             "numpy.uint8) for values from 0 to 255, or divide them by 255."
         )
     low, high = X.min(), X.max()
     if not (low >= 0 and high <= 1):
         raise ValueError(
-            f"X must lie in [0, 1] if it holds floats, got values in [{low:.3g}, "
+            f"X must lie in [0, 1] if it contains floats, got values in [{low:.3g}, "
             f"{high:.3g}]. Divide by 255, and standardise after the corruption."
         )
     return X

@@ -1,4 +1,4 @@
-"""Few samples of some classes, and few classes: what papers do to balanced data."""
+"""Long-tailed and grouped versions of balanced data sets."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 
-# The shape of the Pareto distribution that ImageNet-LT was drawn from.
+# Shape of the Pareto distribution that ImageNet-LT was drawn from.
 PARETO_SHAPE = 6
 
 
 def _exponential(n_classes: int, imbalance_factor: float) -> Floats:
-    """Return a constant ratio from each class to the next."""
+    """Return relative class sizes that fall by a constant ratio."""
     return imbalance_factor ** (np.arange(n_classes) / (n_classes - 1))
 
 
 def _pareto(n_classes: int, imbalance_factor: float) -> Floats:
-    """Return quantiles of a Pareto distribution, cut off below."""
-    share = np.arange(1, n_classes + 1) / n_classes
-    quantile = share ** (-1 / PARETO_SHAPE) - 1
+    """Return relative class sizes that are quantiles of a Pareto distribution."""
+    level = np.arange(1, n_classes + 1) / n_classes
+    quantile = level ** (-1 / PARETO_SHAPE) - 1
     return np.maximum(quantile / quantile[0], imbalance_factor)
 
 
@@ -55,9 +55,9 @@ def make_long_tailed(
     class_order: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> tuple[Any, Any]:
-    r"""Leave out samples until few classes have many, and many classes have few.
+    r"""Make data long-tailed: keep fewer samples of each class than of the one before.
 
-    The samples that stay are drawn at random from each class, and keep their order.
+    The samples to keep are drawn at random from each class. Their order is kept.
 
     Parameters
     ----------
@@ -68,24 +68,25 @@ def make_long_tailed(
         Labels, of any kind.
 
     imbalance_factor : float
-        Size of the smallest class divided by that of the largest, in (0, 1]. Papers
-        that have the largest divided by the smallest say 100 for 0.01.
+        Size of the smallest class divided by that of the largest, in (0, 1]. Some
+        papers report the inverse, 100 for 0.01.
 
     profile : {"exponential", "pareto"}, default="exponential"
-        How the sizes fall from class to class: by a constant ratio, as in CIFAR-LT, or
-        as the quantiles of a Pareto distribution of the shape 6, as in ImageNet-LT, of
-        which most classes are small.
+        How class sizes decrease: by a constant ratio, as in CIFAR-LT, or as the
+        quantiles of a Pareto distribution with shape 6, as in ImageNet-LT, where most
+        classes are small.
 
     class_order : array-like of shape (n_classes,), default=None
-        The labels from the largest class to the smallest. By default they are sorted.
+        Labels in the order from the largest class to the smallest. By default, they are
+        sorted.
 
     random_state : int, RandomState instance or None, default=None
-        Controls which samples stay. Pass an int for repeatable data.
+        Controls which samples are kept. Pass an int for reproducible results.
 
     Returns
     -------
     X : ndarray or DataFrame of shape (n_kept, ...)
-        Samples that stay.
+        Samples that are kept.
 
     y : ndarray or Series of shape (n_kept,)
         Their labels.
@@ -93,26 +94,27 @@ def make_long_tailed(
     Raises
     ------
     ValueError
-        If there are less than two classes, or a class would have no sample left, or
-        `class_order` does not hold each label once.
+        If there are fewer than two classes, a class would have no samples left, or
+        `class_order` does not contain each label once.
 
     See Also
     --------
-    group_classes : Make two classes of many.
+    group_classes : Merge classes, for example ten classes into two.
 
     Notes
     -----
-    With the share :math:`s_k` of class :math:`k` of :math:`K` in the largest, from
-    :math:`k = 0` on, a class keeps :math:`\lfloor n s_k \rfloor` samples. "exponential"
-    is :math:`s_k = f^{k / (K - 1)}` with the imbalance factor :math:`f` [1]_ [2]_.
-    "pareto" is :math:`s_k = \max(q_k / q_0, f)` with the quantiles
-    :math:`q_k = (K / (k + 1))^{1/6} - 1`. With 1000 classes of up to 1280 images and 5
-    at least these add up to 117 059 images; ImageNet-LT [3]_, which was drawn, has
-    115 846. :math:`n` is as large as the classes allow: the size of a class where all
-    have the same.
+    Class :math:`k = 0, \dots, K - 1` keeps :math:`\lfloor n s_k \rfloor` samples, where
+    :math:`s_k` is its size relative to the largest class, and :math:`n` is as large as
+    the data allow. For balanced data, :math:`n` is the size of a class.
 
-    Two classes and the factor r / (1 - r) leave a share r of positives, as the
-    imbalance ratio of binary benchmarks has it.
+    For "exponential", :math:`s_k = f^{k / (K - 1)}` with the imbalance factor :math:`f`
+    [1]_ [2]_. For "pareto", :math:`s_k = \max(q_k / q_0, f)` with the quantiles
+    :math:`q_k = (K / (k + 1))^{1/6} - 1`. With 1000 classes of 5 to 1280 images, this
+    gives 117 059 images. ImageNet-LT [3]_, which was sampled from the distribution, has
+    115 846.
+
+    For two classes, the imbalance factor r / (1 - r) leaves a fraction r of positives,
+    which binary benchmarks call the imbalance ratio.
 
     References
     ----------
@@ -137,14 +139,16 @@ def make_long_tailed(
     check_consistent_length(X, y)
     codes, n_classes = _encode(y, class_order)
     counts = np.bincount(codes)
-    shares = PROFILES[profile](n_classes, imbalance_factor)
-    # The slack keeps the rounding of the division from costing a sample.
-    sizes = np.floor((counts / shares).min() * shares * (1 + 1e-12)).astype(int)
+    relative_sizes = PROFILES[profile](n_classes, imbalance_factor)
+    # The tolerance prevents rounding errors from removing a sample.
+    sizes = np.floor(
+        (counts / relative_sizes).min() * relative_sizes * (1 + 1e-12)
+    ).astype(int)
     if sizes.min() < 1:
         raise ValueError(
             "imbalance_factor must leave at least one sample of each class, got "
-            f"{imbalance_factor:g} for a largest class of {sizes.max()}. Pass at least "
-            f"{1 / sizes.max():.3g}."
+            f"{imbalance_factor:g} with a largest class of {sizes.max()} samples. Pass "
+            f"at least {1 / sizes.max():.3g}."
         )
     rng = check_random_state(random_state)
     kept = [
@@ -156,23 +160,24 @@ def make_long_tailed(
 
 
 def _encode(y: ArrayLike, class_order: ArrayLike | None) -> tuple[Ints, int]:
-    """Return the place of each label in the order, and the number of classes."""
+    """Return the position of each label in the order, and the number of classes."""
     labels, codes = distinct_labels(y, "y")
     if len(labels) < 2:
         raise ValueError(
-            f"y must hold at least 2 classes, got {labels}. A tail needs a head."
+            f"y must contain at least 2 classes, got {labels}. Add samples of another "
+            "class."
         )
     order = labels if class_order is None else np.asarray(class_order).tolist()
     if len(order) != len(labels) or any(label not in order for label in labels):
         raise ValueError(
-            f"class_order must hold each label of y once, got {order} for the labels "
-            f"{labels}. Leave it out for the sorted labels."
+            f"class_order must contain each label of y once, got {order} for the "
+            f"labels {labels}. Use class_order=None for the sorted labels."
         )
     return np.array([order.index(label) for label in labels])[codes], len(labels)
 
 
 def _take(array: Any, rows: Ints) -> Any:
-    """Return rows of an array, a DataFrame or a list, the last as an array."""
+    """Return rows of an array, a DataFrame or a list; rows of a list as an array."""
     if hasattr(array, "iloc"):
         return array.iloc[rows]
     return (array if hasattr(array, "shape") else np.asarray(array))[rows]
@@ -189,7 +194,7 @@ def _take(array: Any, rows: Ints) -> Any:
 def group_classes(
     y: ArrayLike, groups: str | dict[Any, Any] = "halves", *, random_state: Seed = None
 ) -> Array:
-    """Make few classes of many, such as a binary problem of images of ten kinds.
+    """Merge classes, for example ten classes into two.
 
     Parameters
     ----------
@@ -197,13 +202,14 @@ def group_classes(
         Labels, of any kind.
 
     groups : {"halves", "random"} or dict, default="halves"
-        Which classes are one. "halves" makes 0 of the first half of the sorted labels
-        and 1 of the others; of an odd number the middle one is a 1. "random" makes
-        halves of the labels in random order. A dict maps each new label to a list of
-        old ones, such as ``{"animal": ["cat", "dog"], "vehicle": ["car", "ship"]}``.
+        Which classes to merge. "halves" maps the first half of the sorted labels to 0
+        and the others to 1; for an odd number of labels, the middle one becomes 1.
+        "random" does the same for labels in random order. A dict maps each new label to
+        a list of old labels, such as ``{"animal": ["cat", "dog"], "vehicle": ["car",
+        "ship"]}``.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the order for "random". Pass an int for a repeatable grouping.
+        Controls the order for "random". Pass an int for reproducible results.
 
     Returns
     -------
@@ -213,16 +219,16 @@ def group_classes(
     Raises
     ------
     ValueError
-        If a label is in no group or in several.
+        If a label is in no group or in several groups.
 
     See Also
     --------
-    make_long_tailed : Make one of two classes rare.
+    make_long_tailed : Reduce classes, for example one of two to a rare class.
 
     Notes
     -----
-    "halves" is the binary version of CIFAR-10, CIFAR-100 and STL-10 in [1]_, to which
-    [2]_ compares.
+    "halves" gives the binary versions of CIFAR-10, CIFAR-100 and STL-10 of [1]_, which
+    [2]_ compares with.
 
     References
     ----------
@@ -257,7 +263,7 @@ def group_classes(
     wrong = {label: names for label, names in found.items() if len(names) != 1}
     if wrong:
         raise ValueError(
-            "groups must hold each label of y in exactly one group, got for others "
-            f"{wrong}. Leave out the samples of labels that belong to none."
+            "groups must contain each label of y in exactly one group, got labels in "
+            f"none or several: {wrong}. Remove samples of labels without a group."
         )
     return np.array([names[0] for names in found.values()])[codes]

@@ -8,36 +8,37 @@ from torch import Tensor
 
 from sklearn_calib.datasets._tensors import check_tensors
 
-# Below, torch draws 0.5 where both of the numbers that it divides underflow.
+# Below, both gamma variates of torch's Beta sampler may underflow, which gives 0.5.
 SMALLEST_ALPHA = 0.01
 
 
 @dataclass
 class Mixup:
-    """Mix each batch with itself in another order, inputs and labels alike.
+    """Mixup: train on convex combinations of pairs of samples and their labels.
 
-    For ``NeuralClassifier(batch_transform=Mixup())``. A sample becomes
-    ``share * x_i + (1 - share) * x_j`` and its target, from then on probabilities,
-    ``share * y_i + (1 - share) * y_j`` [1]_. The network sees fewer labels that it
-    could be certain of, and grows less overconfident [2]_. The share is drawn for each
-    batch from the distribution Beta(alpha, alpha).
+    Use it as ``NeuralClassifier(batch_transform=Mixup())``. Each batch is mixed with a
+    random permutation of itself: a sample becomes ``lam * x_i + (1 - lam) * x_j``, and
+    its label becomes the soft target ``lam * y_i + (1 - lam) * y_j`` [1]_. The mixing
+    coefficient `lam` is drawn from Beta(alpha, alpha) once for each batch. Networks
+    that are trained with mixup are less overconfident [2]_.
 
-    All losses of single samples take such targets, and so do the penalties on them that
-    do not ask which predictions are right, such as MDCA.
+    Soft targets are supported by all per-sample losses, and by penalties that do not
+    depend on which predictions are correct, such as MDCA.
 
     Parameters
     ----------
     alpha : float, default=0.2
-        At least 0.01. The smaller, the closer are most of the mixed samples to one of
-        the two; 1 draws the share uniformly. The values in [2]_ are 0.1 to 0.4.
+        Parameter of the Beta distribution, at least 0.01. For small values, most mixed
+        samples are close to one of the two samples; with 1, `lam` is uniform in [0, 1].
+        The values in [2]_ are 0.1 to 0.4.
 
     Raises
     ------
     TypeError
-        If alpha is no number, when the first batch is mixed.
+        If `alpha` is not a number. Raised when the first batch is mixed.
 
     ValueError
-        If alpha is not at least 0.01 and finite, when the first batch is mixed.
+        If `alpha` is less than 0.01 or infinite. Raised when the first batch is mixed.
 
     References
     ----------
@@ -66,14 +67,14 @@ class Mixup:
         Parameters
         ----------
         X : Tensor of shape (N, ...)
-            Inputs, floating point.
+            Floating-point inputs.
 
         target : Tensor of shape (N, C)
-            Probabilities; of a label one 1 and zeros.
+            Class probabilities, or one-hot encoded labels.
 
         sample_weight : Tensor of shape (N,), default=None
-            Non-negative weights. The labels of a mixed sample count in proportion to
-            their weights, and it weighs what they weigh together.
+            Non-negative weights. They are mixed like the inputs, and the two labels of
+            a mixed sample count in proportion to their weights.
 
         Returns
         -------
@@ -89,17 +90,17 @@ class Mixup:
         self._check_alpha()
         check_tensors(X=X, target=target)
         alpha = torch.tensor(float(self.alpha))
-        share = torch.distributions.Beta(alpha, alpha).sample().item()
+        lam = torch.distributions.Beta(alpha, alpha).sample().item()
         order = torch.randperm(len(X), device=X.device)
 
         def mix(values: Tensor) -> Tensor:
-            return torch.lerp(values[order], values, share)
+            return torch.lerp(values[order], values, lam)
 
         if sample_weight is None:
             return mix(X), mix(target), None
         weight = mix(sample_weight)
         weighted = mix(target * sample_weight.unsqueeze(1)) / weight.unsqueeze(1)
-        # 0 / 0 where neither sample counts.
+        # If both weights are zero, the weighted target is 0 / 0.
         target = torch.where(weight.unsqueeze(1) > 0, weighted, mix(target))
         return mix(X), target, weight
 
@@ -116,7 +117,7 @@ class Mixup:
             )
         if self.alpha < SMALLEST_ALPHA:
             raise ValueError(
-                f"alpha must be at least {SMALLEST_ALPHA}, got {self.alpha!r}: below, "
-                "both samples would often count the same, and not one alone. Train "
-                "without Mixup, to which small values come close."
+                f"alpha must be at least {SMALLEST_ALPHA}, got {self.alpha!r}, as the "
+                "Beta distribution cannot be sampled for smaller values. Train without "
+                "Mixup, which is nearly the same."
             )

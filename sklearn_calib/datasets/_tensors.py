@@ -1,4 +1,4 @@
-"""The check of what transformations of batches are given."""
+"""Input check of transformations of batches."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def check_tensors(**values: Any) -> None:
-    """Raise TypeError unless all are tensors; the keywords are what messages say."""
+    """Raise TypeError unless all values are tensors; the keywords are their names."""
     for name, value in values.items():
         if not isinstance(value, Tensor):
             raise TypeError(

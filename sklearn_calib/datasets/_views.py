@@ -1,4 +1,4 @@
-"""Two views of each sample, for an encoder to learn what they have in common."""
+"""Random views of each sample, for contrastive learning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from torch import Tensor
 
 from sklearn_calib.datasets._tensors import check_tensors
 
-# From the ends of an interval to a number in it for each image.
+# Function of the bounds of an interval that draws one number for each view.
 Uniform: TypeAlias = Callable[[float, float], Tensor]
 
 
 @dataclass
 class FeatureCorruption:
-    """Two views of each row of a table: itself, and with many features replaced.
+    """Random feature corruption (SCARF): the original row and a corrupted view.
 
-    For ``RefCalClassifier(augment=FeatureCorruption())``. Each feature of the second
-    view is, with a probability of `corruption_rate`, that of another row of the batch,
-    drawn for each feature anew: a value of the feature's own distribution, whatever
-    the other features are [1]_.
+    Use it as ``RefCalClassifier(augment=FeatureCorruption())`` for tabular data. In the
+    second view, each feature is replaced with probability `corruption_rate` by its
+    value in a random row of the batch, which is a draw from the feature's marginal
+    distribution [1]_.
 
     Parameters
     ----------
@@ -32,16 +32,17 @@ class FeatureCorruption:
     Raises
     ------
     TypeError
-        If `corruption_rate` is no number, when the first batch comes.
+        If `corruption_rate` is not a number. Raised when the first batch is
+        transformed.
 
     ValueError
-        If it is out of range, or the batch is no table.
+        If `corruption_rate` is out of range, or the batch is not a table.
 
     Notes
     -----
-    The paper replaces a random set of features of one size in each row, by values of
-    the whole training set; here the size varies about it, and the values are those of
-    a batch, which is itself a random draw of the training set.
+    The paper replaces the same number of features in each row, by values from the whole
+    training set. Here, the number varies around the expected one, and the values come
+    from the batch, which is a random sample of the training set.
 
     References
     ----------
@@ -67,14 +68,14 @@ class FeatureCorruption:
             Rows of a table.
 
         generator : torch.Generator, default=None
-            What to draw from, on the device of X; None is torch's global one.
+            Random number generator on the device of `X`; None uses torch's global one.
 
         Returns
         -------
         views : Tensor of shape (N, 2, n_features)
-            The rows as they are, and corrupted.
+            The original rows and the corrupted rows.
         """
-        _check_share("corruption_rate", self.corruption_rate)
+        _check_fraction("corruption_rate", self.corruption_rate)
         _check_dimensions(X, 2, "a table of shape (N, n_features)", "ImageAugmentation")
         on = X.device
         draws = torch.rand(X.shape, device=on, generator=generator)
@@ -85,44 +86,44 @@ class FeatureCorruption:
 
 @dataclass
 class ImageAugmentation:
-    """Random views of each image: cropped, flipped and with other colours.
+    """Image augmentation: views with random crops, flips and colour jitter.
 
-    For ``RefCalClassifier(augment=ImageAugmentation())``, after [1]_. All images of a
-    batch are augmented at once, each in its own way, by what torch has.
+    Use it as ``RefCalClassifier(augment=ImageAugmentation())``, similar to [1]_. All
+    images of a batch are augmented in one pass, each with other random numbers.
 
     Parameters
     ----------
     min_area : float, default=0.6
-        A crop is a square part of the image, of at least this share of its area, in
-        (0, 1], and is scaled back to the size of the image. 1 does not crop.
+        Minimum area of a crop relative to the image, in (0, 1]. A crop has the aspect
+        ratio of the image and is resized to its size. 1 disables cropping.
 
     flip : float, default=0.5
-        Probability that left and right are swapped, in [0, 1]. Pass 0 for digits,
-        letters and whatever else must not be mirrored.
+        Probability of a horizontal flip, in [0, 1]. Pass 0 for digits, letters and
+        other images that must not be mirrored.
 
     jitter : float, default=0.2
-        How much brightness, contrast and, of three channels, saturation change, in
-        [0, 1): contrast and saturation by a factor of 1 - jitter to 1 + jitter, and
-        brightness by up to jitter times the deviation of the image's pixels, so that
-        images need not lie in [0, 1]. 0 leaves the colours alone.
+        Strength of the colour jitter, in [0, 1). Contrast and, for three channels,
+        saturation change by a factor from 1 - jitter to 1 + jitter. Brightness changes
+        by up to jitter times the standard deviation of the image's pixels, so images
+        need not lie in [0, 1]. 0 disables the jitter.
 
     n_views : int, default=2
-        Views of each image, at least 1. A contrast needs two; a linear head that is
-        trained by ``RefCalClassifier(augment_head=...)`` needs one.
+        Number of views of each image, at least 1. Contrastive losses need two; the
+        linear head of ``RefCalClassifier(augment_head=...)`` needs one.
 
     Raises
     ------
     TypeError
-        If a parameter is no number, when the first batch comes.
+        If a parameter is not a number. Raised when the first batch is transformed.
 
     ValueError
-        If a parameter is out of range, or the batch holds no images.
+        If a parameter is out of range, or the batch does not contain images.
 
     Notes
     -----
-    The defaults are for small networks that train for tens of epochs. Large ones that
-    train for hundreds are given stronger views: crops of 0.2 of the area, colours that
-    change by 0.4.
+    The defaults are meant for small networks that train for tens of epochs. Large
+    networks that train for hundreds of epochs often use stronger augmentation, such as
+    `min_area=0.2` and `jitter=0.4`.
 
     References
     ----------
@@ -149,10 +150,10 @@ class ImageAugmentation:
         Parameters
         ----------
         X : Tensor of shape (N, n_channels, height, width)
-            Images, floating point, of any scale.
+            Floating-point images of any scale.
 
         generator : torch.Generator, default=None
-            What to draw from, on the device of X; None is torch's global one.
+            Random number generator on the device of `X`; None uses torch's global one.
 
         Returns
         -------
@@ -160,7 +161,7 @@ class ImageAugmentation:
             The views.
         """
         for name in ("min_area", "flip", "jitter"):
-            _check_share(name, getattr(self, name))
+            _check_fraction(name, getattr(self, name))
         if self.min_area == 0 or self.jitter == 1:
             raise ValueError(
                 "min_area must be greater than 0 and jitter less than 1, got "
@@ -173,15 +174,15 @@ class ImageAugmentation:
         images = X.repeat_interleave(self.n_views, dim=0)
 
         def uniform(low: float, high: float) -> Tensor:
-            """Draw one number for each view."""
-            share = torch.rand(len(images), device=X.device, generator=generator)
-            return (low + (high - low) * share).to(X.dtype)
+            """Draw one uniform number for each view."""
+            unit = torch.rand(len(images), device=X.device, generator=generator)
+            return (low + (high - low) * unit).to(X.dtype)
 
         images = self._change_colours(self._crop_and_flip(images, uniform), uniform)
         return images.unflatten(0, (-1, self.n_views))
 
     def _crop_and_flip(self, images: Tensor, uniform: Uniform) -> Tensor:
-        """Read each image on a grid of its own: a smaller, shifted, mirrored one."""
+        """Sample each image on a smaller, shifted and possibly mirrored grid."""
         side = uniform(self.min_area, 1).sqrt()
         left, top = (1 - side) * uniform(-1, 1), (1 - side) * uniform(-1, 1)
         mirror = torch.where(uniform(0, 1) < self.flip, -1.0, 1.0).to(images.dtype)
@@ -194,7 +195,7 @@ class ImageAugmentation:
         )
 
     def _change_colours(self, images: Tensor, uniform: Uniform) -> Tensor:
-        """Change saturation, then contrast and brightness, about the mean colour."""
+        """Change the saturation, then contrast and brightness around the mean."""
 
         def draw(low: float, high: float) -> Tensor:
             return uniform(low, high).view(-1, 1, 1, 1)
@@ -209,34 +210,33 @@ class ImageAugmentation:
         return torch.lerp(mean, images, contrast) + brightness
 
 
-def _check_share(name: str, value: Any) -> None:
+def _check_fraction(name: str, value: Any) -> None:
     """Raise an error unless the value is a number in [0, 1]."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(
             f"{name} must be a number in [0, 1], got {value!r} of type "
-            f"{type(value).__name__}. Leave it out for the default."
+            f"{type(value).__name__}. Omit it to use the default."
         )
     if not 0 <= value <= 1:  # type: ignore[operator] # numbers.Real has an order
         raise ValueError(
-            f"{name} must be in [0, 1], got {value!r}. Leave it out for the default."
+            f"{name} must be in [0, 1], got {value!r}. Omit it to use the default."
         )
 
 
 def _check_n_views(value: Any) -> None:
-    """Raise an error unless the value is an integer of at least 1."""
+    """Raise an error unless the value is a positive integer."""
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_count or value < 1:
         raise (ValueError if is_count else TypeError)(
-            f"n_views must be an integer of at least 1, got {value!r}. Leave it out "
-            "for two views."
+            f"n_views must be a positive integer, got {value!r}. The default is 2."
         )
 
 
 def _check_dimensions(X: Any, n_dimensions: int, wanted: str, other: str) -> None:
-    """Raise an error unless the batch has as many dimensions as are wanted."""
+    """Raise an error unless the batch has `n_dimensions` dimensions."""
     check_tensors(X=X)
     if X.ndim != n_dimensions:
         raise ValueError(
             f"X must be {wanted}, got shape {tuple(X.shape)}. Use {other}, or a "
-            "function of your own that returns (N, views, ...)."
+            "custom function that returns a tensor of shape (N, n_views, ...)."
         )

@@ -1,4 +1,4 @@
-"""Figures in the way of scikit-learn's displays; matplotlib loads when one is drawn."""
+"""Plots with the interface of scikit-learn's displays. They need matplotlib."""
 
 from sklearn_calib.displays._classwise_reliability import ClasswiseReliabilityDisplay
 from sklearn_calib.displays._confidence_dynamics import ConfidenceDynamicsDisplay

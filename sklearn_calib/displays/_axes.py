@@ -1,7 +1,7 @@
-"""What a figure needs from matplotlib: axes, others below or within, and colours.
+"""Helpers for matplotlib: axes, axes below or within others, and colours.
 
-Nothing is remembered between displays on the same axes: a later one finds what the
-earlier ones have drawn by its group id.
+Displays that share axes have no common state: a later display finds the artists of the
+earlier ones by their group id.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, apart for colour-blind readers too, without the yellow that
-# is lost on white. Beside each a marker, for prints in grey.
+# The palette of Okabe and Ito, which is safe for colour-blind readers, without its
+# yellow, which is hard to see on white. Markers distinguish the lines in grey prints.
 STYLES = [
     ("#0072B2", "o"),
     ("#D55E00", "s"),
@@ -27,12 +27,12 @@ STYLES = [
 
 
 def new_axes(figsize: tuple[float, float]) -> Axes:
-    """Return the only axes of a new figure."""
+    """Return the axes of a new figure."""
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
         raise ImportError(
-            "Displays are drawn with matplotlib, which is not installed. "
+            "Displays require matplotlib, which is not installed. "
             "Install it with: pip install matplotlib"
         ) from error
     _, ax = plt.subplots(figsize=figsize, layout="constrained")
@@ -40,20 +40,20 @@ def new_axes(figsize: tuple[float, float]) -> Axes:
 
 
 def sequential_colors(n_colors: int) -> list[Any]:
-    """Return colours from dark to light, the same to colour-blind readers."""
+    """Return colours from dark to light that are safe for colour-blind readers."""
     from matplotlib import colormaps
 
-    # The last part of the map, a yellow, is lost on white.
+    # The last part of the map is a yellow, which is hard to see on white.
     return [colormaps["viridis"](0.85 * step) for step in np.linspace(0, 1, n_colors)]
 
 
 def artists(ax: Any, gid: str) -> list[Any]:
-    """Return what displays have drawn on an axes under a group id."""
+    """Return the artists on an axes that have the given group id."""
     return [artist for artist in ax.get_children() if artist.get_gid() == gid]
 
 
 def find_axes_below(ax: Any, label: str) -> Any:
-    """Return the axes that `add_axes_below` made, or None; the label tells them."""
+    """Return the axes that `add_axes_below` created with this label, or None."""
     return next(
         (
             other
@@ -65,10 +65,10 @@ def find_axes_below(ax: Any, label: str) -> Any:
 
 
 def add_axes_below(ax: Any, label: str, height_ratio: float) -> Axes:
-    """Return new axes under `ax`, with the same x-axis.
+    """Return new axes below `ax` that share its x-axis.
 
-    The room is taken from the place of `ax` itself, so that the neighbours in a grid
-    of axes stay where they are.
+    `ax` shrinks to make space for them, so that its neighbours in a grid of axes do not
+    move.
     """
     grid = grid_within(ax, 2, 1, height_ratios=[1, height_ratio], hspace=0.16)
     ax.set_subplotspec(grid[0])
@@ -76,7 +76,7 @@ def add_axes_below(ax: Any, label: str, height_ratio: float) -> Axes:
 
 
 def grid_within(ax: Any, n_rows: int, n_columns: int, **options: Any) -> Any:
-    """Return a grid in the place of `ax`."""
+    """Return a grid that covers the area of `ax`."""
     from matplotlib.gridspec import GridSpec, GridSpecFromSubplotSpec
 
     place = ax.get_subplotspec()

@@ -1,4 +1,4 @@
-"""Where accuracies may lie, by chance alone: around estimates, or calibrated ones."""
+"""Confidence and consistency bands of reliability diagrams."""
 
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -11,92 +11,92 @@ from sklearn_calib._core.inputs import BETWEEN_0_AND_1
 from sklearn_calib._core.typing import Array, Floats, Ints, Seed, Weights
 from sklearn_calib._core.validation import Interval
 
-# What `validate_params` checks, for the parameters that bands share.
+# Constraints of the parameters that all bands share, for `validate_params`.
 BANDS = {
     "confidence_level": BETWEEN_0_AND_1,
     "n_resamples": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],
 }
-# Confidences are drawn for as if those in the same of so many cells were equal.
+# Confidences in the same cell of a grid of this size are treated as equal in draws.
 N_CELLS = 2**12
 
 
 class Groups(NamedTuple):
-    """Samples of the same bin and of nearly the same confidence."""
+    """Sums over samples of the same bin and nearly the same confidence."""
 
     bin: np.ndarray  # of ints
     place: np.ndarray  # mean confidence
     mass: np.ndarray  # sum of weights
-    hits: np.ndarray  # sum of the weights of hits
-    n_samples: np.ndarray  # effective number of samples, a whole one from 1 on
+    n_correct: np.ndarray  # sum of the weights of correct predictions
+    n_samples: np.ndarray  # effective number of samples, an int of at least 1
 
 
 def group_samples(
-    confidence: Floats, hit: Array, weight: Weights, bins: Any = 0
+    confidence: Floats, correct: Array, weight: Weights, bins: Any = 0
 ) -> Groups:
-    """Return the `Groups` of samples; `bins` (n_samples,) are kept apart."""
-    weight = np.ones(len(hit)) if weight is None else weight
+    """Return the `Groups` of the samples; no group spans two `bins` (n_samples,)."""
+    weight = np.ones(len(correct)) if weight is None else weight
     seen = weight > 0
     cell = np.rint(confidence * N_CELLS).astype(np.intp)
     key, group = np.unique((bins * (N_CELLS + 1) + cell)[seen], return_inverse=True)
-    summands = weight, weight * confidence, weight * hit
-    mass, place, hits = (np.bincount(group, each[seen]) for each in summands)
+    summands = weight, weight * confidence, weight * correct
+    mass, place, n_correct = (np.bincount(group, each[seen]) for each in summands)
     count = effective_counts(weight[seen], group, len(mass))
     count = np.maximum(1, np.rint(count)).astype(np.intp)
-    # Rounding may leave the unit interval.
-    place, hits = np.minimum(place / mass, 1), np.minimum(hits, mass)
-    return Groups(key // (N_CELLS + 1), place, mass, hits, count)
+    # Rounding errors may exceed the bounds.
+    place, n_correct = np.minimum(place / mass, 1), np.minimum(n_correct, mass)
+    return Groups(key // (N_CELLS + 1), place, mass, n_correct, count)
 
 
 def draw_calibrated(groups: Groups, n_draws: int, random_state: Seed) -> Array:
-    """Return hits (n_draws, n_groups), drawn from the confidences themselves."""
+    """Draw outcomes from the confidences; return `n_correct` (n_draws, n_groups)."""
     shape = n_draws, len(groups.place)
-    hits = check_random_state(random_state).binomial(
+    n_correct = check_random_state(random_state).binomial(
         groups.n_samples, groups.place, shape
     )
-    return hits * (groups.mass / groups.n_samples)
+    return n_correct * (groups.mass / groups.n_samples)
 
 
 def draw_bootstrap(
     groups: Groups, n_draws: int, random_state: Seed
 ) -> tuple[Array, Array]:
-    """Return masses and hits (n_draws, n_groups), of samples drawn with replacement."""
-    accuracy = groups.hits / groups.mass
+    """Draw samples with replacement; return `mass`, `n_correct` (n_draws, n_groups)."""
+    accuracy = groups.n_correct / groups.mass
     parts = np.concatenate(
         [groups.n_samples * accuracy, groups.n_samples * (1 - accuracy)]
     )
     rng = check_random_state(random_state)
     drawn = rng.multinomial(groups.n_samples.sum(), parts / parts.sum(), n_draws)
-    hits, misses = np.split(drawn, 2, axis=1)
+    n_correct, n_wrong = np.split(drawn, 2, axis=1)
     unit = groups.mass / groups.n_samples
-    return (hits + misses) * unit, hits * unit
+    return (n_correct + n_wrong) * unit, n_correct * unit
 
 
 def pointwise_band(draws: Floats, confidence_level: float) -> Floats:
-    """Return the ends (2, n_points) of the middle of draws (n_draws, n_points)."""
+    """Return the quantile band (2, n_points) of draws (n_draws, n_points)."""
     tail = (1 - confidence_level) / 2
     low = np.nanquantile(draws, tail, axis=0, method="lower")
     return np.array([low, np.nanquantile(draws, 1 - tail, axis=0, method="higher")])
 
 
 def effective_counts(weight: Floats, bins: Ints, n_bins: int) -> Floats:
-    """Return how many samples of equal weights are as informative, in each bin."""
+    """Return the effective number of samples in each bin, by Kish's formula."""
     largest = np.zeros(n_bins)
     np.maximum.at(largest, bins, weight)
-    # Small weights by themselves have squares that vanish.
-    share = weight / np.where(largest > 0, largest, 1)[bins]
-    square = np.bincount(bins, share**2, n_bins)
-    mass = np.bincount(bins, share, n_bins)
+    # The squares of small weights would underflow, so the weights are scaled first.
+    scaled = weight / np.where(largest > 0, largest, 1)[bins]
+    square = np.bincount(bins, scaled**2, n_bins)
+    mass = np.bincount(bins, scaled, n_bins)
     return np.divide(mass**2, square, out=np.zeros(n_bins), where=mass > 0)
 
 
 def clopper_pearson(accuracy: Floats, count: Floats, confidence_level: float) -> Floats:
-    """Return the ends (2, n_bins) of the exact intervals; nan without samples."""
+    """Return the exact Clopper-Pearson intervals (2, n_bins); nan in empty bins."""
     tail = (1 - confidence_level) / 2
-    # What rounding leaves of no hits or no misses is none.
-    hits, misses = np.round([accuracy * count, (1 - accuracy) * count], 9)
-    low = np.where(hits > 0, beta.ppf(tail, hits, misses + 1), 0.0)
-    high = np.where(misses > 0, beta.ppf(1 - tail, hits + 1, misses), 1.0)
+    # A count that differs from 0 only by rounding errors is 0.
+    n_correct, n_wrong = np.round([accuracy * count, (1 - accuracy) * count], 9)
+    low = np.where(n_correct > 0, beta.ppf(tail, n_correct, n_wrong + 1), 0.0)
+    high = np.where(n_wrong > 0, beta.ppf(1 - tail, n_correct + 1, n_wrong), 1.0)
     return np.where(count > 0, [low, high], np.nan)
 
 
@@ -109,7 +109,7 @@ def bin_band(
     confidence_level: float,
     **draws: Any,
 ) -> Floats | None:
-    """Return the band (2, n_bins) of bins, or None; `samples` as `group_samples`'."""
+    """Return the band (2, n_bins) or None; `samples` are as in `group_samples`."""
     if interval is None:
         return None
     n_bins, weight = len(accuracy), samples[2]
@@ -118,10 +118,10 @@ def bin_band(
         count = effective_counts(weight, bins, n_bins)
         return clopper_pearson(accuracy, count, confidence_level)
     groups = group_samples(*samples, bins)
-    hits = draw_calibrated(groups, draws["n_resamples"], draws["random_state"])
+    n_correct = draw_calibrated(groups, draws["n_resamples"], draws["random_state"])
     filled, starts = np.unique(groups.bin, return_index=True)
     band = np.full((2, n_bins), np.nan)
-    drawn = np.add.reduceat(hits, starts, axis=1)
+    drawn = np.add.reduceat(n_correct, starts, axis=1)
     mass = np.add.reduceat(groups.mass, starts)
     band[:, filled] = pointwise_band(drawn / mass, confidence_level)
     return band

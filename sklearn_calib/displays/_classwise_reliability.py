@@ -1,4 +1,4 @@
-"""A reliability diagram of the probability of each class, side by side."""
+"""Class-wise reliability diagrams, side by side."""
 
 from __future__ import annotations
 
@@ -28,43 +28,44 @@ KINDS: dict[str, Any] = {
     "corp": CorpReliabilityDisplay,
     "smooth": SmoothReliabilityDisplay,
 }
-# More panels are too small to read on one page.
+# More panels would be too small to read.
 MOST_CLASSES = 12
 
 
 class ClasswiseReliabilityDisplay(FromEstimator):
-    """Reliability diagrams of the probability of every class, one panel for each.
+    """Class-wise reliability diagrams: one panel for the probability of each class.
 
-    The predicted class may be calibrated where its parts are not: in the panel of a
-    class its probability is compared with how often it was the true one, on all
-    samples. A calibrated classifier follows the diagonal in each panel.
+    The panel of a class compares its predicted probability with its frequency, over all
+    samples. A classifier can be calibrated for the predicted class and still be
+    miscalibrated for single classes. A calibrated classifier follows the diagonal in
+    each panel.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
-    classifiers of the same classes may share the axes.
+    classifiers for the same classes can share axes.
 
     Parameters
     ----------
     displays : list of displays
-        One for each class shown: `ReliabilityDisplay`, `SmoothReliabilityDisplay` or
-        `CorpReliabilityDisplay`.
+        One display for each class shown: `ReliabilityDisplay`,
+        `SmoothReliabilityDisplay` or `CorpReliabilityDisplay`.
 
     classes : ndarray of shape (n_shown,)
-        The label of each, which is the title of its panel.
+        Labels of the classes shown; they are the titles of the panels.
 
     name : str, default=None
-        Name of the classifier, which is shown in the legend.
+        Name of the classifier, shown in the legend.
 
     Attributes
     ----------
     axes_ : ndarray of shape (n_shown,)
-        Axes of the panels, with one scale.
+        Axes of the panels, all with the same scale.
 
     figure_ : matplotlib Figure
-        Figure that contains them.
+        Figure that contains the axes.
 
     See Also
     --------
-    sklearn_calib.metrics.classwise_calibration_error : The mean over all classes.
+    sklearn_calib.metrics.classwise_calibration_error : Mean over all classes.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         ax: Any = None,
         **options: Any,
     ) -> Self:
-        """Draw the diagrams of predicted probabilities.
+        """Draw the class-wise reliability diagrams of predicted probabilities.
 
         Parameters
         ----------
@@ -111,34 +112,35 @@ class ClasswiseReliabilityDisplay(FromEstimator):
             True labels, of any kind.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. A 1-d array holds those of the positive class; the
-            other class is shown too.
+            Predicted probabilities. A 1-d array contains those of the positive class;
+            the panels show both classes.
 
         kind : {"bins", "smooth", "corp"}, default="bins"
-            The panels: :class:`ReliabilityDisplay`, :class:`SmoothReliabilityDisplay`
-            or :class:`CorpReliabilityDisplay`.
+            Kind of the panels: :class:`ReliabilityDisplay`,
+            :class:`SmoothReliabilityDisplay` or :class:`CorpReliabilityDisplay`.
 
         classes : array-like of shape (n_shown,), default=None
-            The labels of the classes to show, 12 at most. By default all.
+            Labels of the classes to show, at most 12. By default, all classes.
 
         labels : array-like of shape (n_classes,), default=None
-            The label of each column, such as `estimator.classes_`. By default the
-            sorted distinct values of `y_true`, which must then hold every class.
+            Class label of each column, such as `estimator.classes_`. By default, the
+            sorted distinct values of `y_true`, which must then contain every class.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.
 
         name : str, default=None
-            Name in the legend. By default there is none.
+            Name in the legend. By default, no name is shown.
 
         ax : array-like of matplotlib Axes, default=None
-            The `axes_` of an earlier display of the same classes, to show both
-            classifiers, or as many axes of your own. By default a new figure.
+            Axes for the panels: the `axes_` of an earlier display of the same classes,
+            to show both classifiers, or one axes for each class. By default, a new
+            figure.
 
         **options
-            Further arguments of `from_predictions` of the panels, such as `n_bins`,
-            `strategy`, `interval`, `random_state` and `color`; not `histogram`, which
-            is always drawn, and neither `mode` nor `pos_label`, which panels set.
+            Further arguments of the panels' `from_predictions`, such as `n_bins`,
+            `strategy`, `interval`, `random_state` and `color`, but not `histogram`,
+            `mode` or `pos_label`.
 
         Returns
         -------
@@ -148,7 +150,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         Raises
         ------
         ValueError
-            If the labels do not match the columns, or `y_proba` holds anything but
+            If the labels do not match the columns, `y_proba` does not contain
             probabilities, or there are more than 12 classes to show.
 
         Examples
@@ -183,20 +185,21 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         Parameters
         ----------
         ax : array-like of matplotlib Axes, default=None
-            The `axes_` of an earlier display of the same classes, to show both
-            classifiers, or as many axes of your own. By default a new figure.
+            Axes for the panels: the `axes_` of an earlier display of the same classes,
+            to show both classifiers, or one axes for each class. By default, a new
+            figure.
 
         name : str, default=None
-            Name in the legend; by default the one given to the constructor.
+            Name in the legend; by default, the name given to the constructor.
 
         color : matplotlib color, default=None
-            Color of this classifier; by default the next one of a palette that
-            colour-blind readers can tell apart.
+            Color of the classifier; by default, the next color of a palette that is
+            safe for colour-blind readers.
 
         Returns
         -------
         display : ClasswiseReliabilityDisplay
-            The object itself, with the artists as attributes.
+            The display itself; its attributes hold the artists.
         """
         name = self.name if name is None else name
         axes = _panels(ax, len(self.displays))
@@ -205,7 +208,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         return self._finish(axes)
 
     def _finish(self, axes: list[Any]) -> Self:
-        """Write on the panels what they show, in the place of their own words."""
+        """Replace titles, labels and legends of the single panels by common ones."""
         n_columns = _n_columns(len(axes))
         top = max(each.histogram_ax_.get_ylim()[1] for each in self.displays)
         for index, (panel, display) in enumerate(zip(axes, self.displays, strict=True)):
@@ -229,7 +232,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         return self
 
     def _show_legend(self, panel: Any) -> None:
-        """Name the classifiers of several, or the parts of the panels of one."""
+        """Show a legend: of the classifiers, or of the parts of the diagram of one."""
         lines = artists(self.axes_[0], LINE)
         handles = [(line, _name_in(line.get_label())) for line in lines]
         if len(lines) == 1:
@@ -250,19 +253,19 @@ class ClasswiseReliabilityDisplay(FromEstimator):
 
 
 def _name_in(label: str) -> str | None:
-    """Return the name in the label of a line, without the errors of a single class."""
+    """Return the classifier's name in the label of a line, without the errors."""
     name, is_found, _ = label.replace("\n", " (").rpartition(" (")
     return name if is_found else None
 
 
 def _check_options(options: Options) -> None:
-    """Refuse what every panel has of its own."""
+    """Raise ValueError for options that each panel sets separately."""
     refused = sorted({"histogram", "mode", "pos_label"} & set(options))
     if refused:
         raise ValueError(
-            "options must be arguments that panels have in common, without histogram, "
-            f"mode and pos_label, got {refused}. Leave them out: each panel shows the "
-            "probability of its own class, and a histogram."
+            "options must not contain histogram, mode or pos_label, got "
+            f"{refused}. Leave them out: each panel shows the probability of its class "
+            "and a histogram."
         )
 
 
@@ -272,38 +275,38 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     known = labels.tolist()
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
-            f"classes must be labels of columns, {known}, got "
-            f"{classes.tolist()}. By default all are shown."
+            f"classes must be labels of columns, {known}, got {classes.tolist()}. Use "
+            "classes=None to show all classes."
         )
     if not 1 <= len(classes) <= MOST_CLASSES:
         raise ValueError(
-            f"classes must be 1 to {MOST_CLASSES} labels, as more panels cannot be "
-            f"read, got {len(classes)}. Pass classes=[...], and draw the others in a "
-            "figure of their own."
+            f"classes must be 1 to {MOST_CLASSES} labels, as more panels would be too "
+            f"small to read, got {len(classes)}. Pass classes=[...], and draw other "
+            "classes in another figure."
         )
     return np.array([known.index(each) for each in classes.tolist()])
 
 
 def _n_columns(n_panels: int) -> int:
-    """Return how many panels stand beside each other."""
+    """Return the number of panels in a row."""
     return n_panels if n_panels < 5 else -(-n_panels // (2 if n_panels < 7 else 3))
 
 
 def _panels(ax: Any, n_panels: int) -> list[Any]:
-    """Return axes: new ones with one scale, or those given."""
+    """Return a list of axes: new ones with the same scale, or those in `ax`."""
     if ax is not None:
         axes = np.ravel(np.asarray(ax, dtype=object)).tolist()
         if len(axes) == n_panels:
             return axes
         raise ValueError(
-            f"ax must hold one axes for each of {n_panels} classes, got {len(axes)}. "
-            "Leave it out for a new figure."
+            f"ax must contain one axes for each of {n_panels} classes, got "
+            f"{len(axes)}. Use ax=None for a new figure."
         )
     n_columns = _n_columns(n_panels)
     n_rows = -(-n_panels // n_columns)
     frame = new_axes((2.3 * n_columns + 2.5, 2.9 * n_rows + 0.4))
     figure: Any = frame.figure
-    # The sizes are set, for an engine would make panels of one kind differ in size.
+    # A layout engine would give the panels different sizes.
     figure.set_layout_engine("none")
     width, height = figure.get_size_inches()
     sides = {"left": 0.8 / width, "right": 1 - 1.9 / width}
@@ -319,7 +322,7 @@ def _panels(ax: Any, n_panels: int) -> list[Any]:
 
 
 def _write_title(panel: Any, label: Any, display: Any) -> None:
-    """Write the class on its panel, and the error of each classifier."""
+    """Set the title of a panel: the class, and the error of each classifier."""
     word, attribute = display._scores[0]
     value = f"{getattr(display, attribute):.3f}"
     title = f"{label}\n{word} {value}"

@@ -1,4 +1,4 @@
-"""Whether the confidence on validation data follows that on training data."""
+"""Confidence in bins over the epochs, on training and validation data."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from sklearn_calib.displays._panels import (
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
-# What can be drawn of each bin, by its name in the history: its words, color and width.
-# Training is wide, for validation often runs on top of it.
+# Label, color and line width of each quantity, by its name in the history. Lines of
+# training data are wide, as those of validation data often cover them.
 QUANTITIES = {
     "train_confidence_true": ("Training, true class", STYLES[4][0], 4),
     "bin_confidence": ("Validation, predicted class", STYLES[1][0], 1.2),
@@ -39,46 +39,47 @@ QUANTITIES = {
     "train_confidence_top": ("Training, predicted class", STYLES[3][0], 2.5),
 }
 SHOWN = ("train_confidence_true", "bin_confidence", "bin_accuracy")
-# The lines of the first run, the second and so on.
+# Line styles of the first run, the second and so on.
 LINESTYLES = ("-", "--", ":", "-.")
 QUANTITY = "quantity over epochs"
-WAY_OUT = "Train with callbacks=[RecordBins()], of sklearn_calib.callbacks."
+WAY_OUT = "Train with callbacks=[sklearn_calib.callbacks.RecordBins()]."
 
 
 class ConfidenceDynamicsDisplay:
-    """Confidence in each bin over the epochs, on training and on validation data.
+    """Confidence dynamics: confidence in bins over the epochs of training.
 
-    A panel for each bin shows whether the confidence on validation data follows that
-    on training data, through which a loss can steer it, and how far both are from the
-    accuracy: a calibrated network's validation confidence is on its accuracy. The
-    bounds of the bin in the validation share are shaded.
+    Each panel shows one bin: the mean confidence on training and on validation data,
+    and the accuracy on validation data [1]_. If the network is calibrated, the
+    validation confidence equals the accuracy. A loss acts on the training confidence;
+    the panels show whether the validation confidence follows it. The bounds of the bin
+    of validation data are shaded.
 
-    Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs on
-    the same axes are told apart by their lines, and the quantities by colours.
+    Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs can
+    share axes; runs differ in line style, quantities in colour.
 
     Parameters
     ----------
     epochs : ndarray of shape (n_epochs,)
-        Numbers of the epochs.
+        Epoch numbers.
 
     train_confidence_true : ndarray of shape (n_epochs, n_bins)
-        Mean probability of the true class on training data, in each bin; nan where no
-        sample is in a bin, which leaves a gap in the line.
+        Mean probability of the true class on training data, in each bin; nan in empty
+        bins, which leaves a gap in the line.
 
     train_confidence_top : ndarray of shape (n_epochs, n_bins)
         Mean probability of the predicted class of the same samples.
 
     bin_confidence : ndarray of shape (n_epochs, n_bins)
-        Mean probability of the predicted class on validation data; nan likewise.
+        Mean probability of the predicted class on validation data; nan in empty bins.
 
     bin_accuracy : ndarray of shape (n_epochs, n_bins)
-        Accuracy on validation data; nan likewise.
+        Accuracy on validation data; nan in empty bins.
 
     bin_edges : ndarray of shape (n_epochs, n_bins + 1)
-        Edges of the bins of the validation share; nan after the last of fewer bins.
+        Edges of the bins of validation data; padded with nan in epochs with fewer bins.
 
     name : str, default=None
-        Name of the run, which is shown in the legend.
+        Name of the run, shown in the legend.
 
     Attributes
     ----------
@@ -86,21 +87,21 @@ class ConfidenceDynamicsDisplay:
         Axes of the bins shown.
 
     figure_ : matplotlib Figure
-        Figure that contains them.
+        Figure that contains the axes.
 
     bins_ : list of int
-        The bins shown; bin 0 holds the lowest confidences.
+        Indices of the bins shown; bin 0 contains the lowest confidences.
 
     lines_ : dict of str to list of matplotlib Line2D
-        For each quantity its line in each bin shown.
+        The lines of each quantity, one for each bin shown.
 
     bounds_ : list of matplotlib PolyCollection
-        The shades of the bins shown.
+        The shaded bounds of each bin shown.
 
     See Also
     --------
-    GammaDynamicsDisplay : What a loss learns from the same bins.
-    sklearn_calib.callbacks.RecordBins : Records these numbers for any loss.
+    GammaDynamicsDisplay : The gamma that a loss learns from the same bins.
+    sklearn_calib.callbacks.RecordBins : Callback that records these values.
 
     References
     ----------
@@ -148,7 +149,7 @@ class ConfidenceDynamicsDisplay:
         ax: Any = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the confidences that a fitted network had after each epoch.
+        """Draw the confidence dynamics of a fitted network.
 
         Parameters
         ----------
@@ -156,7 +157,7 @@ class ConfidenceDynamicsDisplay:
             Fitted with the callback `RecordBins`.
 
         name : str, default=None
-            Name in the legend, by default the class of the loss.
+            Name in the legend; by default, the class name of the loss.
 
         ax : matplotlib Axes or array-like of them, default=None
             As in :meth:`plot`.
@@ -175,7 +176,7 @@ class ConfidenceDynamicsDisplay:
             If the estimator has no history of epochs.
 
         ValueError
-            If the callback has recorded nothing.
+            If the history contains no recorded bins.
         """
         history = history_of(estimator)
         name = name_of(estimator, name)
@@ -190,12 +191,12 @@ class ConfidenceDynamicsDisplay:
         ax: Any = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw the confidences that a history of epochs holds.
+        """Draw the confidence dynamics of a training history.
 
         Parameters
         ----------
         history : skorch.history.History or list of dict
-            One dict for each epoch, with `epoch` and what
+            One dict for each epoch, with `epoch` and the values that
             :class:`sklearn_calib.callbacks.RecordBins` records.
 
         name : str, default=None
@@ -215,7 +216,7 @@ class ConfidenceDynamicsDisplay:
         Raises
         ------
         ValueError
-            If no epoch holds all of it.
+            If no epoch contains all of these values.
         """
         rows = recorded_rows(history, ["bin_edges", *QUANTITIES], WAY_OUT)
         n_bins = count_bins(rows, QUANTITIES)
@@ -232,39 +233,39 @@ class ConfidenceDynamicsDisplay:
         name: str | None = None,
         linestyle: Any = None,
     ) -> Self:
-        """Draw the confidences.
+        """Draw the confidence dynamics.
 
         Parameters
         ----------
         ax : matplotlib Axes or array-like of shape (1, n_shown), default=None
-            One axes, whose place the panels take; or the `axes_` of an earlier display
-            of the same bins, to compare runs. By default a new figure.
+            A single axes, which the panels replace; or the `axes_` of an earlier
+            display of the same bins, to compare runs. By default, a new figure.
 
         bins : "all" or array-like of int, default=None
-            The bins to show, from 0 for the lowest confidences on. By default the
-            lowest, the middle and the highest.
+            Indices of the bins to show; 0 is the bin of the lowest confidences. By
+            default, the lowest, the middle and the highest bin.
 
         quantities : sequence of str
-            What to show, by its name in the history. By default all but
+            Quantities to show, by their names in the history. By default, all but
             `train_confidence_top`.
 
         name : str, default=None
-            Name in the legend; by default the one given to the constructor.
+            Name in the legend; by default, the name given to the constructor.
 
         linestyle : matplotlib linestyle, default=None
-            Lines of the run; by default solid ones for the first run on the axes, then
-            dashed and dotted ones, and both.
+            Line style of the run; by default solid for the first run on the axes, then
+            dashed, dotted and dash-dotted.
 
         Returns
         -------
         display : ConfidenceDynamicsDisplay
-            The object itself, with the artists as attributes.
+            The display itself; its attributes hold the artists.
 
         Raises
         ------
         ValueError
-            If there are no such bins or quantities, or `ax` holds another number of
-            axes.
+            If `bins` or `quantities` are unknown, or the number of axes in `ax` is
+            wrong.
         """
         _check_quantities(quantities)
         n_bins = self.bin_confidence.shape[1]
@@ -279,21 +280,21 @@ class ConfidenceDynamicsDisplay:
             self._draw_bounds(panel, index)
             for quantity, lines in self.lines_.items():
                 lines.append(self._draw_quantity(panel, index, quantity, linestyle))
-        # It is seen in the legend only.
+        # An empty line, for the legend.
         run = {"label": self.name if name is None else name, "gid": RUN}
         self.axes_[0, 0].plot([], [], color="0.5", linestyle=linestyle, **run)
         self._show_legend()
         return self
 
     def _show_legend(self) -> None:
-        """Name each run and each quantity, by the first line that shows it."""
+        """Show a legend with each run and each quantity once."""
         handles: dict[Any, Line2D] = {}
         for line in artists(self.axes_[0, 0], QUANTITY):
             handles.setdefault(line.get_label(), line)
         show_legend(self.axes_, [*handles.values(), self.bounds_[0]])
 
     def _draw_bounds(self, panel: Any, index: int) -> None:
-        """Shade the values that a bin holds."""
+        """Shade the range of confidences in a bin."""
         bounds = self.bin_edges[:, index], self.bin_edges[:, index + 1]
         style = {"color": "0.5", "alpha": 0.15, "linewidth": 0}
         shade = panel.fill_between(
@@ -304,10 +305,10 @@ class ConfidenceDynamicsDisplay:
     def _draw_quantity(
         self, panel: Any, index: int, quantity: str, linestyle: Any
     ) -> Any:
-        """Draw one line and return it."""
+        """Draw the line of one quantity and return it."""
         label, color, width = QUANTITIES[quantity]
         values = getattr(self, quantity)[:, index]
-        alone = _alone(values)
+        isolated = _isolated_points(values)
         (line,) = panel.plot(
             self.epochs,
             values,
@@ -315,24 +316,24 @@ class ConfidenceDynamicsDisplay:
             color=color,
             linewidth=width,
             linestyle=linestyle,
-            marker="." if alone else "",
-            markevery=alone,
+            marker="." if isolated else "",
+            markevery=isolated,
             gid=QUANTITY,
         )
         return line
 
 
-def _alone(values: Floats) -> list[int]:
-    """Return where a value stands between gaps, and a line would not show it."""
+def _isolated_points(values: Floats) -> list[int]:
+    """Return the indices of values between two gaps, which a line would not show."""
     is_gap = np.isnan(np.concatenate(([np.nan], values, [np.nan])))
     return np.flatnonzero(~is_gap[1:-1] & is_gap[:-2] & is_gap[2:]).tolist()
 
 
 def _check_quantities(quantities: Iterable[str]) -> None:
-    """Raise ValueError for a quantity that is not recorded."""
+    """Raise ValueError for unknown quantities."""
     for quantity in quantities:
         if quantity not in QUANTITIES:
             raise ValueError(
-                f"quantities must be names of {list(QUANTITIES)}, got {quantity!r}."
+                f"quantities must be among {list(QUANTITIES)}, got {quantity!r}."
                 f"{did_you_mean(quantity, QUANTITIES)} The default is {SHOWN}."
             )

@@ -1,4 +1,4 @@
-"""The reliability diagram by isotonic regression, where there is nothing to choose."""
+"""CORP reliability diagram, which is based on isotonic regression."""
 
 from __future__ import annotations
 
@@ -27,49 +27,53 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class CorpReliabilityDisplay(ReliabilityDiagram):
-    """Reliability diagram by isotonic regression: consistent, and without bins.
+    """CORP reliability diagram: isotonic regression instead of bins.
 
-    The curve is the increasing function of the confidence that fits best what came
-    true, by which CORP replaces bins. A calibrated classifier's follows the diagonal
-    within the band. The legend parts the Brier score of the probability shown into
-    miscalibration (MCB, good is low), discrimination (DSC, good is high) and the
-    uncertainty of what came true (UNC, which no classifier can change).
+    The curve is the isotonic regression of the outcomes on the confidence. It has no
+    bins or other settings to choose [1]_. The curve of a calibrated classifier follows
+    the diagonal within the band.
 
-    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several on the
-    same axes are told apart by colours and markers.
+    The legend shows the decomposition of the Brier score of the shown probability:
+    miscalibration (MCB, lower is better), discrimination (DSC, higher is better) and
+    uncertainty (UNC), which depends only on the fraction of positive outcomes.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
+    displays can share axes; they differ in colour and marker.
 
     Parameters
     ----------
     prob_pred : ndarray of shape (n_values,)
-        The distinct confidences, increasing.
+        Distinct confidences, in increasing order.
 
     prob_true : ndarray of shape (n_values,)
-        Value of the isotonic regression at each, not decreasing.
+        Isotonic regression at each confidence.
 
     counts : ndarray of shape (n_values,)
-        Number of samples, or sum of their weights, of each.
+        Number of samples, or sum of their weights, at each confidence.
 
     histogram : ndarray of shape (n_bins,) or None
-        Number of samples in bins of equal width, which the histogram shows. Without it
-        there is none.
+        Number of samples, or sum of their weights, in bins of equal width. If None, no
+        histogram is drawn.
 
     name : str, default=None
-        Name of the classifier, which is shown in the legend.
+        Name of the classifier, shown in the legend.
 
     mode : {"top_label", "positive"}, default="top_label"
-        What the probabilities are of: it chooses the words on the axes.
+        Which probability is shown, as in :meth:`from_predictions`. It sets the axis
+        labels.
 
     band : ndarray of shape (2, n_values) or None, default=None
-        Lower and upper ends of the band at each distinct confidence.
+        Lower and upper end of the band at each confidence.
 
     interval : {"consistency"} or None, default=None
-        What the band is, as in :meth:`from_predictions`.
+        Kind of interval, as in :meth:`from_predictions`.
 
     confidence_level : float, default=0.95
-        Level of the band, which is shown in the legend.
+        Confidence level of the band, shown in the legend.
 
     miscalibration, discrimination, uncertainty : float
-        Parts of the Brier score, which is the first minus the second plus the third.
+        Parts of the Brier score, which is miscalibration - discrimination +
+        uncertainty.
 
     Attributes
     ----------
@@ -83,14 +87,14 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         Figure that contains both.
 
     line_ : matplotlib Line2D
-        The curve; its markers are at the ends of the steps.
+        The curve, with markers at the ends of its steps.
 
     band_ : matplotlib PolyCollection or None
-        The band; of a single confidence a LineCollection.
+        The band; a LineCollection if there is only one distinct confidence.
 
     See Also
     --------
-    ReliabilityDisplay : The same with bins.
+    ReliabilityDisplay : Reliability diagram with bins.
     sklearn_calib.metrics.proper_calibration_error : MCB, with
         `recalibration="isotonic"`.
 
@@ -144,7 +148,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        r"""Draw the diagram of predicted probabilities.
+        r"""Draw the CORP reliability diagram of predicted probabilities.
 
         Parameters
         ----------
@@ -152,45 +156,47 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             True labels, of any kind.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. A 1-d array holds those of the positive class,
-            which is the second of two labels.
+            Predicted probabilities. A 1-d array contains those of the positive class,
+            which is the second of the two labels.
 
         interval : {"consistency"} or None, default="consistency"
-            Whether to show where the curve of a calibrated classifier would be, at each
-            confidence by itself.
+            Band to show. "consistency" is the range, around the diagonal, in which the
+            curve of a calibrated classifier would lie.
 
         confidence_level : float, default=0.95
-            Level of the band at each confidence, in (0, 1).
+            Confidence level of the band at each single confidence, in (0, 1).
 
         n_resamples : int, default=1000
-            Number of random draws for the band.
+            Number of random draws from which the band is computed.
 
         random_state : int, RandomState instance or None, default=None
-            Controls the draws. Pass an int for a repeatable band.
+            Controls the random draws. Pass an int for reproducible results.
 
         mode : {"top_label", "positive"}, default=None
-            What is drawn: the probability of the predicted class, or of the positive
-            class of two. By default the predicted class for a matrix, and the positive
-            class for a 1-d array.
+            Which probability to show: that of the predicted class, or that of the
+            positive class of a binary problem. By default, the predicted class for a
+            2-d array and the positive class for a 1-d array.
 
         pos_label : label, default=None
-            The positive class of two, which sets the mode to "positive". A 1-d array
-            holds its probabilities. By default the second label.
+            Label of the positive class of a binary problem. It sets the mode to
+            "positive"; a 1-d array contains the probabilities of this class. By
+            default, the second label.
 
         labels : array-like of shape (n_classes,), default=None
-            The label of each column, such as `estimator.classes_`. By default the
-            sorted distinct values of `y_true`, which must then hold every class.
+            Class label of each column, such as `estimator.classes_`. By default, the
+            sorted distinct values of `y_true`, which must then contain every class.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. The band is that of the effective number of samples,
+            Sample weights. The band is computed from the effective number of samples,
             as in :meth:`ReliabilityDisplay.from_predictions`.
 
         name : str, default=None
-            Name in the legend. By default the legend shows the parts of the score only.
+            Name in the legend. By default, the legend shows only the parts of the
+            score.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; new ones by default. Axes that an earlier display was
-            drawn on show both classifiers.
+            Axes to draw on; by default, those of a new figure. The axes of an earlier
+            display show both classifiers.
 
         **plot_options
             Further arguments of :meth:`plot`: `color`, `histogram`.
@@ -203,21 +209,22 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         Raises
         ------
         ValueError
-            If the labels do not match the columns, or `y_proba` holds anything but
-            probabilities, or `pos_label` is none of two labels.
+            If the labels do not match the columns, `y_proba` does not contain
+            probabilities, or `pos_label` is not one of two labels.
 
         Notes
         -----
-        With the confidences :math:`v_i`, of which :math:`y_i \in \{0, 1\}` came true,
-        the isotonic regression :math:`f` and the mean :math:`\bar y` ([1]_, eq. 2),
+        For confidences :math:`v_i` and outcomes :math:`y_i \in \{0, 1\}` with mean
+        :math:`\bar y`, where :math:`y_i = 1` is a correct prediction, and the isotonic
+        regression :math:`f` ([1]_, eq. 2),
 
         .. math:: \mathrm{MCB} = \overline{(y - v)^2} - \overline{(y - f(v))^2}, \quad
             \mathrm{DSC} = \overline{(y - \bar y)^2} - \overline{(y - f(v))^2}, \quad
             \mathrm{UNC} = \overline{(y - \bar y)^2}.
 
-        For the band hits are drawn from the confidences, which are kept as they are,
-        and a curve is fitted to each draw. Confidences within 1/4096 of each other are
-        drawn for as equal ones. Between two confidences the curve is interpolated.
+        For the band, outcomes are drawn from the confidences, which are kept, and a
+        curve is fitted to each draw. For the draws, confidences are grouped in cells of
+        width 1/4096. Between two confidences, the curve is interpolated linearly.
 
         References
         ----------
@@ -234,13 +241,15 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         array([0. , 0.5, 0.5, 1. ])
         """
         mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
-        confidence, hit, weight = judged
-        weight = np.ones(len(hit)) if weight is None else weight
-        value, mass, hits = sums_by_value(confidence.astype(np.float64), hit, weight)
-        curve = isotonic_regression(hits / mass, weights=mass).x
+        confidence, correct, weight = judged
+        weight = np.ones(len(correct)) if weight is None else weight
+        value, mass, n_correct = sums_by_value(
+            confidence.astype(np.float64), correct, weight
+        )
+        curve = isotonic_regression(n_correct / mass, weights=mass).x
         band = None
         if interval is not None:
-            groups = group_samples(confidence, hit, weight)
+            groups = group_samples(confidence, correct, weight)
             draws = draw_calibrated(groups, n_resamples, random_state) / groups.mass
             fits = [isotonic_regression(each, weights=groups.mass).x for each in draws]
             ends = pointwise_band(np.array(fits), confidence_level)
@@ -249,8 +258,8 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             value,
             curve,
             mass,
-            histogram=count_confidences(confidence, hit, weight),
-            **_parts(value, curve, mass, hits),
+            histogram=count_confidences(confidence, correct, weight),
+            **_parts(value, curve, mass, n_correct),
             name=name,
             mode=mode,
             band=band,
@@ -267,14 +276,15 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
 
 def _parts(
-    value: Floats, curve: Floats, mass: Floats, hits: Floats
+    value: Floats, curve: Floats, mass: Floats, n_correct: Floats
 ) -> dict[str, float]:
-    """Return the parts of the Brier score, given sums over distinct confidences."""
-    share, hits = mass / mass.sum(), hits / mass.sum()
-    mean = hits.sum()
-    # With f for any function of the values, the mean of (y - f)^2 is that of y less it.
+    """Return the parts of the Brier score from sums over distinct confidences."""
+    frequency, n_correct = mass / mass.sum(), n_correct / mass.sum()
+    mean = n_correct.sum()
+    # For any function f of the confidence, mean((y - f)^2) = mean(y) - mean(2 y f -
+    # f^2).
     gain = {
-        name: (2 * hits * each - share * each**2).sum()
+        name: (2 * n_correct * each - frequency * each**2).sum()
         for name, each in (("value", value), ("curve", curve))
     }
     return {

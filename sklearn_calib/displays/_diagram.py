@@ -1,4 +1,4 @@
-"""The base class of reliability diagrams; several of them may share their axes."""
+"""Base class of reliability diagrams, several of which can share axes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 BAR, LINE = "reliability bar", "reliability line"
 HISTOGRAM = "confidence histogram"
-# Bins of the histogram of a diagram that has none of its own.
+# Number of bins of the histogram where the diagram itself has no bins.
 N_BINS = 25
-# The lines in the histogram: what came true, and what was predicted.
+# Line styles in the histogram: for the accuracy and for the mean confidence.
 MARKS: Sequence[Any] = ("-", "--")
-# What stands on the axes, for each mode.
+# Axis labels of each mode.
 WORDS = {
     "top_label": ("Confidence", "Accuracy", "Mean confidence"),
     "positive": (
@@ -38,7 +38,7 @@ WORDS = {
         "Mean probability",
     ),
 }
-# What a band shows, in the legend.
+# Name of each kind of band in the legend.
 BAND_WORDS: dict[str | None, str] = {
     "bootstrap": "interval",
     "clopper-pearson": "interval",
@@ -47,7 +47,7 @@ BAND_WORDS: dict[str | None, str] = {
 
 
 class Drawing(FromEstimator):
-    """Types of what every diagram has besides the fields that all share."""
+    """Types of the attributes that every diagram defines separately."""
 
     counts: np.ndarray
     prob_pred: np.ndarray
@@ -59,10 +59,10 @@ class Drawing(FromEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ReliabilityDiagram(Drawing):
-    """Reliability diagram of any kind, with the histogram of confidences below it.
+    """Base class of reliability diagrams with a histogram of confidences below.
 
-    A subclass has the attributes `prob_pred` and `prob_true`, and `counts` unless it
-    has its own `_means`; `_draw` draws it, and sets the attribute `line_`.
+    A subclass has the attributes `prob_pred`, `prob_true`, and `counts` unless it
+    overrides `_means`. Its method `_draw` draws it and sets the attribute `line_`.
     """
 
     histogram: np.ndarray | None
@@ -72,7 +72,7 @@ class ReliabilityDiagram(Drawing):
     interval: str | None = None
     confidence_level: float = 0.95
 
-    # The scores in the legend, as words and attributes, and where a name stands.
+    # The scores in the legend, as pairs of label and attribute, and the format.
     _scores: ClassVar[tuple[tuple[str, str], ...]]
     _label: ClassVar[str] = "{name} ({scores})"
 
@@ -89,24 +89,25 @@ class ReliabilityDiagram(Drawing):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on. The histogram takes the lower part of their place. Axes
-            that an earlier display was drawn on show both classifiers, as lines.
+            Axes to draw on; by default, those of a new figure. The histogram takes the
+            lower part of their area. On the axes of an earlier display, both
+            classifiers are shown as lines.
 
         name : str, default=None
-            Name in the legend; by default the one given to the constructor.
+            Name in the legend; by default, the name given to the constructor.
 
         color : matplotlib color, default=None
-            Color of this classifier; by default the next one of a palette that
-            colour-blind readers can tell apart.
+            Color of the classifier; by default, the next color of a palette that is
+            safe for colour-blind readers.
 
         histogram : bool, default=True
-            Whether to draw the histogram of confidences. Later displays on the same
-            axes follow the first one.
+            Whether to draw the histogram of confidences. For axes that are shared, the
+            first display decides.
 
         Returns
         -------
         display : object
-            The display itself, with the artists as attributes.
+            The display itself; its attributes hold the artists.
         """
         self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
         self.figure_ = self.ax_.figure
@@ -128,7 +129,7 @@ class ReliabilityDiagram(Drawing):
         return self
 
     def _decorate(self, *, histogram: bool) -> None:
-        """Draw what all displays on one axes have in common."""
+        """Draw the diagonal, the axis labels and the axes of the histogram."""
         from matplotlib.lines import Line2D
 
         x_label, y_label, mean_label = WORDS[self.mode]
@@ -152,11 +153,11 @@ class ReliabilityDiagram(Drawing):
             fontsize="small",
             frameon=False,
         )
-        # It stands in the space between the axes, which is wide enough for it.
+        # The space between the axes is wide enough for the legend.
         legend.set_in_layout(False)
 
     def _draw_curve(self, color: Any, *, markevery: Any, **style: Any) -> None:
-        """Draw a curve and its band, which is a line where there is but one point."""
+        """Draw a curve and its band; the band of a single point is a vertical line."""
         x, y = self.prob_pred, self.prob_true
         style |= {"color": color, "markevery": markevery, "markersize": 5}
         (self.line_,) = self.ax_.plot(x, y, **style)
@@ -178,7 +179,7 @@ class ReliabilityDiagram(Drawing):
             ax.axvline(mean, color=color, linestyle=mark)
 
     def _means(self) -> Sequence[float]:
-        """Return what came true and what was predicted, over all samples."""
+        """Return the accuracy and the mean confidence over all samples."""
         values = self.prob_true, self.prob_pred
         return [np.nansum(self.counts * each) / self.counts.sum() for each in values]
 
@@ -197,9 +198,9 @@ class ReliabilityDiagram(Drawing):
             place: Options = {"loc": "best"}
         else:
             first, *others = self._handles()
-            # The band is under the first, which may be long.
+            # The band goes below the first entry, which may be long.
             handles = [first, *self._band_handles(), *others]
-            # Bars may fill the axes up to the top; lines leave a corner free.
+            # Bars may fill the axes up to the top, so the legend is above them.
             place = {
                 "loc": "lower left",
                 "bbox_to_anchor": (0, 1),
@@ -211,24 +212,24 @@ class ReliabilityDiagram(Drawing):
         self.ax_.legend(*zip(*handles, strict=True), fontsize="small", **place)
 
     def _handles(self) -> list[Any]:
-        """Return handles and labels of a display that has the axes for itself."""
+        """Return handles and labels for the legend of a display alone on its axes."""
         return [(self.line_, self.line_.get_label())]
 
     def _band_handles(self) -> list[Any]:
-        """Return the handle and the label of the band, if any."""
+        """Return handles and labels of the band, if there is one."""
         if self.band_ is None:
             return []
         words = BAND_WORDS[self.interval]
         return [(self.band_, f"{100 * self.confidence_level:g} % {words}")]
 
 
-def count_confidences(confidence: Floats, hit: Array, weight: Weights) -> Floats:
-    """Return the counts of a histogram, or the sums of weights."""
-    return bin_sums(confidence, hit, n_bins=N_BINS, sample_weight=weight).weight
+def count_confidences(confidence: Floats, correct: Array, weight: Weights) -> Floats:
+    """Return the histogram of confidences: counts, or sums of weights."""
+    return bin_sums(confidence, correct, n_bins=N_BINS, sample_weight=weight).weight
 
 
 def draw_rods(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
-    """Draw wide and pale vertical lines under those of the classifiers."""
+    """Draw wide and pale vertical lines below the lines of the classifiers."""
     from matplotlib.colors import to_rgb
     from matplotlib.patheffects import withStroke
 

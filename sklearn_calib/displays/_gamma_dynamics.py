@@ -1,4 +1,4 @@
-"""What a loss that learns does to gamma, and what gamma does to the calibration."""
+"""Gamma and the calibration gap of validation bins over the epochs."""
 
 from __future__ import annotations
 
@@ -31,66 +31,68 @@ if TYPE_CHECKING:
 
 NAMES = ("calibration_gap", "gamma")
 WAY_OUT = (
-    "Train with a loss that records gamma for each bin of the validation share: "
+    "Train with a loss that records gamma for each bin of the validation set: "
     "'adafocal', 'ada_dual_focal' or 'calfocal'."
 )
-# The band of the inverse focal loss, and the points at which a loss changes to it.
+# Group ids of the band of the inverse focal loss and of the switches to it.
 BAND, SWITCH = "inverse focal band", "switch"
 LINEAR_UP_TO = 100
 GAP = "Confidence\n- accuracy"
 
 
 class GammaDynamicsDisplay:
-    """Gamma and the calibration gap of bins of the validation share, over the epochs.
+    """Gamma dynamics: gamma and calibration gap in bins over the epochs of training.
 
-    Under the name of each bin stands its calibration gap, the mean confidence minus
-    the accuracy on the validation share, and under it the gamma that the loss has
-    learned from the gap. Above the dashed line the network is overconfident and gamma
-    rises; below it gamma falls. A negative gamma, on grey, is the inverse focal loss
-    with minus that gamma; a diamond marks the epoch in which the loss switched.
+    For each bin of validation data, the upper panel shows the calibration gap, the mean
+    confidence minus the accuracy, and the lower panel the gamma that the loss has
+    learned from it [1]_. Above the dashed line, the network is overconfident and gamma
+    rises; below the line, gamma falls. Where gamma is negative, on grey, the loss is
+    the inverse focal loss with gamma's absolute value. A diamond marks an epoch in
+    which the loss switched.
 
-    Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs on
-    the same axes are told apart by colours.
+    Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs can
+    share axes; they differ in colour.
 
     Parameters
     ----------
     epochs : ndarray of shape (n_epochs,)
-        Numbers of the epochs in which gamma was recorded.
+        Epoch numbers.
 
     gamma : ndarray of shape (n_epochs, n_bins)
-        Gamma of each bin after each epoch; nan where a bin was not in use, which
-        leaves a gap in the line.
+        Gamma of each bin after each epoch; nan where the bin was not used, which leaves
+        a gap in the line.
 
     calibration_gap : ndarray of shape (n_epochs, n_bins)
         Mean confidence minus accuracy of each bin, in [-1, 1]; nan as in `gamma`.
 
     name : str, default=None
-        Name of the run, which is shown in the legend.
+        Name of the run, shown in the legend.
 
     Attributes
     ----------
     axes_ : ndarray of shape (2, n_shown)
-        Axes with the calibration gap, and below with gamma, of each bin shown.
+        Axes of the bins shown: the calibration gap in the first row, gamma in the
+        second.
 
     figure_ : matplotlib Figure
-        Figure that contains them.
+        Figure that contains the axes.
 
     bins_ : list of int
-        The bins shown; bin 0 holds the lowest confidences.
+        Indices of the bins shown; bin 0 contains the lowest confidences.
 
     gap_lines_ : list of matplotlib Line2D
-        The calibration gap of each bin shown.
+        Calibration gap of each bin shown.
 
     gamma_lines_ : list of matplotlib Line2D
         Gamma of each bin shown.
 
     switch_lines_ : list of matplotlib Line2D
-        The marks of the epochs in which gamma of each bin shown changed its sign.
+        Markers of the epochs in which gamma changed its sign, for each bin shown.
 
     See Also
     --------
-    ConfidenceDynamicsDisplay : Confidences of the same bins, in training as well.
-    sklearn_calib.losses.AdaFocalLoss : A loss that learns gamma.
+    ConfidenceDynamicsDisplay : Confidence in bins of training and validation data.
+    sklearn_calib.losses.AdaFocalLoss : Loss that learns gamma.
 
     References
     ----------
@@ -131,16 +133,16 @@ class GammaDynamicsDisplay:
         ax: Any = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw what the loss of a fitted network has learned.
+        """Draw the gamma dynamics of a fitted network.
 
         Parameters
         ----------
         estimator : NeuralClassifier
-            Fitted with a loss that learns gamma. With `refit=True`, the run that held
-            out a validation share is drawn.
+            Fitted with a loss that learns gamma. With `refit=True`, the run with a
+            validation set is drawn.
 
         name : str, default=None
-            Name in the legend, by default the class of the loss.
+            Name in the legend; by default, the class name of the loss.
 
         ax : matplotlib Axes or array-like of them, default=None
             As in :meth:`plot`.
@@ -159,7 +161,7 @@ class GammaDynamicsDisplay:
             If the estimator has no history of epochs.
 
         ValueError
-            If its loss has recorded no gamma.
+            If its loss did not record gamma.
         """
         history = history_of(estimator)
         name = name_of(estimator, name)
@@ -174,13 +176,13 @@ class GammaDynamicsDisplay:
         ax: Any = None,
         **plot_options: Any,
     ) -> Self:
-        """Draw what a history of epochs holds of gamma.
+        """Draw the gamma dynamics of a training history.
 
         Parameters
         ----------
         history : skorch.history.History or list of dict
             One dict for each epoch, with `epoch`, and `gamma` and `calibration_gap` as
-            lists of numbers, one for each bin; epochs without gamma are left out.
+            lists with one number for each bin. Epochs without gamma are skipped.
 
         name : str, default=None
             Name in the legend.
@@ -199,7 +201,7 @@ class GammaDynamicsDisplay:
         Raises
         ------
         ValueError
-            If no epoch holds gamma and the calibration gap.
+            If no epoch contains gamma and the calibration gap.
         """
         rows = recorded_rows(history, NAMES, WAY_OUT)
         n_bins = count_bins(rows, NAMES)
@@ -220,34 +222,34 @@ class GammaDynamicsDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or array-like of shape (2, n_shown), default=None
-            One axes, whose place the panels take; or the `axes_` of an earlier display
-            of the same bins, to compare runs. By default a new figure.
+            A single axes, which the panels replace; or the `axes_` of an earlier
+            display of the same bins, to compare runs. By default, a new figure.
 
         bins : "all" or array-like of int, default=None
-            The bins to show, from 0 for the lowest confidences on. By default the
-            lowest, the middle and the highest.
+            Indices of the bins to show; 0 is the bin of the lowest confidences. By
+            default, the lowest, the middle and the highest bin.
 
         name : str, default=None
-            Name in the legend; by default the one given to the constructor.
+            Name in the legend; by default, the name given to the constructor.
 
         color : matplotlib color, default=None
-            Color of the run; by default the next one of a palette that colour-blind
-            readers can tell apart.
+            Color of the run; by default, the next color of a palette that is safe for
+            colour-blind readers.
 
         Returns
         -------
         display : GammaDynamicsDisplay
-            The object itself, with the artists as attributes.
+            The display itself; its attributes hold the artists.
 
         Raises
         ------
         ValueError
-            If there are no such bins, or `ax` holds another number of axes.
+            If `bins` are not indices of bins, or the number of axes in `ax` is wrong.
 
         Notes
         -----
-        Where gamma has no bound and passes 100, its scale is logarithmic above 1 and
-        below -1.
+        If the absolute value of gamma exceeds 100, the y-axis has an inverse hyperbolic
+        sine scale: linear near 0, logarithmic further away.
         """
         n_bins = self.gamma.shape[1]
         self.bins_ = choose_bins(bins, n_bins)
@@ -268,13 +270,13 @@ class GammaDynamicsDisplay:
         return self
 
     def _draw_gap(self, ax: Any, index: int, **style: Any) -> None:
-        """Draw the calibration gap of a bin, and where it is none."""
+        """Draw the calibration gap of a bin, and a line at zero."""
         ax.axhline(0, color="0.3", linestyle="--", linewidth=1, zorder=1.5)
         gap = self.calibration_gap[:, index]
         self.gap_lines_ += ax.plot(self.epochs, gap, gid=RUN, **style)
 
     def _draw_gamma(self, ax: Any, index: int, **style: Any) -> None:
-        """Draw gamma of a bin, and mark the epochs in which it changed its sign."""
+        """Draw gamma of a bin, and mark the epochs in which its sign changed."""
         gamma = self.gamma[:, index]
         self.gamma_lines_ += ax.plot(self.epochs, gamma, **style)
         if (np.abs(gamma) > LINEAR_UP_TO).any():
@@ -294,7 +296,7 @@ class GammaDynamicsDisplay:
 
 
 def _mark_inverse_focal(axes: Any) -> list[Any]:
-    """Put grey behind negative gammas, and return what the legend says of them."""
+    """Shade negative gammas in grey, and return the handles for the legend."""
     handles = {}
     for ax in axes:
         for earlier in artists(ax, BAND):
@@ -303,7 +305,7 @@ def _mark_inverse_focal(axes: Any) -> list[Any]:
             continue
         lowest, highest = ax.get_ylim()
         band = ax.axhspan(lowest, 0, color="0.9", linewidth=0, zorder=0, gid=BAND)
-        # Later runs on the same axes may still need more room.
+        # The limits must still adapt to later runs on the same axes.
         ax.set_ylim(lowest, highest, auto=None)
         band.set_label("Inverse focal loss")
         handles["band"] = band

@@ -1,4 +1,4 @@
-"""Kernel regression of what came true less the confidence, and its band."""
+"""Kernel regression of the calibration residuals on the confidence, and its band."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from sklearn_calib.displays._bands import (
     pointwise_band,
 )
 
-# Confidences at which the curve is drawn.
+# Number of points of the curve.
 N_POINTS = 401
-# The curve ends where the kernel sees less than so much of a sample.
+# The curve is not drawn where the kernel weights of the samples sum to less than this.
 LEAST_SEEN = 0.5
 
 
@@ -26,9 +26,9 @@ def kernel_regression(
     n_resamples: int,
     random_state: Seed,
 ) -> tuple[Floats, Floats, Floats | None]:
-    """Return density and curve (N_POINTS,) and band (2, N_POINTS), which may be None.
+    """Return density and curve (N_POINTS,) and the band (2, N_POINTS) or None.
 
-    `samples` are confidences, hits and weights.
+    `samples` are confidences, correctness and weights.
     """
     groups = group_samples(*samples)
     points = np.linspace(0, 1, N_POINTS)
@@ -37,7 +37,7 @@ def kernel_regression(
     seen = kernel @ groups.n_samples * np.sqrt(2 * np.pi) * bandwidth >= LEAST_SEEN
     shown = points[seen], groups.place, kernel[seen].T
     curve, band = np.full(N_POINTS, np.nan), None
-    curve[seen] = _curve(groups.mass, groups.hits, *shown)
+    curve[seen] = _curve(groups.mass, groups.n_correct, *shown)
     if interval is not None:
         curves = _curve(*_draw(interval, groups, n_resamples, random_state), *shown)
         band = np.full((2, N_POINTS), np.nan)
@@ -46,7 +46,7 @@ def kernel_regression(
 
 
 def _reflected_kernel(points: Floats, places: Floats, bandwidth: float) -> Floats:
-    """Return the Gaussian (n_points, n_places), reflected at 0 and 1."""
+    """Return the Gaussian kernel (n_points, n_places), reflected at 0 and 1."""
     kernel = np.zeros((len(points), len(places)))
     for image in range(-5, 6):
         for sign in (1, -1):
@@ -57,12 +57,12 @@ def _reflected_kernel(points: Floats, places: Floats, bandwidth: float) -> Float
 
 
 def _curve(
-    mass: Array, hits: Array, points: Floats, places: Floats, kernel: Floats
+    mass: Array, n_correct: Array, points: Floats, places: Floats, kernel: Floats
 ) -> Floats:
-    """Return the curve at points, of masses and hits (..., n_groups)."""
+    """Return the curve at `points`, given `mass` and `n_correct` (..., n_groups)."""
     seen = mass @ kernel
-    gap = (hits - mass * places) @ kernel
-    # A draw may leave out all samples that a point is near to.
+    gap = (n_correct - mass * places) @ kernel
+    # A draw may contain no sample near a point.
     gap = np.divide(gap, seen, out=np.full(gap.shape, np.nan), where=seen > 0)
     return points + gap
 
@@ -70,7 +70,7 @@ def _curve(
 def _draw(
     interval: str, groups: Groups, n_draws: int, random_state: Seed
 ) -> tuple[Array, Array]:
-    """Return masses and hits of draws."""
+    """Return `mass` and `n_correct` of random draws."""
     if interval == "bootstrap":
         return draw_bootstrap(groups, n_draws, random_state)
     return groups.mass, draw_calibrated(groups, n_draws, random_state)

@@ -1,4 +1,4 @@
-"""Panels that show some of the bins over the epochs; several runs may share them."""
+"""Panels for single bins over the epochs of training; several runs can share them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.typing import Array
 from sklearn_calib.displays._axes import artists, grid_within, new_axes
 
-# The group id of one line of each run, in the first panel at least.
+# Group id of the line that stands for a run in the first panel.
 RUN = "run over epochs"
 LINE = {"marker": ".", "markersize": 3, "linewidth": 1.2}
-# More panels beside each other are too narrow to read.
+# More panels in a row would be too narrow to read.
 N_COLUMNS = 5
 
 
 def choose_bins(bins: ArrayLike | None, n_bins: int) -> list[int]:
-    """Return the indices of the bins to show; None means three of them."""
+    """Return the indices of the bins to show; None chooses three of them."""
     if bins is None:
         return sorted({0, n_bins // 2, n_bins - 1})
     if isinstance(bins, str) and bins == "all":
@@ -29,8 +29,8 @@ def choose_bins(bins: ArrayLike | None, n_bins: int) -> list[int]:
     if is_index and set(chosen.tolist()) <= set(range(n_bins)):
         return chosen.tolist()
     raise ValueError(
-        f"bins must be indices from 0 to {n_bins - 1}, or 'all', got {bins!r}. By "
-        "default the lowest, the middle and the highest bin are shown."
+        f"bins must be indices from 0 to {n_bins - 1}, or 'all', got {bins!r}. Use "
+        "bins=None to show the lowest, the middle and the highest bin."
     )
 
 
@@ -42,9 +42,9 @@ def bin_panels(
     kinds: Sequence[str],
     sharey: Sequence[str] = (),
 ) -> Array:
-    """Return axes (len(kinds), len(bins)): new ones, some within `ax`, or `ax`.
+    """Return axes (len(kinds), len(bins)): new ones, those within `ax`, or `ax`.
 
-    `kinds` are the labels of the vertical axes; those in `sharey` have one scale in
+    `kinds` are the labels of the y-axes. The kinds in `sharey` have the same scale in
     all panels.
     """
     shape = len(kinds), len(bins)
@@ -58,7 +58,7 @@ def bin_panels(
         n_rows = len(kinds) * -(-len(bins) // n_columns)
         ax = new_axes((2.4 * n_columns + 2, 1.9 * n_rows + 0.6)) if ax is None else ax
         ax.set_axis_off()
-        # A layout engine finds the room for the labels by itself.
+        # A layout engine makes space for the labels.
         space = {} if ax.figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
         grid = grid_within(ax, n_rows, n_columns, **space)
         axes = _add_panels(ax, shape, grid, [kind in sharey for kind in kinds])
@@ -70,21 +70,22 @@ def _check_panels(axes: Array, shape: tuple[int, int], titles: list[str]) -> Non
     """Raise ValueError unless the given axes are for these bins."""
     if axes.shape != shape:
         raise ValueError(
-            f"ax must be one axes, or an array of axes of shape {shape} for {shape[1]} "
-            f"bins, got shape {axes.shape}. Pass axes_ of a display of the same bins."
+            f"ax must be one axes or an array of axes of shape {shape} for "
+            f"{shape[1]} bins, got shape {axes.shape}. Pass axes_ of a display of the "
+            "same bins."
         )
     earlier = [panel.get_title() for panel in axes[0]]
     if count_runs(axes) and earlier != titles:
         raise ValueError(
-            f"ax must be axes of a display of the same bins, {titles}, got {earlier}. "
-            "Pass other bins, or other axes."
+            f"ax must be axes of a display of the same bins, {titles}, got "
+            f"{earlier}. Pass other bins or other axes."
         )
 
 
 def _add_panels(
     ax: Any, shape: tuple[int, int], grid: Any, shared: list[bool]
 ) -> Array:
-    """Return new axes in a grid within `ax`; those of one bin are below each other."""
+    """Return new axes in a grid within `ax`; each bin has one column of axes."""
     axes: Any = np.empty(shape, dtype=object)
     for kind, index in np.ndindex(shape):
         line, column = divmod(index, grid.ncols)
@@ -101,12 +102,12 @@ def _add_panels(
 
 
 def _is_lowest(kind: int, index: int, shape: tuple[int, ...]) -> bool:
-    """Tell whether no panel is below one."""
+    """Tell whether there is no panel below this one."""
     return kind == shape[0] - 1 and index + N_COLUMNS >= shape[1]
 
 
 def _label_panels(axes: Any, titles: list[str], kinds: Sequence[str]) -> None:
-    """Write on the panels what they show."""
+    """Set titles and axis labels."""
     for panel, title in zip(axes[0], titles, strict=True):
         panel.set_title(title, fontsize="medium")
     for kind, index in np.ndindex(axes.shape):
@@ -118,12 +119,12 @@ def _label_panels(axes: Any, titles: list[str], kinds: Sequence[str]) -> None:
 
 
 def count_runs(axes: Array) -> int:
-    """Return how many runs have been drawn on the panels."""
+    """Return the number of runs on the panels."""
     return len(artists(axes[0, 0], RUN))
 
 
 def show_legend(axes: Array, others: list[Any]) -> None:
-    """Show the names of the runs and other handles, where they cover nothing."""
+    """Show a legend of the runs and of other handles to the right of the panels."""
     runs = artists(axes[0, 0], RUN)
     handles = [run for run in runs if not run.get_label().startswith("_")] + others
     if handles:

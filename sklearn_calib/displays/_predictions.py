@@ -1,4 +1,4 @@
-"""What a display asks a fitted classifier for, and which probability it shows."""
+"""Predictions that displays show: from a fitted classifier, or as arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sklearn_calib._core.inputs import (
 from sklearn_calib._core.typing import Array, Bools, Floats, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba
 
-# What `validate_params` checks, for the diagrams of one probability.
+# Constraints for diagrams of a single probability, for `validate_params`.
 JUDGED = {
     **TARGETS,
     "mode": [StrOptions({"top_label", "positive"}), None],
@@ -27,7 +27,7 @@ JUDGED = {
 
 
 class FromEstimator:
-    """A display with `from_predictions`, drawn for a fitted classifier."""
+    """Mixin that adds `from_estimator` to a display with `from_predictions`."""
 
     from_predictions: ClassVar[Callable[..., Any]]
 
@@ -55,11 +55,11 @@ class FromEstimator:
             True labels.
 
         name : str, default=None
-            Name in the legend. By default the classifier's class.
+            Name in the legend. By default, the class name of the classifier.
 
         **options
             Further arguments of :meth:`from_predictions`, such as `sample_weight` and
-            `ax`, but `labels`, which are the classifier's.
+            `ax`. `labels` is set to `estimator.classes_`.
 
         Returns
         -------
@@ -74,8 +74,8 @@ class FromEstimator:
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
                 "estimator must be a classifier with predict_proba, got "
-                f"{estimator!r}. Fit a CalibratedClassifier with "
-                'response_method="decision_function".'
+                f"{estimator!r}. To use decision_function, wrap it in "
+                'CalibratedClassifier(response_method="decision_function").'
             )
         check_unmasked(X, "X")
         return cls.from_predictions(
@@ -95,7 +95,11 @@ def judge(
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> tuple[str, tuple[Floats, Bools, Weights]]:
-    """Return the mode, and the confidences, hits and weights that a diagram shows."""
+    """Return the mode and the confidences, correctness and weights of the samples.
+
+    With `mode="positive"`, confidences are the probabilities of the positive class, and
+    a sample counts as correct if it is of that class.
+    """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
         mode = resolve_mode(mode, proba)
@@ -108,17 +112,17 @@ def judge(
 
 
 def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:
-    """Return which of two classes is the positive one."""
+    """Return the column of the positive class."""
     if len(classes) != 2 or mode == "top_label":
         raise ValueError(
-            "pos_label must be None for the predicted class and for more than two "
-            f"classes, got {pos_label!r} with mode={mode!r} and {len(classes)} classes."
-            " Use ClasswiseReliabilityDisplay for the probability of each class."
+            "pos_label must be None with mode='top_label' or more than two classes, "
+            f"got {pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
+            "ClasswiseReliabilityDisplay to show the probability of each class."
         )
     found: Any = np.flatnonzero(classes == pos_label) if np.ndim(pos_label) == 0 else []
     if len(found):
         return found[0]
     raise ValueError(
         f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
-        "label of the class whose probability is to be shown."
+        "label of the class whose probability to show."
     )

@@ -1,4 +1,4 @@
-"""The reliability diagram, with the histogram of confidences below it."""
+"""Reliability diagram with a histogram of confidences below it."""
 
 from __future__ import annotations
 
@@ -21,63 +21,66 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INTERVALS = {"clopper-pearson", "consistency"}
-# More bars than these are not told apart, and take seconds to draw.
+# More bars would be too narrow to see, and take seconds to draw.
 MOST_BINS = 1000
 GAP_COLOR = "#D55E00"
 
 
 @dataclass(eq=False, repr=False)
 class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
-    """Reliability diagram: how often a classifier is right, given how sure it is.
+    """Reliability diagram: accuracy against confidence in bins.
 
-    The samples are grouped by the probability of their predicted class; for each group
-    the diagram shows the accuracy as a bar and its gap to the mean confidence, which
-    lies on top of the bar of an overconfident classifier and within that of an
-    underconfident one. A calibrated classifier follows the diagonal, up to chance, for
-    which each group has an interval. The histogram under the diagram shows how many
-    samples stand behind each group, and marks the accuracy and the mean confidence over
-    all of them.
+    The samples are binned by their confidence, the probability of the predicted class.
+    For each bin, the diagram shows the accuracy as a bar, with an interval, and the gap
+    between accuracy and mean confidence. The gap lies above the top of the bar where
+    the classifier is overconfident, and below it where it is underconfident. A
+    calibrated classifier follows the diagonal up to sampling noise.
+
+    The histogram below the diagram shows the number of samples in bins of equal width.
+    It marks the accuracy and the mean confidence over all samples.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one, and
-    :meth:`from_history` for one of each of several epochs. The first display on an axes
-    is drawn as bars with gaps; with a second one, all of them become lines.
+    :meth:`from_history` to draw several epochs of training. A single display is drawn
+    as bars with gaps. Displays that share axes are drawn as lines.
 
     Parameters
     ----------
     bin_edges : ndarray of shape (n_bins + 1,)
-        The edges of the bins, in [0, 1].
+        Edges of the bins, in [0, 1].
 
     counts : ndarray of shape (n_bins,)
         Number of samples, or sum of their weights, in each bin. Empty bins are not
         drawn.
 
     prob_true : ndarray of shape (n_bins,)
-        Accuracy in each bin; the fraction of positives for the positive class.
+        Accuracy in each bin; for `mode="positive"`, the fraction of positives.
 
     prob_pred : ndarray of shape (n_bins,)
-        Mean confidence in each bin; the mean probability of the positive class.
+        Mean confidence in each bin; for `mode="positive"`, the mean predicted
+        probability.
 
     histogram : ndarray of shape (n_bins,) or None
-        The same as `counts` for bins of equal width, which the histogram shows. Without
-        it there is none.
+        Number of samples, or sum of their weights, in bins of equal width. If None, no
+        histogram is drawn.
 
     name : str, default=None
-        Name of the classifier, which is shown in the legend.
+        Name of the classifier, shown in the legend.
 
     mode : {"top_label", "positive"}, default="top_label"
-        What the probabilities are of: it chooses the words on the axes.
+        Which probability is shown, as in :meth:`from_predictions`. It sets the axis
+        labels.
 
     band : ndarray of shape (2, n_bins) or None, default=None
-        Lower and upper ends of the interval of each bin; nan in empty bins.
+        Lower and upper end of the interval of each bin; nan in empty bins.
 
     interval : {"clopper-pearson", "consistency"} or None, default=None
-        What the band is, as in :meth:`from_predictions`.
+        Kind of interval, as in :meth:`from_predictions`.
 
     confidence_level : float, default=0.95
-        Level of the band, which is shown in the legend.
+        Confidence level of the band, shown in the legend.
 
     ece : float
-        Expected calibration error, which is shown in the legend.
+        Expected calibration error (ECE), shown in the legend.
 
     Attributes
     ----------
@@ -91,24 +94,25 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         Figure that contains both.
 
     bars_ : matplotlib BarContainer
-        The accuracy in each bin; hidden where several classifiers share the axes.
+        Accuracy in each bin; hidden if several classifiers share the axes.
 
     gaps_ : matplotlib BarContainer
-        The gap between accuracy and mean confidence in each bin; hidden likewise.
+        Gap between accuracy and mean confidence in each bin; hidden if several
+        classifiers share the axes.
 
     line_ : matplotlib Line2D
-        Accuracy against mean confidence; hidden where one classifier has the axes.
+        Accuracy against mean confidence; hidden if there is only one classifier.
 
     band_ : matplotlib LineCollection or None
-        The interval of each bin, a vertical line at its mean confidence.
+        Interval of each bin, a vertical line at its mean confidence.
 
     See Also
     --------
-    ClasswiseReliabilityDisplay : The same for the probability of each class.
-    CorpReliabilityDisplay : Isotonic regression in the place of bins.
-    SmoothReliabilityDisplay : Kernels in the place of bins.
-    sklearn_calib.metrics.expected_calibration_error : The number in the legend.
-    sklearn.calibration.CalibrationDisplay : Lines for binary classifiers.
+    ClasswiseReliabilityDisplay : Reliability diagrams of the probability of each class.
+    CorpReliabilityDisplay : Reliability diagram by isotonic regression, without bins.
+    SmoothReliabilityDisplay : Reliability diagram by kernel smoothing, without bins.
+    sklearn_calib.metrics.expected_calibration_error : The error in the legend.
+    sklearn.calibration.CalibrationDisplay : Calibration curve of a binary classifier.
 
     Examples
     --------
@@ -163,52 +167,55 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             True labels, of any kind.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. A 1-d array holds those of the positive class,
-            which is the second of two labels.
+            Predicted probabilities. A 1-d array contains those of the positive class,
+            which is the second of the two labels.
 
         n_bins : int or "cube_root", default=15
-            Number of bins, at most 1000. Empty bins are not drawn.
+            Number of bins, at most 1000; "cube_root" uses the cube root of the number
+            of samples, rounded up. Empty bins are not drawn.
 
         strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width, or of equal numbers of samples as far as ties allow.
+            Use bins of equal width, or bins of equal numbers of samples as far as ties
+            allow.
 
         interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
-            What is shown of chance: the exact interval of the accuracy in each bin
-            [1]_, around the accuracy; or where the accuracy in the bin of a calibrated
-            classifier would be [2]_, around the diagonal.
+            Interval to show for each bin. "clopper-pearson" is the exact confidence
+            interval of the accuracy [1]_. "consistency" is the interval, around the
+            diagonal, in which the accuracy of a calibrated classifier would lie [2]_.
 
         confidence_level : float, default=0.95
-            Level of the interval of each bin by itself, in (0, 1).
+            Confidence level of the interval of each single bin, in (0, 1).
 
         n_resamples : int, default=1000
-            Number of random draws. Used by "consistency" only.
+            Number of random draws. Only used with `interval="consistency"`.
 
         random_state : int, RandomState instance or None, default=None
-            Controls the draws. Pass an int for a repeatable interval.
+            Controls the random draws. Pass an int for reproducible results.
 
         mode : {"top_label", "positive"}, default=None
-            What is drawn: the probability of the predicted class, or of the positive
-            class of two. By default the predicted class for a matrix,
-            and the positive class for a 1-d array.
+            Which probability to show: that of the predicted class, or that of the
+            positive class of a binary problem. By default, the predicted class for a
+            2-d array and the positive class for a 1-d array.
 
         pos_label : label, default=None
-            The positive class of two, which sets the mode to "positive". A 1-d array
-            holds its probabilities. By default the second label.
+            Label of the positive class of a binary problem. It sets the mode to
+            "positive"; a 1-d array contains the probabilities of this class. By
+            default, the second label.
 
         labels : array-like of shape (n_classes,), default=None
-            The label of each column, such as `estimator.classes_`. By default the
-            sorted distinct values of `y_true`, which must then hold every class.
+            Class label of each column, such as `estimator.classes_`. By default, the
+            sorted distinct values of `y_true`, which must then contain every class.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. The histogram shows their sums. The intervals are
-            those of the effective number of samples, see Notes.
+            Sample weights. The histogram shows their sums. The intervals are computed
+            from the effective number of samples, see Notes.
 
         name : str, default=None
-            Name in the legend. By default the legend shows the error only.
+            Name in the legend. By default, the legend shows only the error.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; new ones by default. Axes that an earlier display was
-            drawn on show both classifiers, as lines.
+            Axes to draw on; by default, those of a new figure. On the axes of an
+            earlier display, both classifiers are shown as lines.
 
         **plot_options
             Further arguments of :meth:`plot`: `color`, `histogram`.
@@ -221,18 +228,20 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         Raises
         ------
         ValueError
-            If the labels do not match the columns, or `y_proba` holds anything but
-            probabilities, or `pos_label` is none of two labels.
+            If the labels do not match the columns, `y_proba` does not contain
+            probabilities, or `pos_label` is not one of two labels.
 
         Notes
         -----
-        Weighted samples have the interval of as many samples of equal weight as are as
-        informative, :math:`(\sum_i w_i)^2 / \sum_i w_i^2` in each bin. Equal weights
-        thus leave it as it is, and a weight of 2 is not two independent samples here.
+        With sample weights, the intervals are computed from the effective number of
+        samples in each bin, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`. Equal weights do not
+        change the intervals, and a weight of 2 does not count as two independent
+        samples.
 
-        For "consistency" hits are drawn from the confidences, which are kept as they
-        are. One bin of twenty of a calibrated classifier is outside a 95 % interval, as
-        each holds by itself; in small bins fewer are, for their accuracies are few.
+        The interval "consistency" keeps the confidences and draws the outcomes from
+        them. The confidence level holds for each bin separately: about one in twenty
+        bins of a calibrated classifier lies outside its 95 % interval, or fewer where
+        bins have few samples.
 
         References
         ----------
@@ -252,15 +261,15 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         'a guess (ECE 0.225)'
         """
         mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
-        confidence, hit, weight = judged
-        n_bins = resolve_n_bins(n_bins, len(hit), weight)
+        confidence, correct, weight = judged
+        n_bins = resolve_n_bins(n_bins, len(correct), weight)
         if n_bins > MOST_BINS:
             raise ValueError(
-                f"n_bins must be at most {MOST_BINS} for a diagram, where each is "
-                f"drawn, got {n_bins}. Pass fewer, or use a SmoothReliabilityDisplay."
+                f"n_bins must be at most {MOST_BINS} for a diagram, which draws each "
+                f"bin, got {n_bins}. Pass fewer, or use SmoothReliabilityDisplay."
             )
         options: Options = {"n_bins": n_bins, "sample_weight": weight}
-        sums = bin_sums(confidence, hit, strategy=strategy, **options)
+        sums = bin_sums(confidence, correct, strategy=strategy, **options)
         filled = np.where(sums.weight > 0, sums.weight, np.nan)
         band = bin_band(
             interval,
@@ -276,7 +285,9 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             counts=sums.weight,
             prob_true=sums.hit / filled,
             prob_pred=sums.confidence / filled,
-            histogram=bin_sums(confidence, hit, strategy="uniform", **options).weight,
+            histogram=bin_sums(
+                confidence, correct, strategy="uniform", **options
+            ).weight,
             ece=float(gap_norm(sums.weight, sums.confidence - sums.hit, "l1")),
             name=name,
             mode=mode,
@@ -287,7 +298,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         return display.plot(ax, **plot_options)
 
     def _draw(self, color: Any, **style: Any) -> None:
-        """Draw the bins that hold samples, as bars with gaps and as a line."""
+        """Draw the bins with samples, as bars with gaps and as a line."""
         ax, filled = self.ax_, self.counts > 0
         left, right = self.bin_edges[:-1][filled], self.bin_edges[1:][filled]
         prob_true, prob_pred = self.prob_true[filled], self.prob_pred[filled]
@@ -311,12 +322,12 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
 
     def _handles(self) -> list[Any]:
-        """Return the bars in the place of the hidden line, and the gaps."""
+        """Return the bars, instead of the hidden line, and the gaps."""
         return [(self.bars_, self.line_.get_label()), (self.gaps_, "Gap")]
 
 
 def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
-    """Draw thin vertical lines, darker than the bars that they stand on."""
+    """Draw thin vertical lines, darker than the bars behind them."""
     from matplotlib.colors import to_rgb
 
     dark = 0.5 * np.array(to_rgb(color))

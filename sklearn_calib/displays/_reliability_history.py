@@ -1,4 +1,4 @@
-"""Reliability diagrams of the epochs of a training."""
+"""Reliability diagrams of the epochs of training."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sklearn_calib.displays._history import choose_epochs, recorded_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What is read of an epoch, and how it gets into the history.
+# Values read from each epoch, and how to record them.
 RECORDED = ("bin_edges", "bin_weight", "bin_accuracy", "bin_confidence")
 WAY_OUT = (
-    "Train with callbacks=[RecordBins()], of sklearn_calib.callbacks, or with a loss "
-    "that learns from the validation share, such as 'adafocal'."
+    "Train with callbacks=[sklearn_calib.callbacks.RecordBins()], or with a loss that "
+    "learns from the validation set, such as 'adafocal'."
 )
 
 
 class FromHistory:
-    """What lets a reliability diagram be drawn from a history of epochs."""
+    """Mixin that draws reliability diagrams from a training history."""
 
     @classmethod
     def from_history(
@@ -34,35 +34,35 @@ class FromHistory:
         epochs: ArrayLike | None = None,
         ax: Axes | None = None,
     ) -> list[Self]:
-        """Draw the reliability diagrams of several epochs of training in one.
+        """Draw the reliability diagrams of several epochs of training on the same axes.
 
-        They are lines that get lighter from epoch to epoch, over bins with equal
-        numbers of samples of the validation share.
+        Each epoch is a line, and later epochs are lighter. The bins contain equal
+        numbers of samples of the validation set.
 
         Parameters
         ----------
         history : skorch.history.History or list of dict
-            One dict for each epoch, with `epoch` and the `bin_edges`, `bin_weight`,
-            `bin_accuracy` and `bin_confidence` that
-            :class:`sklearn_calib.callbacks.RecordBins` records, or a loss that learns
-            from the validation share.
+            One dict for each epoch, with `epoch`, `bin_edges`, `bin_weight`,
+            `bin_accuracy` and `bin_confidence`. They are recorded by
+            :class:`sklearn_calib.callbacks.RecordBins`, and by losses that learn from
+            the validation set.
 
         epochs : array-like of int, default=None
-            Numbers of the epochs to draw, which start at 1. By default five, from the
-            first to the last.
+            Epochs to draw, starting at 1. By default, five epochs from the first to the
+            last.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; new ones by default.
+            Axes to draw on; by default, those of a new figure.
 
         Returns
         -------
         displays : list of ReliabilityDisplay
-            One for each epoch, drawn on the same axes, without a histogram.
+            One display for each epoch, on the same axes and without a histogram.
 
         Raises
         ------
         ValueError
-            If nothing was recorded, or not in these epochs.
+            If no bins were recorded, or not in these epochs.
 
         Examples
         --------
@@ -89,7 +89,7 @@ class FromHistory:
 
     @classmethod
     def _from_row(cls: Any, row: dict[str, Any]) -> Any:
-        """Return the display of one epoch, not yet drawn."""
+        """Return the display of one epoch without drawing it."""
         edges, weight, accuracy, confidence = (np.asarray(row[n]) for n in RECORDED)
         ece = gap_norm(weight, weight * (confidence - accuracy), "l1")
         name = f"Epoch {row['epoch']}"

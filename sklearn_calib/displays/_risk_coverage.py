@@ -1,4 +1,4 @@
-"""The risk-coverage curve, with the best and the average order of the same samples."""
+"""Risk-coverage curve, compared with an oracle and a random ranking."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 LINE = "risk-coverage line"
 RISKS = {"zero_one": "Risk (error rate)", "log": "Risk (mean log loss)"}
-# Shares of the samples at which the curves are drawn.
+# Coverages at which the curves are drawn.
 COVERAGE = np.linspace(0, 1, 1001)[1:]
-# The risk of fewer samples is that of a handful, and would set the scale of the axis.
+# At a lower coverage, the risk of a few samples would determine the scale of the axis.
 FIRST_SHOWN = 0.02
-# Parts of the height that the legend takes, in itself and for each row.
+# Fractions of the height that the legend takes, for its frame and for each row.
 LEGEND, LEGEND_ROW = 0.06, 0.05
-# What is beside the curve of a classifier, in its colour.
+# Styles of the reference curves, which have the classifier's colour.
 REFERENCES: dict[str, Any] = {
     "Random order": {"linestyle": (0, (7, 4)), "linewidth": 1, "alpha": 0.8},
     "Oracle": {"linestyle": ":", "linewidth": 1.5, "alpha": 0.9},
@@ -40,38 +40,40 @@ REFERENCES: dict[str, Any] = {
 
 
 class RiskCoverageDisplay(FromEstimator):
-    """Risk-coverage curve: how wrong a classifier is where it is sure enough to answer.
+    """Risk-coverage curve: risk of the most confident samples at each coverage.
 
-    The samples are answered in the order of decreasing confidence; the curve shows the
-    mean loss of the answered ones for every share of them. Low is good. Beside it stand
-    two curves of the same predictions in other orders: the oracle answers the samples
-    of least loss first, and no confidence can do better; a random order has the same
-    risk everywhere. Both are in the colour of their classifier, for they depend on how
-    often it is right.
+    A selective classifier predicts only for the most confident samples. The coverage is
+    the fraction of samples that it predicts for, the risk is their mean loss. Lower is
+    better.
 
-    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several on one
-    axes are told apart by colours and markers.
+    Two reference curves show the same predictions in other orders: the oracle ranks
+    samples by their loss, which no confidence can improve on, and a random order has
+    the same expected risk at every coverage. They are drawn in the colour of the
+    classifier, as they depend on its predictions.
+
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
+    displays can share axes; they differ in colour and marker.
 
     Parameters
     ----------
     coverage : ndarray of shape (n_points,)
-        Shares of the samples, increasing, in (0, 1].
+        Fractions of the samples, in (0, 1] and in increasing order.
 
     risk : ndarray of shape (n_points,)
-        Mean loss of the most confident samples, at each coverage. The last one is the
-        risk of a random order at every coverage.
+        Mean loss of the most confident samples at each coverage. The last value is also
+        the risk of a random order at any coverage.
 
     oracle_risk : ndarray of shape (n_points,)
-        Mean loss of the samples of least loss, at each coverage.
+        Mean loss of the samples with the lowest losses at each coverage.
 
     aurc : float
-        Area under the risk-coverage curve, which is shown in the legend.
+        Area under the risk-coverage curve (AURC), shown in the legend.
 
     name : str, default=None
-        Name of the classifier, which is shown in the legend.
+        Name of the classifier, shown in the legend.
 
     risk_name : str, default="Risk"
-        What stands on the vertical axis.
+        Label of the y-axis.
 
     Attributes
     ----------
@@ -79,21 +81,21 @@ class RiskCoverageDisplay(FromEstimator):
         Axes with the curves.
 
     figure_ : matplotlib Figure
-        Figure that contains them.
+        Figure that contains the axes.
 
     line_ : matplotlib Line2D
-        The curve of the classifier.
+        Risk-coverage curve of the classifier.
 
     oracle_line_ : matplotlib Line2D
-        The curve of the perfect order.
+        Risk-coverage curve of the oracle.
 
     random_line_ : matplotlib Line2D
-        The level of a random order.
+        Risk of a random order.
 
     See Also
     --------
-    sklearn_calib.metrics.aurc_loss : The number in the legend.
-    sklearn_calib.metrics.excess_aurc_loss : About the area between curve and oracle.
+    sklearn_calib.metrics.aurc_loss : The area in the legend.
+    sklearn_calib.metrics.excess_aurc_loss : AURC in excess of that of the oracle.
 
     Examples
     --------
@@ -147,29 +149,30 @@ class RiskCoverageDisplay(FromEstimator):
             True labels, of any kind.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. A 1-d array holds those of the positive class.
+            Predicted probabilities. A 1-d array contains those of the positive class.
 
         confidence : str, callable or array-like of shape (n_samples,), default="msp"
-            What the samples are ranked by, as in
+            Confidence score that ranks the samples, as in
             :func:`sklearn_calib.metrics.risk_coverage_curve`.
 
         loss : {"zero_one", "log"} or callable, default="zero_one"
-            What the risk is the mean of, as in
+            Loss whose mean is the risk, as in
             :func:`sklearn_calib.metrics.risk_coverage_curve`.
 
         labels : array-like of shape (n_classes,), default=None
-            The label of each column, by default the sorted distinct values of `y_true`.
+            Class label of each column, such as `estimator.classes_`. By default, the
+            sorted distinct values of `y_true`.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. Their scale matters for the area only, as in
+            Sample weights. Their scale affects only the area, as in
             :func:`sklearn_calib.metrics.aurc_loss`.
 
         name : str, default=None
-            Name in the legend. By default the legend shows the area only.
+            Name in the legend. By default, the legend shows only the area.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; new ones by default. Those of an earlier display show both
-            classifiers.
+            Axes to draw on; by default, those of a new figure. The axes of an earlier
+            display show both classifiers.
 
         **plot_options
             Further arguments of :meth:`plot`: `color`.
@@ -182,13 +185,13 @@ class RiskCoverageDisplay(FromEstimator):
         Raises
         ------
         ValueError
-            If the labels do not match the columns, or `y_proba` holds anything but
+            If the labels do not match the columns, `y_proba` does not contain
             probabilities, or the confidence is unknown or NaN.
 
         Notes
         -----
-        Among samples of equal confidence the curve shows the mean over their orders, as
-        the area in the legend does.
+        For samples with equal confidence, the curve and the area are averages over all
+        orders of these samples.
 
         Examples
         --------
@@ -222,25 +225,25 @@ class RiskCoverageDisplay(FromEstimator):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; new ones by default. Those of an earlier display show both
-            classifiers.
+            Axes to draw on; by default, those of a new figure. The axes of an earlier
+            display show both classifiers.
 
         name : str, default=None
-            Name in the legend; by default the one given to the constructor.
+            Name in the legend; by default, the name given to the constructor.
 
         color : matplotlib color, default=None
-            Color of this classifier; by default the next one of a palette that
-            colour-blind readers can tell apart.
+            Color of the classifier; by default, the next color of a palette that is
+            safe for colour-blind readers.
 
         Returns
         -------
         display : RiskCoverageDisplay
-            The object itself, with the artists as attributes.
+            The display itself; its attributes hold the artists.
 
         Notes
         -----
-        The vertical axis fits the risk at a coverage of 0.02 or more: that of fewer
-        samples, which may be as high as 1, can lie outside.
+        The scale of the y-axis is set by the risk at coverages of at least 0.02. At
+        lower coverages, the curve may leave the axes.
         """
         self.ax_ = new_axes((5.6, 4.4)) if ax is None else ax
         self.figure_ = self.ax_.figure
@@ -263,7 +266,7 @@ class RiskCoverageDisplay(FromEstimator):
             self.risk,
             color=color,
             marker=marker,
-            # Apart from those of earlier curves, which may run under this one.
+            # Shifted, so that they do not cover those of earlier curves.
             markevery=((0.1 + 0.03 * n_earlier) % 0.15, 0.15),
             markersize=5,
             label=aurc if name is None else f"{name} ({aurc})",
@@ -273,7 +276,7 @@ class RiskCoverageDisplay(FromEstimator):
         return self
 
     def _decorate(self) -> None:
-        """Fit the axes and the legend to all curves on them."""
+        """Adapt limits and legend to all curves on the axes."""
         from matplotlib.lines import Line2D
 
         lines = artists(self.ax_, LINE)
@@ -283,7 +286,7 @@ class RiskCoverageDisplay(FromEstimator):
         others = [Line2D([], [], color="0.3", **style) for style in REFERENCES.values()]
         labels = [line.get_label() for line in lines] + list(REFERENCES)
         self.ax_.legend([*lines, *others], labels, loc="upper left", fontsize="small")
-        # The lines of a random order run under it.
+        # The legend must not cover the lines of the random order.
         below_legend = 1 - LEGEND - LEGEND_ROW * len(labels)
         top = highest / max(below_legend, 0.5) or 1
         self.ax_.set(
@@ -292,7 +295,7 @@ class RiskCoverageDisplay(FromEstimator):
 
 
 def _risk_at(coverage: Floats, mass: Floats, total_loss: Floats) -> Floats:
-    """Return the risk at any coverage, as the mean over the orders of ties."""
+    """Return the risk at any coverage, averaged over the orders of ties."""
     reached, risk = curve(mass, total_loss)
     summed = np.append(0.0, reached * risk)
     return np.interp(coverage, np.append(0.0, reached), summed) / coverage

@@ -1,4 +1,4 @@
-"""The reliability diagram by kernel regression, at the bandwidth of smECE."""
+"""Smooth reliability diagram: kernel regression with the bandwidth of smECE."""
 
 from __future__ import annotations
 
@@ -30,52 +30,54 @@ WIDEST = 7
 
 @dataclass(eq=False, repr=False)
 class SmoothReliabilityDisplay(ReliabilityDiagram):
-    """Smooth reliability diagram: the curve changes continuously with the confidences.
+    """Smooth reliability diagram: kernel regression instead of bins, with smECE.
 
-    The curve is the diagonal plus the kernel regression, on the confidence, of what
-    came true minus the confidence, at the bandwidth that smECE finds for itself. It is
-    as thick as there are many samples: smECE is its mean distance to the diagonal,
-    weighted by thickness. A calibrated classifier's is close to the diagonal.
+    The curve is the diagonal plus a kernel regression of the calibration residuals
+    (outcome minus confidence) on the confidence. The bandwidth is that of the smooth
+    expected calibration error (smECE), which is chosen from the data. Where there are
+    more samples, the line is thicker. The curve of a calibrated classifier is close to
+    the diagonal.
 
-    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several on the
-    same axes are told apart by colours and markers.
+    Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
+    displays can share axes; they differ in colour and marker.
 
     Parameters
     ----------
     prob_pred : ndarray of shape (n_points,)
-        Confidences at equal distances, from 0 to 1.
+        Equally spaced confidences from 0 to 1.
 
     prob_true : ndarray of shape (n_points,)
-        The curve at each; nan where there are next to no samples.
+        The curve at these confidences; nan where there are almost no samples.
 
     density : ndarray of shape (n_points,)
-        Density of the confidences at each, smoothed by the same kernel.
+        Kernel density estimate of the confidences, with the same kernel.
 
     histogram : ndarray of shape (n_bins,) or None
-        Number of samples, or sum of their weights, in bins of equal width, which the
-        histogram shows. Without it there is none.
+        Number of samples, or sum of their weights, in bins of equal width. If None, no
+        histogram is drawn.
 
     name : str, default=None
-        Name of the classifier, which is shown in the legend.
+        Name of the classifier, shown in the legend.
 
     mode : {"top_label", "positive"}, default="top_label"
-        What the probabilities are of: it chooses the words on the axes.
+        Which probability is shown, as in :meth:`from_predictions`. It sets the axis
+        labels.
 
     band : ndarray of shape (2, n_points) or None, default=None
-        Lower and upper ends of the band at each point.
+        Lower and upper end of the band at each point.
 
     interval : {"bootstrap", "consistency"} or None, default=None
-        What the band is, as in :meth:`from_predictions`.
+        Kind of interval, as in :meth:`from_predictions`.
 
     confidence_level : float, default=0.95
-        Level of the band, which is shown in the legend.
+        Confidence level of the band, shown in the legend.
 
     means : tuple of two floats
         Accuracy and mean confidence over all samples.
 
     smece : float
-        Smooth expected calibration error, which is shown in the legend, and the
-        bandwidth.
+        Smooth expected calibration error (smECE), shown in the legend. It is also the
+        bandwidth of the kernel.
 
     Attributes
     ----------
@@ -92,15 +94,15 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         The curve.
 
     density_ : matplotlib PolyCollection
-        The same curve, as thick as there are many samples.
+        The curve again, with the line width showing the density.
 
     band_ : matplotlib PolyCollection or None
         The band.
 
     See Also
     --------
-    ReliabilityDisplay : The same with bins.
-    sklearn_calib.metrics.smooth_expected_calibration_error : The number in the legend.
+    ReliabilityDisplay : Reliability diagram with bins.
+    sklearn_calib.metrics.smooth_expected_calibration_error : The error in the legend.
 
     Examples
     --------
@@ -145,7 +147,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         ax: Axes | None = None,
         **plot_options: Any,
     ) -> Self:
-        r"""Draw the diagram of predicted probabilities.
+        r"""Draw the smooth reliability diagram of predicted probabilities.
 
         Parameters
         ----------
@@ -153,46 +155,47 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
             True labels, of any kind.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-            Predicted probabilities. A 1-d array holds those of the positive class,
-            which is the second of two labels.
+            Predicted probabilities. A 1-d array contains those of the positive class,
+            which is the second of the two labels.
 
         interval : {"consistency", "bootstrap"} or None, default="consistency"
-            What is shown of chance: where the curve of a calibrated classifier would
-            be, around the diagonal; or where those of samples drawn with replacement
-            are, around the curve.
+            Band to show. "consistency" is the range, around the diagonal, in which the
+            curve of a calibrated classifier would lie. "bootstrap" is the range, around
+            the curve, of the curves of samples drawn with replacement.
 
         confidence_level : float, default=0.95
-            Level of the band at each confidence by itself, in (0, 1).
+            Confidence level of the band at each single confidence, in (0, 1).
 
         n_resamples : int, default=1000
-            Number of random draws for the band.
+            Number of random draws from which the band is computed.
 
         random_state : int, RandomState instance or None, default=None
-            Controls the draws. Pass an int for a repeatable band.
+            Controls the random draws. Pass an int for reproducible results.
 
         mode : {"top_label", "positive"}, default=None
-            What is drawn: the probability of the predicted class, or of the positive
-            class of two. By default the predicted class for a matrix, and the positive
-            class for a 1-d array.
+            Which probability to show: that of the predicted class, or that of the
+            positive class of a binary problem. By default, the predicted class for a
+            2-d array and the positive class for a 1-d array.
 
         pos_label : label, default=None
-            The positive class of two, which sets the mode to "positive". A 1-d array
-            holds its probabilities. By default the second label.
+            Label of the positive class of a binary problem. It sets the mode to
+            "positive"; a 1-d array contains the probabilities of this class. By
+            default, the second label.
 
         labels : array-like of shape (n_classes,), default=None
-            The label of each column, such as `estimator.classes_`. By default the
-            sorted distinct values of `y_true`, which must then hold every class.
+            Class label of each column, such as `estimator.classes_`. By default, the
+            sorted distinct values of `y_true`, which must then contain every class.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples. The band is that of the effective number of samples,
+            Sample weights. The band is computed from the effective number of samples,
             as in :meth:`ReliabilityDisplay.from_predictions`.
 
         name : str, default=None
-            Name in the legend. By default the legend shows the error only.
+            Name in the legend. By default, the legend shows only the error.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; new ones by default. Axes that an earlier display was
-            drawn on show both classifiers.
+            Axes to draw on; by default, those of a new figure. The axes of an earlier
+            display show both classifiers.
 
         **plot_options
             Further arguments of :meth:`plot`: `color`, `histogram`.
@@ -205,25 +208,27 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         Raises
         ------
         ValueError
-            If the labels do not match the columns, or `y_proba` holds anything but
-            probabilities, or `pos_label` is none of two labels.
+            If the labels do not match the columns, `y_proba` does not contain
+            probabilities, or `pos_label` is not one of two labels.
 
         Notes
         -----
-        With the confidences :math:`v_i`, of which :math:`y_i \in \{0, 1\}` came true,
-        and the Gaussian :math:`K` with the bandwidth of smECE, reflected at 0 and 1,
-        the curve is [1]_
+        For confidences :math:`v_i` and outcomes :math:`y_i \in \{0, 1\}`, where
+        :math:`y_i = 1` is a correct prediction, and the Gaussian kernel :math:`K` with
+        the bandwidth of smECE, reflected at 0 and 1, the curve is [1]_
 
         .. math:: t + \frac{\sum_i K(t, v_i) (y_i - v_i)}{\sum_i K(t, v_i)}.
 
-        The regression of :math:`y` itself, without :math:`t` and :math:`v`, would be
-        flat at 0 and 1 and bent towards the middle, for a calibrated classifier too.
-        Near 0 and 1 the curve may leave the unit interval by the bandwidth; the axes
-        end there. It ends where the kernel sees less than half a sample.
+        smECE is the mean distance of the curve from the diagonal, weighted by the
+        density. A direct regression of :math:`y` would be biased near 0 and 1, for a
+        calibrated classifier too. There the curve may exceed the unit interval by up to
+        the bandwidth. It is not drawn where the kernel weights of the samples sum to
+        less than 0.5.
 
-        The bandwidth is the same in all draws. The bootstrap is narrow for few samples:
-        with 60 it holds the diagonal of a calibrated classifier at 86 % of the points.
-        Confidences within 1/4096 of each other are drawn for as equal ones.
+        All random draws use the same bandwidth. The bootstrap band is too narrow for
+        few samples: with 60 samples, the 95 % band contains the diagonal of a
+        calibrated classifier at 86 % of the points. For the draws, confidences are
+        grouped in cells of width 1/4096.
 
         References
         ----------
@@ -240,12 +245,12 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         'a guess (smECE 0.225)'
         """
         mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
-        confidence, hit, weight = judged
-        weight = np.ones(len(hit)) if weight is None else weight
-        gaps = cosine_coefficients(confidence, weight * (hit - confidence))
+        confidence, correct, weight = judged
+        weight = np.ones(len(correct)) if weight is None else weight
+        gaps = cosine_coefficients(confidence, weight * (correct - confidence))
         smece = self_consistent_bandwidth(gaps / weight.sum())
         density, curve, band = kernel_regression(
-            (confidence, hit, weight),
+            (confidence, correct, weight),
             smece,
             interval,
             confidence_level=confidence_level,
@@ -256,8 +261,8 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
             np.linspace(0, 1, N_POINTS),
             curve,
             density,
-            histogram=count_confidences(confidence, hit, weight),
-            means=tuple(np.average([hit, confidence], axis=1, weights=weight)),
+            histogram=count_confidences(confidence, correct, weight),
+            means=tuple(np.average([correct, confidence], axis=1, weights=weight)),
             smece=smece,
             name=name,
             mode=mode,
@@ -268,10 +273,10 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         return display.plot(ax, **plot_options)
 
     def _draw(self, color: Any, **style: Any) -> None:
-        """Draw the curve as a line, and again as thick as there are many samples."""
+        """Draw the curve as a line, and again with a width that shows the density."""
         from matplotlib.collections import LineCollection
 
-        # Near 0 and 1 it may leave the axes.
+        # Near 0 and 1, the curve may leave the axes.
         self._draw_curve(color, markevery=0.15, **style | {"clip_on": True})
         points = np.column_stack([self.prob_pred, self.prob_true])
         width = WIDEST * np.sqrt(self.density / self.density.max())
@@ -285,5 +290,5 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         self.ax_.add_collection(self.density_, autolim=False)
 
     def _means(self) -> Sequence[float]:
-        """Return the means, which density and curve hold but in part."""
+        """Return the means over all samples, which the curve does not determine."""
         return self.means

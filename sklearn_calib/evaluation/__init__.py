@@ -1,4 +1,4 @@
-"""Many metrics of fitted classifiers at once: tables for papers and benchmarks."""
+"""Evaluation of fitted classifiers by several metrics at once, as tables."""
 
 from sklearn_calib.evaluation._compare import compare
 from sklearn_calib.evaluation._ood import evaluate_ood

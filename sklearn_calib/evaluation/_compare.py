@@ -1,4 +1,4 @@
-"""A table of classifiers and metrics, with intervals."""
+"""Comparison of classifiers by several metrics, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
 
 
-class _Answered(ClassifierMixin, BaseEstimator):
-    """A classifier whose samples are its answers, for scorers to ask."""
+class _Precomputed(ClassifierMixin, BaseEstimator):
+    """Classifier that returns its input as predictions, for scorers to call."""
 
     def __init__(self, classes: Array) -> None:
         self.classes = classes
@@ -67,79 +67,78 @@ def compare(
     n_jobs: int | None = None,
     random_state: Seed = None,
 ) -> pd.DataFrame:
-    """Measure fitted classifiers on the same samples, each value with its interval.
+    """Compare fitted classifiers by several metrics, with confidence intervals.
 
     Parameters
     ----------
     estimators : dict of str to object
-        Fitted classifiers with `predict_proba`, by the names of the rows.
+        Fitted classifiers with `predict_proba`; the keys are the names of the rows.
 
     X : array-like of shape (n_samples, ...)
-        Samples that no classifier was trained on.
+        Held-out samples, which no classifier was trained on.
 
     y : array-like of shape (n_samples,)
-        Their labels.
+        True labels.
 
     metrics : list of str or dict, default=("accuracy", "neg_log_loss", "neg_ece", \
             "neg_aurc", "refinement_auc")
-        Names of scorers, of this package or of scikit-learn; the name of the column is
-        that of the scorer without `neg_`. A dict maps names of columns to names of
-        scorers or to scorers. The value is that of the metric: a scorer that negates
-        its metric, by `greater_is_better=False`, has its sign reversed.
+        Names of scorers of this package or of scikit-learn. Columns have the names of
+        the scorers without `neg_`. A dict maps names of columns to scorers or their
+        names. The values are those of the metric: for scorers with
+        `greater_is_better=False`, the sign is reversed.
 
     confidence_level : float, default=0.95
-        Share of the samples in which an interval holds the value of the population.
-        In (0, 1).
+        Confidence level of the intervals, in (0, 1).
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     n_resamples : int, default=1000
-        Number of random draws for each interval; 0 for none. Each draw measures the
-        metric once.
+        Number of random draws for each interval; 0 for no intervals. Each draw computes
+        the metric once.
 
     n_jobs : int, default=None
-        Number of values to measure at the same time, as in joblib.
+        Number of values to compute in parallel, as in joblib.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws, which are the same for all classifiers and metrics. Pass an
-        int for repeatable intervals.
+        Controls the random draws, which are the same for all classifiers and metrics.
+        Pass an int for reproducible results.
 
     Returns
     -------
     table : DataFrame of shape (n_estimators, 3 * n_metrics)
-        One row for each classifier; columns of two levels, the metric and "value",
-        "low" and "high". ``table.xs("value", axis=1, level=1)`` has the values alone.
+        One row for each classifier. The columns have two levels: the metric, and
+        "value", "low" and "high". ``table.xs("value", axis=1, level=1)`` selects the
+        values.
 
     Raises
     ------
     ValueError
-        If there is no scorer of a name, or a classifier has no probabilities.
+        If the name of a scorer is unknown, or a classifier has no `predict_proba`.
 
     TypeError
-        If `estimators` is no dict.
+        If `estimators` is not a dict.
 
     ImportError
         If pandas is not installed.
 
     See Also
     --------
-    sklearn_calib.metrics.bootstrap_interval : The intervals.
-    evaluate_ood : Measures that need samples of another distribution.
+    sklearn_calib.metrics.bootstrap_interval : How the intervals are computed.
+    evaluate_ood : Metrics of out-of-distribution detection.
 
     Notes
     -----
-    The intervals are those of :func:`~sklearn_calib.metrics.bootstrap_interval` for
-    the metric of the scorer: debiased for the calibration errors of this package,
-    whether a scorer comes by its name, from
-    :func:`~sklearn_calib.metrics.get_scorer`, or from
-    :func:`sklearn.metrics.make_scorer`, and by "bca" for every other metric and for
-    scorers that are functions. They are for the classifiers as they are, on new
-    samples, and do not cover the variation between training runs.
+    The intervals are computed by :func:`~sklearn_calib.metrics.bootstrap_interval` for
+    the metric of the scorer: with `method="debiased"` for calibration errors of this
+    package, and with "bca" for other metrics and for scorers that are plain functions.
+    They describe the sampling of the test data for fixed classifiers, not the variation
+    between training runs.
 
-    The area under the ROC curve in tables of papers is mostly that of classes,
-    "roc_auc_ovr" or "roc_auc_ovo". It is large with many classes even where accuracy is
-    low, and another thing than the "refinement_auc" of right against wrong predictions.
+    The area under the ROC curve in papers is usually that of one-vs-rest or one-vs-one
+    problems, "roc_auc_ovr" or "roc_auc_ovo". With many classes, it can be large
+    although the accuracy is low. "refinement_auc" is a different metric: it separates
+    correct from incorrect predictions.
 
     Examples
     --------
@@ -164,21 +163,21 @@ def compare(
 
     if not isinstance(estimators, dict):
         raise TypeError(
-            "estimators must be a dict of names to classifiers, got "
-            f'{type(estimators).__name__}. Name the rows: {{"focal": classifier}}.'
+            "estimators must be a dict that maps names to classifiers, got "
+            f'{type(estimators).__name__}. Pass {{"name": classifier}}.'
         )
     if not isinstance(metrics, dict):
         if not all(isinstance(name, str) for name in metrics):
             raise TypeError(
-                f"metrics must hold names of scorers, got {metrics!r}. Name the "
-                'columns of others by a dict: {"loss": scorer}.'
+                f"metrics must contain names of scorers, got {metrics!r}. Pass other "
+                'scorers in a dict: {"name": scorer}.'
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
     check_unmasked(X, "X")
     y = as_labels(y, "y")
     sample_weight = check_sample_weight(sample_weight, y)
-    answers = {name: _ask(name, each, X) for name, each in estimators.items()}
-    for _, classes in answers.values():
+    predictions = {name: _predict(name, each, X) for name, each in estimators.items()}
+    for _, classes in predictions.values():
         encode_labels(y, labels=classes, n_classes=len(classes), name="y")
     options = {
         "confidence_level": confidence_level,
@@ -186,16 +185,16 @@ def compare(
         "random_state": check_random_state(random_state).randint(2**31 - 1),
     }
     cells = Parallel(n_jobs=n_jobs)(
-        delayed(_measure)(scoring, y, *answer, sample_weight, options)
-        for answer in answers.values()
+        delayed(_measure)(scoring, y, *prediction, sample_weight, options)
+        for prediction in predictions.values()
         for scoring in metrics.values()
     )
     columns = pd.MultiIndex.from_product([metrics, ["value", "low", "high"]])
-    values = np.reshape(cells, (len(answers), len(columns)))
-    return pd.DataFrame(values, index=list(answers), columns=columns)
+    values = np.reshape(cells, (len(predictions), len(columns)))
+    return pd.DataFrame(values, index=list(predictions), columns=columns)
 
 
-def _ask(name: str, estimator: Any, X: Any) -> tuple[Array, Array]:
+def _predict(name: str, estimator: Any, X: Any) -> tuple[Array, Array]:
     """Return the probabilities and the classes of a classifier."""
     if not hasattr(estimator, "predict_proba"):
         raise ValueError(
@@ -214,14 +213,14 @@ def _measure(
     sample_weight: Weights,
     options: Options,
 ) -> tuple[Any, Any, Any]:
-    """Return a value and the ends of its interval."""
+    """Return the value of a metric and the bounds of its interval."""
     scorer = get_scorer(scoring)
     metric, sign = metric_of(scorer)
     is_error = metric is not None and interval_kind(metric)[0].is_error
     if not isinstance(scorer, LabelledScorer):
-        metric = partial(_ask_scorer, scorer, sign)
+        metric = partial(_call_scorer, scorer, sign)
     elif len(classes) == 2:
-        proba = proba[:, 1]  # which is what a scorer passes to its metric
+        proba = proba[:, 1]  # as a scorer does
     data: Options = {"labels": classes, "sample_weight": sample_weight}
     value = metric(y, proba, **data)
     if not options["n_resamples"]:
@@ -230,7 +229,7 @@ def _measure(
     return value, *bootstrap_interval(metric, y, proba, **data, **options)
 
 
-def _ask_scorer(
+def _call_scorer(
     scorer: Any,
     sign: int,
     y_true: ArrayLike,
@@ -239,6 +238,6 @@ def _ask_scorer(
     labels: Array,
     sample_weight: Any,
 ) -> Any:
-    """Return the metric of a scorer that may need predicted labels."""
-    classifier = _Answered(labels)
+    """Return the value of the scorer's metric, which may need predicted labels."""
+    classifier = _Precomputed(labels)
     return sign * scorer(classifier, y_proba, y_true, sample_weight=sample_weight)

@@ -1,4 +1,4 @@
-"""Out-of-distribution detection by the confidence of a classifier."""
+"""Confidence-based out-of-distribution detection."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,10 @@ def evaluate_ood(
     pos: str = "in",
     balanced: bool = False,
 ) -> dict[str, float]:
-    """How well the confidence of a classifier tells what it was not trained for.
+    """Evaluate confidence-based out-of-distribution (OOD) detection.
+
+    The in-distribution (ID) and out-of-distribution samples are ranked by the
+    confidence of the classifier [1]_.
 
     Parameters
     ----------
@@ -32,42 +35,45 @@ def evaluate_ood(
         Fitted classifier with `predict_proba`.
 
     X_in : array-like of shape (n_in, ...)
-        Samples of the distribution that it was trained on, none of the training's own.
+        In-distribution samples: held-out data from the distribution of the training
+        data.
 
     X_out : array-like of shape (n_out, ...)
-        Samples of another distribution.
+        Out-of-distribution samples, from another distribution.
 
     confidence : str or callable, default="msp"
-        What the samples are ranked by: "msp", the largest probability, "margin",
+        Confidence score: "msp" (maximum softmax probability), "margin",
         "negative_entropy", "negative_gini", "l2_norm", or a function of the
-        probabilities that returns one number per sample. "max_logit" takes logits, of
-        a classifier whose `decision_function` is known to hold them.
+        probabilities that returns one number for each sample. "max_logit" is computed
+        from logits, and is only available for classifiers whose `decision_function` is
+        known to return them.
 
     tpr : float, default=0.95
         True positive rate of "fpr_at_tpr", in (0, 1].
 
     pos : {"in", "out"}, default="in"
-        Which samples are positive for "fpr_at_tpr".
+        Which samples are the positive class of "fpr_at_tpr".
 
     balanced : bool, default=False
-        Whether both kinds weigh the same for "aupr_in" and "aupr_out".
+        Whether ID and OOD samples have the same total weight in "aupr_in" and
+        "aupr_out".
 
     Returns
     -------
     measures : dict of str to float
-        In the order of the tables of papers: "fpr_at_tpr" and "detection_error", of
-        which low is good, "auroc", "aupr_in" and "aupr_out", of which high is good. A
-        row of a table: ``pandas.DataFrame({name: measures}).T``.
+        Values of "fpr_at_tpr" and "detection_error" (lower is better), and of "auroc",
+        "aupr_in" and "aupr_out" (higher is better). ``pandas.DataFrame({name:
+        measures}).T`` is a row of a table.
 
     Raises
     ------
     ValueError
-        If the confidence is unknown or NaN, or `tpr` or `pos` is out of range, or
-        "max_logit" is asked of a classifier without logits.
+        If the confidence is unknown or NaN, `tpr` or `pos` is out of range, or
+        `confidence="max_logit"` and the classifier is not known to return logits.
 
     See Also
     --------
-    sklearn_calib.metrics.fpr_at_tpr : Where papers differ.
+    sklearn_calib.metrics.fpr_at_tpr : FPR95, and how its definition varies in papers.
 
     References
     ----------
@@ -98,16 +104,17 @@ def evaluate_ood(
 
 
 def _score(estimator: Any, X: Any, confidence: str | Callable[..., Any]) -> Floats:
-    """Return the confidence of each sample."""
+    """Return the confidence scores of the samples."""
     function = get_confidence(confidence)
     wants_logits = confidence == "max_logit"
     response = "auto" if wants_logits else "predict_proba"
     from_logits = uses_logits(estimator, response)
     if wants_logits and not from_logits:
         raise ValueError(
-            'confidence must be one of probabilities, such as "msp", for a classifier '
-            f'whose logits are not known, got "max_logit" and {estimator!r}. Or '
-            "measure the scores themselves by sklearn_calib.metrics.ood_auroc_score."
+            'confidence must be computed from probabilities, such as "msp", for a '
+            "classifier that is not known to return logits, got "
+            f'"max_logit" and {estimator!r}. To evaluate your own scores, use '
+            "sklearn_calib.metrics.ood_auroc_score."
         )
     responses = predict_scores(estimator, X, from_logits)
     return check_confidence(function(responses), len(responses))

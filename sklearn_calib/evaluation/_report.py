@@ -1,4 +1,4 @@
-"""The calibration of every class, and of the predicted one, in a table."""
+"""Calibration report: calibration errors of each class and of the predicted class."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def calibration_report(
     random_state: Seed = None,
     digits: int | None = 3,
 ) -> pd.DataFrame:
-    """Measure the calibration of every class and of the predicted one, as a table.
+    """Calibration report: errors of each class and of the predicted class, as a table.
 
-    What :func:`sklearn.metrics.classification_report` is for predicted labels. Of all
-    errors 0 is best.
+    It corresponds to :func:`sklearn.metrics.classification_report` for predicted
+    labels. For all errors, lower is better.
 
     Parameters
     ----------
@@ -72,73 +72,77 @@ def calibration_report(
         True labels, of any kind.
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predicted probabilities. A 1-d array holds those of the positive class; the
+        Predicted probabilities. A 1-d array contains those of the positive class; the
         other class has a row too.
 
     n_bins : int or "cube_root", default=15
-        Number of bins of "ece" and "mce", or the cube root of the number of samples,
-        rounded up.
+        Number of bins of "ece" and "mce"; "cube_root" uses the cube root of the number
+        of samples, rounded up.
 
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, or of equal numbers of samples as far as ties allow.
+        Use bins of equal width, or bins of equal numbers of samples as far as ties
+        allow.
 
     groups : array-like of shape (n_samples,) or (n_samples, n_features), default=None
-        Group of each sample. The table is then one of each group, and "overall"; its
-        rows have a level of names for each feature, and that of the class.
+        Group of each sample. If given, there is one table for each group, and one named
+        "overall", in a single DataFrame. Its index has one level for each feature and
+        one for the class.
 
     confidence_level : float, default=None
-        Adds the interval of "ece" by :func:`~sklearn_calib.metrics.ece_interval` at
-        this level, in (0, 1), as columns "ece_low" and "ece_high". There is none for
-        the weighted average, which is shown as NaN.
+        Confidence level in (0, 1) of the interval of "ece". If given, the columns
+        "ece_low" and "ece_high" contain the interval of
+        :func:`~sklearn_calib.metrics.ece_interval`. It is NaN for the weighted average.
 
     labels : array-like of shape (n_classes,), default=None
-        The label of each column, by default the sorted distinct values of `y_true`.
+        Class label of each column, such as `estimator.classes_`. By default, the sorted
+        distinct values of `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
+        Sample weights.
 
     n_resamples : int, default=1000
         Number of random draws for each interval.
 
     random_state : int, RandomState instance or None, default=None
-        Controls the draws. Pass an int for repeatable intervals.
+        Controls the random draws. Pass an int for reproducible results.
 
     digits : int or None, default=3
-        Number of decimals that values are rounded to, at most 15; None leaves them as
-        they are.
+        Number of decimals to round to, at most 15. If None, values are not rounded.
 
     Returns
     -------
     report : DataFrame
-        One row for each class, then "macro avg", "weighted avg", by support, and "top
-        label"; with `groups` of each group. The columns are "mean_proba", the mean
-        probability of the class, and "frequency", how often it came true; the errors
-        "ece", "mce" and "smooth_ece"; "brier", the mean squared distance of the
-        probability and the outcome; and "support", the number of samples of the class,
-        weighted if they are. For the top label the outcome is that the prediction is
-        right, so that its frequency is the accuracy.
+        One row for each class, then "macro avg", "weighted avg" (weighted by support)
+        and "top label". With `groups`, these rows are repeated for each group. The
+        columns are:
+
+        - "mean_proba": mean predicted probability of the class;
+        - "frequency": fraction of samples in the class, or accuracy for the top label;
+        - "ece", "mce" and "smooth_ece": calibration errors;
+        - "brier": mean squared difference between probability and outcome;
+        - "support": number of samples of the class, or sum of their weights.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns, or `y_proba` holds anything but
-        probabilities, or there is not one group for each sample, or one is called
-        "overall" or has no weight.
+        If the labels do not match the columns, `y_proba` does not contain
+        probabilities, `groups` does not contain one group for each sample, or a group
+        is named "overall" or has zero weight.
 
     ImportError
         If pandas is not installed.
 
     See Also
     --------
-    compare : Many classifiers and one row for each.
-    sklearn_calib.metrics.per_group : Any metric for groups of samples.
+    compare : Several metrics of several classifiers.
+    sklearn_calib.metrics.per_group : Any metric for each group of samples.
 
     Notes
     -----
     The "ece" of "macro avg" is
-    :func:`~sklearn_calib.metrics.classwise_calibration_error`, and that of "top label"
-    :func:`~sklearn_calib.metrics.expected_calibration_error` of a matrix. A class that
-    is absent from the samples has a frequency of 0.
+    :func:`~sklearn_calib.metrics.classwise_calibration_error`. The "ece" of "top label"
+    is :func:`~sklearn_calib.metrics.expected_calibration_error` of a 2-d array. A class
+    without samples has a frequency of 0.
 
     Examples
     --------
@@ -192,16 +196,16 @@ def _report(
     options: Options,
     interval: Options,
 ) -> pd.DataFrame:
-    """Return the table of all samples of a group."""
+    """Return the table of one group of samples."""
     import pandas as pd
 
     options = {**options, "sample_weight": weight}
-    hits = codes[:, None] == np.arange(proba.shape[1])
+    outcomes = codes[:, None] == np.arange(proba.shape[1])
     rows = [
-        _row(*pair, options, interval) for pair in zip(proba.T, hits.T, strict=True)
+        _row(*pair, options, interval) for pair in zip(proba.T, outcomes.T, strict=True)
     ]
     table = pd.DataFrame(rows, index=pd.Index(names, dtype=object))
-    support = hits.sum(axis=0) if weight is None else weight @ hits
+    support = outcomes.sum(axis=0) if weight is None else weight @ outcomes
     averages = pd.DataFrame(
         [table.mean(), (table * support[:, None]).sum() / support.sum()],
         index=["macro avg", "weighted avg"],
@@ -223,14 +227,14 @@ def _report(
 
 
 def _row(
-    proba: Floats, hit: Array, options: Options, interval: Options
+    proba: Floats, outcome: Array, options: Options, interval: Options
 ) -> dict[str, Any]:
-    """Return the measures of probabilities that come true or not, by their names."""
+    """Return the values of a row by column, given probabilities and binary outcomes."""
     weight = options["sample_weight"]
-    data: Options = {"y_true": hit, "y_proba": proba, "labels": [False, True]}
+    data: Options = {"y_true": outcome, "y_proba": proba, "labels": [False, True]}
     row = {
         "mean_proba": np.average(proba, weights=weight),
-        "frequency": np.average(hit, weights=weight),
+        "frequency": np.average(outcome, weights=weight),
         "ece": expected_calibration_error(**data, **options),
     }
     if interval["confidence_level"] is not None:
@@ -239,5 +243,5 @@ def _row(
     return row | {
         "mce": maximum_calibration_error(**data, **options),
         "smooth_ece": smooth_expected_calibration_error(**data, sample_weight=weight),
-        "brier": np.average((proba - hit) ** 2, weights=weight),
+        "brier": np.average((proba - outcome) ** 2, weights=weight),
     }

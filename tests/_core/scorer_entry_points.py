@@ -151,7 +151,7 @@ def run_permutation_test_score():
 
 
 def run_logistic_regression_cv():
-    """The scorer is taken apart here, and put together again with labels of its own."""
+    """scikit-learn rebuilds this scorer from its parts, with other labels."""
     for labels in (["ash", "birch", "cedar"], ["ash", "birch"]):
         rows = np.isin(Y, labels)
         model = LogisticRegressionCV(Cs=3, cv=3, scoring="neg_ece", max_iter=1000)

@@ -73,7 +73,7 @@ def test_masks():
     array = np.ma.array([1.0, 2.0], mask=[True, False])
     for check in (check_numbers, as_array, as_labels):
         with pytest.raises(
-            ValueError, match="w must hold no masked values, got 1 of 2"
+            ValueError, match="w must not contain masked values, got 1 of 2"
         ):
             check(array, "w")
         check(np.ma.array([1.0, 2.0]), "w")

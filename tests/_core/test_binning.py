@@ -27,7 +27,7 @@ STRATEGIES = st.sampled_from(["uniform", "quantile"])
 @pytest.mark.parametrize("n_bins", [1, 2, 10, 15, 101, 102, 500])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_uniform_bins_are_closed_on_the_right(n_bins, dtype):
-    """An edge belongs to the bin below it, and what is above it to the next."""
+    """An edge belongs to the bin below it; larger values are in the next bin."""
     edges = interior_edges(np.zeros(1, dtype), n_bins=n_bins, strategy="uniform")
     below = np.arange(n_bins - 1)
     assert edges.dtype == dtype
@@ -40,7 +40,7 @@ def test_uniform_bins_are_closed_on_the_right(n_bins, dtype):
 
 @pytest.mark.parametrize("decimal", [0.1, 0.2, 0.3, 0.6, 0.7, 0.9])
 def test_decimals_are_edges(decimal):
-    """As arange / n_bins rounds correctly, which 0.1 * 3 and linspace do not."""
+    """arange / n_bins is rounded correctly, unlike 0.1 * 3 and linspace."""
     edges = interior_edges(np.zeros(1), n_bins=10, strategy="uniform")
     assert decimal in edges
 
@@ -57,7 +57,7 @@ def test_quantile_bins_have_equal_numbers():
 
 @given(VALUES, N_BINS, STRATEGIES, st.data())
 def test_occupied_bins(values, n_bins, strategy, data):
-    """They hold the same samples, and each sample is between its bin's edges."""
+    """The bins contain the same samples, and each sample is between the edges."""
     weights = st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values))
     weight = np.array(data.draw(weights.filter(any)), float)
     every = bin_sums(
@@ -77,7 +77,7 @@ def test_occupied_bins(values, n_bins, strategy, data):
 
 @given(VALUES, N_BINS)
 def test_quantile_edges_are_inverse_frequencies(values, n_bins):
-    """The smallest value with at least the share k / n_bins at or below it."""
+    """An edge is the smallest value with at least k / n_bins of the weight up to it."""
     edges = interior_edges(values, n_bins=n_bins, strategy="quantile")
     for k, edge in enumerate(edges, start=1):
         assert np.sum(values <= edge) * n_bins >= k * len(values)
@@ -86,7 +86,7 @@ def test_quantile_edges_are_inverse_frequencies(values, n_bins):
 
 @given(st.data(), VALUES, N_BINS, STRATEGIES)
 def test_order_and_repetition(data, values, n_bins, strategy):
-    """Rows in another order, and weights instead of repeated rows, fill bins alike."""
+    """The order of rows, and weights instead of repeated rows, do not change bins."""
     size = len(values)
     weight = data.draw(hnp.arrays(int, size, elements=st.integers(1, 4)))
     order = data.draw(st.permutations(range(size)))
@@ -148,7 +148,7 @@ def test_class_norms_by_hand():
 def test_class_bin_sums_are_those_of_each_column(
     data, n_classes, n_bins, strategy, weighted
 ):
-    """The first bin by difference, and the others from the few large values."""
+    """The first bin is computed by difference, the others from the large values."""
     size = data.draw(st.integers(1, 30))
     counts = data.draw(hnp.arrays(int, (size, n_classes), elements=st.integers(0, 4)))
     counts[:, 0] += counts.sum(axis=1) == 0

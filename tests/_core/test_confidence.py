@@ -20,7 +20,7 @@ few_and_many = pytest.mark.parametrize(
 @few_and_many
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_is_argmax(n_classes, dtype):
-    """The first column on ties, whichever way the maximum is found."""
+    """Ties are resolved to the first column, with few and with many columns."""
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 3, size=(5000, n_classes)) + np.eye(n_classes)[0]
     proba = (counts / counts.sum(axis=1, keepdims=True)).astype(dtype)
@@ -86,7 +86,7 @@ def test_max_logit_of_logits():
 @all_confidences
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_order_of_classes_does_not_matter(name, dtype):
-    """To the last bit, or equal samples would not tie."""
+    """The results are equal bit by bit, so that equal samples are tied."""
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(30), size=3000).astype(dtype)
     values = get_confidence(name)(proba)
@@ -98,7 +98,7 @@ def test_order_of_classes_does_not_matter(name, dtype):
 
 @all_confidences
 def test_greatest_where_the_classifier_is_surer(name):
-    """Along the way from no idea to certainty."""
+    """Confidence increases from the uniform to a one-hot prediction."""
     share = np.linspace(0, 1, 20)[:, None]
     proba = share * np.eye(4)[2] + (1 - share) / 4
     assert (np.diff(get_confidence(name)(proba)) > 0).all()
@@ -121,9 +121,13 @@ def test_callable_is_a_confidence_function():
 @pytest.mark.parametrize(
     ("confidence", "exception", "message"),
     [
-        ("margn", ValueError, r"got 'margn'\. Did you mean 'margin'\? Names: \['l2"),
-        ("zzz", ValueError, r"got 'zzz'\. Names: "),
-        (3, TypeError, r"a name or a callable, got 3\. Names: "),
+        (
+            "margn",
+            ValueError,
+            r"one of \['l2_norm'.* got 'margn'\. Did you mean 'margin'\?",
+        ),
+        ("zzz", ValueError, r"one of \['l2_norm'.* got 'zzz'\.$"),
+        (3, TypeError, r"a name or a callable, got 3\. The names are"),
     ],
 )
 def test_unknown_confidence(confidence, exception, message):
@@ -134,7 +138,7 @@ def test_unknown_confidence(confidence, exception, message):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([0.5, np.nan], r"must not be NaN, .* got 1 of 2\. Use -inf"),
+        ([0.5, np.nan], r"must not be NaN, .* got NaN for 1 of 2\. Use -inf"),
         ([[0.5, 0.5]], r"of shape \(2,\), got shape \(1, 2\)\. Reduce"),
         ([0.5], r"of shape \(2,\), got shape \(1,\)"),
         (0.5, r"got shape \(\)"),

@@ -95,7 +95,7 @@ def test_temperature_follows_the_scale():
 @pytest.mark.filterwarnings("ignore:The temperature")
 @pytest.mark.parametrize("find_true_class", [np.argmax, np.argmin])
 def test_bounds_of_temperature_scaling_are_kept(find_true_class):
-    """Without any error, and where the largest logit is always wrong."""
+    """All predictions are correct, or all are wrong."""
     logits, _ = make_underconfident(200)
     codes = find_true_class(logits, axis=1)
     bound = fit_temperature(logits, codes)
@@ -108,17 +108,17 @@ def test_bounds_of_temperature_scaling_are_kept(find_true_class):
 
 def test_no_error_has_no_best_gamma():
     logits, _ = make_underconfident(200)
-    with pytest.warns(ConvergenceWarning, match="gamma above 20"):
+    with pytest.warns(ConvergenceWarning, match="is above 20; gamma was set to 20"):
         assert fit_gamma(logits, logits.argmax(axis=1)) == 20
 
 
 def test_nothing_to_scale():
-    with pytest.warns(ConvergenceWarning, match="all the same"):
+    with pytest.warns(ConvergenceWarning, match="all logits of each row are equal"):
         assert fit_focal_temperature(np.ones((3, 3)), np.arange(3)) == (1.0, 0.0)
 
 
 def test_probabilities_that_underflow():
-    """The true class may have none, in numbers of double precision."""
+    """The true class may have a probability of 0 in double precision."""
     logits = np.array([[0.0, 2000.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     codes = np.array([0, 0, 2])
     assert fit_gamma(logits, codes) == 0

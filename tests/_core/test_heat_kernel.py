@@ -14,7 +14,7 @@ from sklearn_calib._core.heat_kernel import (
 
 
 def draw_masses(seed, n_samples=20):
-    """Return places, of which some are 0 and 1, and masses of both signs."""
+    """Return places, including 0 and 1, and masses of both signs."""
     rng = np.random.default_rng(seed)
     place = rng.uniform(size=n_samples)
     place[:4] = 0.0, 1.0, 1.0, 0.5

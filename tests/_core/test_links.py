@@ -135,7 +135,7 @@ def test_known_posteriors(posterior, middle, end):
 @all_posteriors
 @pytest.mark.each("dtype", [np.float32, np.float64])
 def test_posteriors_at_the_corners(posterior, dtype):
-    """Zeros and ones stay, and so do ties; what is near to them overflows nowhere."""
+    """Zeros, ones and ties are preserved; values near them do not overflow."""
     tiny = np.finfo(dtype).tiny
     proba = np.array(
         [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3], [1, tiny, tiny]],
@@ -175,7 +175,7 @@ def test_posteriors_keep_the_order(posterior, counts, scale):
 
 @all_posteriors
 def test_posteriors_of_rows_that_sum_to_one_roughly(posterior):
-    """As printed probabilities do; the scale of a row says nothing."""
+    """Rows of rounded probabilities do not sum to one; their scale is ignored."""
     proba = np.random.default_rng(0).dirichlet(np.ones(4), size=20)
     np.testing.assert_allclose(posterior(1.0003 * proba), posterior(proba), rtol=1e-9)
 

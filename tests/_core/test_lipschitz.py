@@ -11,7 +11,7 @@ from sklearn_calib._core.lipschitz import minimize_lipschitz
 
 
 def draw_problem(seed):
-    """Return weights that sum to one, gaps of very different sizes, and goals."""
+    """Return weights that sum to one, gaps of very different sizes, and targets."""
     rng = np.random.default_rng(seed)
     size = rng.integers(2, 8)
     share = rng.dirichlet(np.ones(size))
@@ -60,7 +60,7 @@ def test_squares(seed):
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_linear_functions(seed):
-    """Without any curvature, as for the smooth calibration error."""
+    """The objective is linear, as for the smooth calibration error."""
     share, gaps, goal = draw_problem(seed)
     slope = share * goal
     x = minimize_lipschitz(lambda _: slope, np.zeros_like, gaps, 1.0)
@@ -73,7 +73,7 @@ def test_linear_functions(seed):
 
 @pytest.mark.parametrize("smallest", [1e-300, 1e-17, 1e-3])
 def test_gaps_of_any_size(smallest):
-    """Neighbours with almost no gap move as one, those with an infinite one freely."""
+    """Values with a tiny gap are equal, those with an infinite gap independent."""
     share = np.full(4, 0.25)
     goal = np.array([-0.5, 0.25, 0.75, -3.0])
     gaps = np.array([np.inf, smallest, np.inf])
@@ -90,7 +90,7 @@ def test_one_value():
 
 
 def test_optimum_in_a_large_problem():
-    """The conditions of optimality: forces of the right sign where a limit is met."""
+    """Optimality conditions: forces have the right sign at active constraints."""
     rng = np.random.default_rng(0)
     score = np.sort(rng.normal(size=20_000))
     hit = rng.uniform(size=score.size) < expit(2 * score)
@@ -113,5 +113,7 @@ def test_optimum_in_a_large_problem():
 
 
 def test_too_few_steps():
-    with pytest.warns(ConvergenceWarning, match="above the smallest after 2 steps"):
+    with pytest.warns(
+        ConvergenceWarning, match="did not converge in 2 steps: .* above its minimum"
+    ):
         minimize_lipschitz(lambda x: x - 1, np.ones_like, np.ones(3), 4.0, max_iter=2)

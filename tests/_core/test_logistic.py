@@ -56,7 +56,7 @@ def test_features_that_depend_on_each_other():
 
 @pytest.mark.parametrize("n_ties", [0, 1, 50])
 def test_no_minimum(n_ties):
-    """Separated by a gap, or but for hits and misses at one place."""
+    """Complete and quasi-complete separation."""
     score = np.concatenate([np.linspace(-2, -1, 100), np.linspace(1, 2, 100)])
     hit = (score > 0).astype(float)
     score = np.append(score, np.zeros(2 * n_ties))
@@ -66,7 +66,7 @@ def test_no_minimum(n_ties):
         np.ones(len(score)),
     )
     assert not newton_logistic(features, hit, weight)[1]
-    with pytest.warns(ConvergenceWarning, match="can be separated"):
+    with pytest.warns(ConvergenceWarning, match="are separable"):
         coef = fit_logistic(features, hit, weight)
     target = smoothed_targets(hit, weight)
     slope = features.T @ (expit(features @ coef) - target)
@@ -86,6 +86,6 @@ def test_one_error_among_many_is_a_minimum():
 
 
 def test_smoothed_targets():
-    """Of three hits and one miss by weight, with one more of either."""
+    """Weights of three positives and one negative, plus one pseudo-count each."""
     target = smoothed_targets(np.array([1.0, 1.0, 0.0]), np.array([1.0, 2.0, 1.0]))
     np.testing.assert_allclose(target, [4 / 5, 4 / 5, 1 / 3])

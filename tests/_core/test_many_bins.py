@@ -35,7 +35,7 @@ BINNED = {
 
 
 def partition(values, edges):
-    """Return the numbers of the bins that hold values, without those between."""
+    """Return the indices of occupied bins, renumbered without gaps."""
     return np.unique(bin_index(values, edges), return_inverse=True)[1]
 
 
@@ -89,7 +89,7 @@ def test_time_and_memory_do_not_grow_with_bins(name, strategy, weighted):
 
 
 def test_names_of_all_that_take_bins():
-    """A newcomer is in the table, or has bounds of its own."""
+    """New functions must be in the table, or declare other bounds."""
     takes = {
         name
         for name in metrics.__all__
@@ -120,7 +120,7 @@ def test_accumulators_hold_no_more_than_fits(options, message):
 @pytest.mark.each("weight", [None, 1e25])
 @pytest.mark.each("strategy", STRATEGIES)
 def test_sweeps_end(weight, strategy):
-    """The accuracies of few bins rise, and those of all confidences do not."""
+    """Accuracies are monotonic for few bins, but not for all confidences."""
     n_samples = 20_000
     confidence = np.linspace(0.1, 0.9, n_samples)
     hit = np.arange(n_samples) >= n_samples // 2
@@ -135,7 +135,7 @@ def test_sweeps_end(weight, strategy):
 
 
 def test_a_bin_for_each_of_many_values():
-    """No time that grows with the square of the number of bins."""
+    """The time does not grow with the square of the number of bins."""
     values = np.random.default_rng(0).uniform(size=200_000)
     for n_bins in (200_000, 199_999):
         edges = interior_edges(values, n_bins=n_bins, strategy="quantile")

@@ -21,7 +21,7 @@ METRICS = {
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_ties_are_few_samples(metric, weighted, monkeypatch):
-    """The number of kernels is that of pairs of distinct samples."""
+    """The number of kernels is the number of pairs of distinct samples."""
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), size=20)[np.arange(40_000) % 20]
     codes = np.arange(40_000) // 20 % 3
@@ -45,7 +45,7 @@ def test_many_ties_are_few_samples(metric, weighted, monkeypatch):
 
 
 def test_what_is_merged():
-    """Rows of the same class and of the same probabilities, if they are the most."""
+    """Rows with the same class and probabilities are merged if most rows are such."""
     proba = np.array([[0.1, 0.9], [0.1, 0.9], [0.1, 0.9], [0.1, 0.9], [0.2, 0.8]])
     codes, weight = np.array([1, 1, 1, 1, 0]), np.arange(1.0, 6.0)
     merged = merge_repetitions(proba, codes, weight)

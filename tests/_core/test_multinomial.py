@@ -24,7 +24,7 @@ def data():
 
 
 def objective(kind, data, ridge, center):
-    """Return the objective, written anew, as a function of flat parameters."""
+    """Return an independent objective as a function of flat parameters."""
     features, codes, weight = data
 
     def value(flat):
@@ -38,7 +38,7 @@ def objective(kind, data, ridge, center):
 
 @both_kinds
 def test_derivatives(kind, data):
-    """The gradient by differences; the Hessian by the gradient's, in a direction."""
+    """Compare gradient and Hessian product with finite differences."""
     rng = np.random.default_rng(1)
     center = kind.identity(5)
     ridge, at, along = rng.uniform(size=(3, *center.shape))
@@ -103,7 +103,7 @@ def test_says_that_classes_can_be_separated(kind, max_dense, data, monkeypatch):
 
 
 def test_stays_among_equal_maps_at_the_closest_to_the_start(data):
-    """The same for all classes added to a column of W changes no probability."""
+    """A constant added to a column of W does not change the probabilities."""
     start = FullMap.identity(5)
     parameters, _ = fit_multinomial(
         FullMap, *data, ridge=0 * start, center=start, start=start

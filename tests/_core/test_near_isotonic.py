@@ -9,7 +9,7 @@ from sklearn_calib._core.near_isotonic import near_isotonic_path
 
 
 def draw_problem(seed):
-    """Return a few targets, of which half of the problems have zeros and ones."""
+    """Return a few targets; in half of the problems they are zeros and ones."""
     rng = np.random.default_rng(seed)
     n_values = rng.integers(2, 8)
     weight = rng.integers(1, 4, size=n_values).astype(float)
@@ -24,7 +24,7 @@ def expand(first, value, n_values):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_solutions_are_the_best(seed):
-    """Of a quadratic programme, in which falls are variables of their own."""
+    """Solve a quadratic programme, with decreases as additional variables."""
     target, weight = draw_problem(seed)
     n = len(target)
     for penalty, *groups in near_isotonic_path(target, weight, 99):

@@ -32,7 +32,7 @@ def bisect(logits, codes):
 
 @given(seed=st.integers(0, 2**32 - 1), tail=st.floats(0.1, 4.0))
 def test_equals_bisection(seed, tail):
-    """Heavy tails mix gaps of very different sizes: steps overshoot and are caught."""
+    """With heavy-tailed gaps, Newton steps overshoot and are bisected."""
     rng = np.random.default_rng(seed)
     shape = (rng.integers(2, 60), rng.integers(2, 6))
     logits = rng.normal(size=shape) * np.exp(tail * rng.normal(size=(shape[0], 1)))
@@ -47,7 +47,7 @@ def test_equals_bisection(seed, tail):
 @pytest.mark.parametrize("n_columns", [FEW_COLUMNS - 1, FEW_COLUMNS])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_blocks_and_layouts_agree(n_columns, dtype):
-    """Several blocks, the last one short, added up along either axis."""
+    """Several blocks, the last one shorter, summed along either axis."""
     rng = np.random.default_rng(0)
     logits = (3 * rng.normal(size=(2000, n_columns))).astype(dtype)
     codes = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
@@ -61,7 +61,7 @@ def test_blocks_and_layouts_agree(n_columns, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_classes", [2, 1000])
 def test_one_hot_rows(n_classes, dtype):
-    """The spread of a thousand classes says little: every exponential underflows."""
+    """With a thousand classes, the first guess is poor: all exponentials underflow."""
     rng = np.random.default_rng(0)
     predicted = rng.integers(0, n_classes, size=100)
     codes = predicted.copy()
@@ -74,7 +74,7 @@ def test_one_hot_rows(n_classes, dtype):
 
 
 def test_float32_stays_float32(monkeypatch):
-    """A float64 copy of the matrix would cost half of the speed."""
+    """A float64 copy of the matrix would double the time."""
     seen = set()
     plain = np.exp
 

@@ -64,7 +64,7 @@ def test_softmax_of_known_logits_is_predict_proba(classifier, n_classes):
 
 
 class Declared(GaussianNB):
-    """A classifier that says of itself that its decision function holds logits."""
+    """Classifier that declares that its decision function returns logits."""
 
     decision_function_is_logits = True
 
@@ -105,7 +105,7 @@ def test_margins_are_refused_unless_declared():
     X, y = make_data()
     for calibrator in (TemperatureScaling(), None):
         model = CalibratedClassifier(LinearSVC(), calibrator)
-        with pytest.raises(ValueError, match=r"got LinearSVC.*[Mm]argins.*no logits"):
+        with pytest.raises(ValueError, match=r"got LinearSVC.*[Mm]argins.*not logits"):
             model.fit(X, y)
     model.set_params(
         calibrator=TemperatureScaling(), response_method="decision_function"

@@ -6,7 +6,7 @@ from sklearn_calib._core.restore import restores
 
 
 class Model:
-    """An object whose methods set attributes, and may fail then."""
+    """Object whose methods set attributes and may then fail."""
 
     def __init__(self):
         self.parameter = 1

@@ -33,7 +33,7 @@ ENTRY_POINTS = [
 
 @cache
 def failures_in_a_fresh_process(order):
-    """Run the script; not being able to is a failure of the test that asks first."""
+    """Run the script; an error fails the test that requests it first."""
     code = (
         f"import {ORDERS[order]}, runpy; runpy.run_path({str(SCRIPT)!r}, {{}}, 'run')"
     )
@@ -86,7 +86,7 @@ def test_names_of_others_are_still_refused():
 
 @pytest.mark.parametrize("moved", ["table", "copies"])
 def test_future_scikit_learn(monkeypatch, moved):
-    """Say what is wrong and what to do, if the privates have moved."""
+    """The error says what to do if scikit-learn's private names have moved."""
     if moved == "table":
         monkeypatch.delattr(_scorer, "_SCORERS")
     else:

@@ -16,7 +16,7 @@ from sklearn_calib._core.validation import (
 
 
 def many_rows(*rows):
-    """Return the rows after more sound ones than fit into one block."""
+    """Return the rows after more valid rows than fit into one block."""
     return np.vstack([np.full((40_000, 2), 0.5), rows])
 
 
@@ -93,7 +93,7 @@ def test_check_proba_knows_the_next_number_of_half_precision(dtype):
 
 
 def half_rows(n_classes=3):
-    """Return rows that were rounded to half precision, and do not quite sum to one."""
+    """Return rows that do not sum to one, as they were rounded to half precision."""
     if n_classes > 3:
         return np.full((2, n_classes), 1 / n_classes, dtype=np.float16)
     rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def half_rows(n_classes=3):
 @pytest.mark.parametrize("n_classes", [3, 1000])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_check_proba_knows_the_rounding_of_half_precision(n_classes, dtype):
-    """Also of what was converted since, as networks' outputs are."""
+    """Also for values that were converted to float32 later, as network outputs are."""
     proba = half_rows(n_classes)
     total = proba.sum(axis=1, dtype=np.float64)
     assert np.abs(total - 1).max() > ROW_SUM_TOLERANCE
@@ -158,7 +158,7 @@ def test_check_proba_takes_the_positive_class_where_allowed():
     ],
 )
 def test_encode_labels_sorts(values):
-    """As numpy's unique does, for integers by counting and for the rest by hashing."""
+    """The result is that of np.unique, by counting for integers, else by hashing."""
     labels, expected = np.unique(np.ravel(np.asarray(values)), return_inverse=True)
     codes = encode_labels(values, n_classes=len(labels))
     assert codes.dtype == np.int64
@@ -177,14 +177,18 @@ def test_encode_labels_takes_the_order_of_the_columns():
 @pytest.mark.parametrize(
     ("y", "labels", "message"),
     [
-        ([0, 2, 2], None, "hold 3 distinct labels.* got 2: 0, 2. Pass labels="),
+        ([0, 2, 2], None, "contain 3 distinct labels.* got 2: 0, 2. Pass labels="),
         (range(9), None, r"got 9: 0, 1, 2, 3, 4, \.\.\."),
         ([0, 1, 7], [0, 1, 2], r"got also \[7\]. Pass labels=estimator.classes_"),
         (["a", "d"], ["a", "b", "c"], r"got also \['d'\]"),
-        ([0, 1], [0, 1], r"labels must hold 3 distinct labels.* got \[0, 1\]"),
-        ([0, 1], [0, 1, 1], r"labels must hold 3 distinct labels"),
-        ([0.0, np.nan], None, "no missing values, got NaN"),
-        ([[1, 0], [0, 1]], None, r"one-dimensional, got shape \(2, 2\)"),
+        ([0, 1], [0, 1], r"labels must contain 3 distinct labels.* got \[0, 1\]"),
+        ([0, 1], [0, 1, 1], r"labels must contain 3 distinct labels"),
+        ([0.0, np.nan], None, "not contain missing values, got NaN"),
+        (
+            [[1, 0], [0, 1]],
+            None,
+            r"should be a 1d array, got an array of shape \(2, 2\)",
+        ),
     ],
 )
 def test_encode_labels_refuses(y, labels, message):
@@ -209,8 +213,8 @@ def test_encode_labels_refuses_labels_of_two_kinds():
     ],
 )
 def test_encode_labels_refuses_mixed_labels(y, kinds):
-    """Also where numpy would make labels of one kind of them."""
-    with pytest.raises(TypeError, match=rf"one kind.* got {kinds}\. Convert"):
+    """Also where numpy would convert them to one type."""
+    with pytest.raises(TypeError, match=rf"one type.* got {kinds}\. Convert"):
         encode_labels(y, n_classes=3)
 
 
@@ -223,7 +227,7 @@ def test_encode_labels_refuses_booleans_of_three_classes():
 
 @pytest.mark.parametrize("largest", [1e308, 1e300, 2.0**100, 1, 1e-30, 1e-300, 5e-324])
 def test_extreme_weights_are_scaled_by_a_power_of_two(largest):
-    """Ordinary ones come back as they are, not as a copy."""
+    """Ordinary weights are returned without a copy."""
     given = np.array([1.0, 0.5]) * largest
     weight = check_sample_weight(given, [[1], [2]])
     factor = weight_factor(largest)

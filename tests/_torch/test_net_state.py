@@ -57,7 +57,7 @@ def test_others_are_refused(value):
 
 
 def test_a_flipped_byte_is_found_or_changes_nothing():
-    """Bytes of the archive that hold no data, such as a date, may differ."""
+    """Bytes of the archive that are not data, such as a date, may differ."""
     content, n_found = to_bytes({"a": torch.arange(5.0)}), 0
     for position in range(len(content)):
         flipped = bytearray(content)

@@ -26,7 +26,7 @@ def binary_problem(recorded):
 
 
 def before_mixing(fitted, scores):
-    """Return what the map of the second class says by itself."""
+    """Return the values of the map of the second class."""
     return fitted._apply_map(fitted.maps_[0], scores)
 
 
@@ -66,7 +66,7 @@ def test_empty_bins_have_their_middle():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_venn_abers_is_isotonic_regression_with_one_more_sample(seed):
-    """Ties and samples without weight included."""
+    """Including ties and samples with zero weight."""
     rng = np.random.default_rng(seed)
     score = rng.normal(size=rng.integers(1, 40)).round(1 if seed % 2 else 3)
     hit = (rng.uniform(size=score.size) < expit(2 * score)).astype(float)
@@ -93,7 +93,7 @@ def test_venn_abers_is_never_certain():
 
 
 def test_recorded_bayesian_binning(reference):
-    """Up to what the authors' code leaves out as unlikely."""
+    """Up to the histograms that the authors' code prunes."""
     recorded = reference("cal_bbq")
     scores, y, test = binary_problem(recorded)
     expected = recorded_values(recorded)["matlab-BDeu2"]["model_average"]
@@ -102,7 +102,7 @@ def test_recorded_bayesian_binning(reference):
 
 
 def test_bayesian_binning_by_hand():
-    """Of 12 samples at three values there are histograms of 1, 2 and 3 bins."""
+    """For 12 samples with three values, there are histograms of 1, 2 and 3 bins."""
     score, y = (
         np.repeat([0.2, 0.4, 0.9], 4),
         np.array([0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1, 0]),
@@ -141,7 +141,7 @@ def test_recorded_mixtures(reference):
 
 @pytest.mark.filterwarnings("ignore:The temperature")
 def test_mixture_of_chances():
-    """Labels that have nothing to do with the logits: all weight to equal chances."""
+    """If labels are independent of logits, uniform probabilities get all the weight."""
     rng = np.random.default_rng(0)
     logits, y = 3 * rng.normal(size=(2000, 3)), rng.integers(0, 3, size=2000)
     fitted = EnsembleTemperatureScaling(from_logits=True).fit(logits, y)
@@ -151,7 +151,7 @@ def test_mixture_of_chances():
 
 
 def test_near_isotonic_ensemble_by_hand():
-    """Two maps: 0, 0.5, 1 where 0.4 and 0.6 have met, and none that says 0 wrongly."""
+    """The map is 0, 0.5, 1 where 0.4 and 0.6 have merged; no map is wrong with 0."""
     score, y = [0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]
     before, after = ENIR().fit(score, y).maps_[0]
     np.testing.assert_allclose(before, score)
@@ -160,7 +160,7 @@ def test_near_isotonic_ensemble_by_hand():
 
 
 def test_near_isotonic_ensemble_may_fall():
-    """Where isotonic regression cannot follow."""
+    """The map decreases, which isotonic regression cannot do."""
     rng = np.random.default_rng(0)
     score = rng.uniform(size=3000)
     true = np.where(score < 0.5, 0.8, 0.2)

@@ -133,11 +133,11 @@ def test_leaves_a_calibrated_prediction_alone(calibrator, make_logits, fresh):
     + [(c, n_classes) for c in MINIMISE_LOG_LOSS for n_classes in (2, 4)],
 )
 @both_scales
-@pytest.mark.filterwarnings("ignore:y holds no sample:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples:UserWarning")
 def test_log_loss_is_never_above_that_before(
     minimiser, from_logits, n_classes, make_logits, fresh
 ):
-    """On the data of the fit, whatever is wrong with them."""
+    """On the data of `fit`, for several distortions."""
     logits, y = make_logits(500, n_classes)
     bias = np.linspace(-1, 1, n_classes)
     few = slice(2 * n_classes)
@@ -170,7 +170,7 @@ def test_gives_positive_probabilities_at_the_extremes(
 
 
 def test_no_zero_on_rows_that_fit_has_not_seen(calibrator, make_logits, fresh):
-    """A class that few of 60 samples have leaves bins without a hit."""
+    """A class with few of 60 samples has empty bins."""
     logits, y = make_logits(20_000)
     X = softmax(logits - [0, 0, 2, 4])
     y = (np.log(X) + np.random.default_rng(1).gumbel(size=X.shape)).argmax(axis=1)
@@ -181,7 +181,7 @@ def test_no_zero_on_rows_that_fit_has_not_seen(calibrator, make_logits, fresh):
 
 
 def test_one_hot_predictions(calibrator, make_logits, fresh):
-    """A decision tree says nothing but zeros and ones."""
+    """A decision tree predicts only zeros and ones."""
     y = make_logits(500, 3)[1]
     X = np.eye(3)[np.where(np.arange(500) % 5 == 0, 0, y)]
     fitted = fresh(calibrator).fit(X, y)
@@ -217,7 +217,7 @@ def test_permuted_classes_permute_the_output(
 
 @both_scales
 def test_swapped_classes_swap_the_output(calibrator, from_logits, make_logits, fresh):
-    """Of two: what is fitted to the second alone must not depend on which it is."""
+    """The fit to the second of two classes must not depend on which class it is."""
     logits, y = make_logits(500, 2)
     X = logits if from_logits else softmax(logits)
     calibrator = fresh(calibrator, from_logits=from_logits)
@@ -262,7 +262,7 @@ def test_order_of_samples_does_not_matter(calibrator, make_logits, fresh):
 @both_scales
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_one_sample_a_class(calibrator, from_logits, make_logits, fresh):
-    """Works, also where the data would separate the classes or have one for all."""
+    """Fit with one sample per class, for separable and for equal predictions."""
     logits = make_logits(3, 3, seed=1)[0]
     for raw, y in [
         (logits, [2, 0, 1]),
@@ -278,7 +278,7 @@ def test_one_sample_a_class(calibrator, from_logits, make_logits, fresh):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_class_without_samples(calibrator, make_logits, fresh):
-    """The labels of the columns must be said: 0, 1 and 3 might be any three of them."""
+    """`labels` is required: 0, 1 and 3 may be any three of the columns."""
     logits, y = make_logits()
     X, kept = softmax(3 * logits), y != 2
     fitted = fresh(calibrator).fit(X[kept], y[kept], labels=[0, 1, 2, 3])
@@ -304,7 +304,7 @@ def test_class_without_samples_is_said(calibrator, make_logits, fresh):
 
 
 def test_preserves_argmax_if_it_says_so(calibrator, make_logits, fresh):
-    """On data with class-dependent errors, which any other calibrator would repair."""
+    """On data with class-dependent errors, which other calibrators can correct."""
     logits, y = make_logits(n_classes=3)
     for biased in (3 * logits + [2.0, 0.0, -2.0], 0.5 * logits + [0.0, 1.0, 0.0]):
         fitted = fresh(calibrator, from_logits=True).fit(biased, y)

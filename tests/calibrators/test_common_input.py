@@ -100,7 +100,7 @@ def test_logits_equal_their_softmax(calibrator, make_logits, fresh):
 def test_zeros_and_small_probabilities_that_fit_has_not_seen(
     calibrator, make_logits, fresh
 ):
-    """A zero is taken for a small value, and what is smaller for no less than it."""
+    """Zeros are replaced by a small value, and smaller values by at least as much."""
     logits, y = make_logits()
     X = softmax(logits)
     fitted = fresh(calibrator).fit(X, y)
@@ -124,7 +124,7 @@ def test_zeros_and_small_probabilities_that_fit_has_not_seen(
 def test_what_rounding_leaves_outside_of_0_and_1(
     calibrator, dtype, n_columns, make_logits, fresh
 ):
-    """It is taken for the nearer end, by fit and by predict_proba."""
+    """It is clipped by fit and by predict_proba."""
     logits, y = make_logits(n_samples=200, n_classes=max(2, n_columns))
     X = softmax(3 * logits)[:, -n_columns:]
     ends = np.eye(max(2, n_columns))[y[::5], -n_columns:]
@@ -172,8 +172,11 @@ BAD_FITS = {
     "1-d logits": (([-1.0, 2.0], [0, 1]), r"must lie in \[0, 1\].*from_logits=True"),
     "3-d": ((PROBA[None], [0]), "dim 3"),
     "length of y": ((PROBA, [0, 1]), r"inconsistent numbers of samples.*\[3, 2\]"),
-    "nan in y": ((PROBA, [0, 1, np.nan]), "y must hold no missing values"),
-    "too many labels": ((PROBA[:, 1] * 1, [0, 1, 2]), "y must hold 2 distinct labels"),
+    "nan in y": ((PROBA, [0, 1, np.nan]), "y must not contain missing values"),
+    "too many labels": (
+        (PROBA[:, 1] * 1, [0, 1, 2]),
+        "y must contain 2 distinct labels",
+    ),
     "weight": ((PROBA, [0, 1, 2], [1, -1, 1]), "sample_weight must be non-negative"),
     "no weight": ((PROBA, [0, 1, 2], [0, 0, 0]), "ample.weight"),
     "weights": ((PROBA, [0, 1, 2], [1, 1]), "sample_weight"),
@@ -196,10 +199,10 @@ def test_bad_from_logits_is_refused(calibrator, from_logits, fresh):
     ("labels", "message"),
     [
         ([0, 1, 3], r"only the labels \[0, 1, 3\], got also \[2\]"),
-        ([0, 1, 2, 3], "labels must hold 3 distinct labels"),
-        ([0, 1, 1], "labels must hold 3 distinct labels"),
-        ([[0], [1], [2]], "labels must hold 3 distinct labels"),
-        ([{}, {}, {}], "labels must hold labels of one kind .* got dict"),
+        ([0, 1, 2, 3], "labels must contain 3 distinct labels"),
+        ([0, 1, 1], "labels must contain 3 distinct labels"),
+        ([[0], [1], [2]], "labels must contain 3 distinct labels"),
+        ([{}, {}, {}], "labels must contain labels of one type .* got dict"),
     ],
 )
 def test_bad_labels_are_refused(calibrator, labels, message, fresh):
@@ -219,7 +222,7 @@ def test_bad_predictions_are_refused(calibrator, fresh):
 
 @pytest.mark.each("factor", [1e100, 1e307, "wide"])
 def test_weights_of_any_size(calibrator, factor, make_logits, fresh):
-    """Many repetitions of few samples are no more work than few of many."""
+    """Large weights do not increase the time."""
     logits, y = make_logits(n_samples=60, n_classes=3)
     place = np.arange(len(y)) % 5
     weight = 10.0 ** (50 * place - 100) if factor == "wide" else factor * (1 + place)
@@ -230,13 +233,13 @@ def test_weights_of_any_size(calibrator, factor, make_logits, fresh):
 
 
 def test_largest_logits(calibrator, make_logits, fresh):
-    """Either they are calibrated, or refused by their name, without a warning."""
+    """They are calibrated, or an error names them, without a warning."""
     logits, y = make_logits(n_samples=60, n_classes=3)
     fitted = fresh(calibrator).set_params(from_logits=True).fit(logits, y)
     try:
         proba = fitted.predict_proba(np.sign(logits) * np.finfo(float).max)
     except ValueError as error:
-        if not str(error).startswith("X must hold logits that do not overflow"):
+        if not str(error).startswith("X must contain logits that do not overflow"):
             raise
     else:
         np.testing.assert_allclose(proba.sum(axis=1), 1)

@@ -15,7 +15,7 @@ from sklearn_calib.metrics import overconfidence, underconfidence
 
 
 def what_focal_says(posterior, gamma):
-    """Return what minimises the expected focal loss for two classes, by bisection."""
+    """Return the minimiser of the expected focal loss for two classes, by bisection."""
 
     def excess(q, eta):
         slope = [  # of (1 - q)^gamma log q
@@ -42,7 +42,7 @@ def test_posterior_is_recovered(gamma, from_logits):
 
 
 def make_problem(gamma, n_samples=40_000, n_classes=5):
-    """Return a posterior, what a network says that it is `gamma` away from, labels."""
+    """Return a posterior, the minimiser of the focal loss for it, and labels."""
     rng = np.random.default_rng(0)
     said = softmax(1.5 * rng.normal(size=(n_samples, n_classes)))
     posterior = focal_posterior(said, gamma)

@@ -17,7 +17,7 @@ def arrays(reference):
 
 
 def test_recorded_one_vs_rest(reference):
-    """Before rows are divided by their sums, but for what breaks ties there."""
+    """Before the rows are divided by their sums, without the tie breaker."""
     fit, y, test, values = arrays(reference)
     fitted = IsotonicCalibration(from_logits=True).fit(fit, y)
     columns = zip(fitted.maps_, softmax(test).T, strict=True)
@@ -60,7 +60,7 @@ def test_centered_map_has_no_steps():
 
 
 def test_centers_by_hand():
-    """0.2 and 0.4 are pooled, at their mean probability; the ends are alone."""
+    """0.2 and 0.4 are pooled at their mean probability; the ends are not."""
     fitted = IsotonicCalibration(centered=True).fit([0.1, 0.2, 0.4, 0.9], [0, 1, 0, 1])
     before, after = fitted.maps_[0]
     np.testing.assert_allclose(before, [0.1, 0.3, 0.9])

@@ -14,7 +14,7 @@ from sklearn_calib.calibrators import (
 
 @pytest.fixture
 def skewed():
-    """Return logits of four classes with an error of each, and labels."""
+    """Return distorted logits of four classes, and labels."""
     rng = np.random.default_rng(0)
     logits = 2 * rng.normal(size=(3000, 4))
     true = logits * [0.3, 0.5, 0.7, 0.4] + [0.5, 0, -0.5, 0]
@@ -51,7 +51,7 @@ def test_no_other_map_has_a_smaller_log_loss(skewed):
 
 
 def test_few_samples_of_many_classes_leave_it_near_temperature_scaling():
-    """Most classes are never likely, and their second input is all but zero."""
+    """Most classes are unlikely, and their second input is almost zero."""
     rng = np.random.default_rng(0)
     logits = 2.5 * rng.normal(size=(2060, 50))
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

@@ -77,7 +77,7 @@ def test_coverage_accuracy_is_controlled(accuracy):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_threshold_of_an_accuracy_by_hand():
-    """Twenty samples, one in each bin: 10 right, then 5 wrong, then 5 right."""
+    """Twenty samples, one in each bin: 10 correct, then 5 wrong, then 5 correct."""
     margin = np.linspace(6, 0.1, 20)
     X = np.column_stack([margin, np.zeros(20)])
     y = np.repeat([0, 1, 0], [10, 5, 5])
@@ -97,7 +97,7 @@ def test_threshold_of_an_accuracy_by_hand():
 
 
 def test_on_cifar10(shared_data):
-    """Both controls hold on the test part, and confidence is the better for it."""
+    """Both controls hold on test data, and the calibration improves."""
     data = shared_data("logits/cifar10_resnet110_kull.npz")
     X, y = data["test_logits"], data["test_labels"]
     correct = X.argmax(axis=1) == y
@@ -176,7 +176,7 @@ def test_weights_of_zero_leave_samples_out():
 
 
 def test_nothing_correct():
-    """Then there is nothing that must not be given up."""
+    """There are no correct predictions to reject."""
     X, _ = make_overconfident(200)
     calibrator = MetaCal(from_logits=True)
     with pytest.warns(UserWarning, match="temperature"):

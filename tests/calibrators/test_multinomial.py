@@ -27,7 +27,7 @@ FAMILY = [
 
 
 def recorded(reference, name, case):
-    """Return the data of the fit and of the test, and what was recorded."""
+    """Return training data, test data and the recorded results."""
     record = reference(name)
     (expected,) = (e["values"] for e in record["expected"] if e["id"] == case)
     arrays = {k: np.array(v) for k, v in record["inputs"]["multiclass"].items()}
@@ -145,7 +145,7 @@ def test_published_log_loss_of_resnet_110_on_cifar_10(
 
 
 def test_centred_logits_or_log_probabilities(make_logits, fresh):
-    """A matrix sees the difference, as the sum of log p says how sure the row is."""
+    """A matrix depends on the sum of log p, which centring removes."""
     logits, y = make_logits(n_classes=3)
     matrix = MatrixScaling(from_logits=True).fit(logits**3, y)
     dirichlet = DirichletCalibrator(from_logits=True).fit(logits**3, y)
@@ -161,7 +161,7 @@ def test_centred_logits_or_log_probabilities(make_logits, fresh):
     "calibrator", [VectorScaling(), MatrixScaling(), DirichletCalibrator()], ids=repr
 )
 def test_strength_by_cross_validation(calibrator, penalty, make_logits, fresh):
-    """Beats both ends of the sequence on other data, and is one of them."""
+    """The chosen strength is in the sequence, and beats both ends on other data."""
     logits, y = make_logits(2300, 6)
     logits = 2 * logits + np.linspace(-1, 1, 6)
     calibrator = fresh(calibrator, penalty=penalty, from_logits=True)
@@ -184,7 +184,7 @@ def test_strength_by_cross_validation(calibrator, penalty, make_logits, fresh):
     "calibrator", [StructuredVectorScaling(), StructuredMatrixScaling()], ids=repr
 )
 def test_structured_strength_by_cross_validation(calibrator, make_logits, fresh):
-    """Strong where temperature scaling is right, weak where it is not."""
+    """The penalty is strong if temperature scaling is sufficient, otherwise weak."""
     logits, y = make_logits(500, 3)
     chosen = fresh(calibrator, lambd="cv", from_logits=True).fit(2 * logits, y)
     assert chosen.lambd_ > 1
@@ -211,7 +211,7 @@ def test_mu_is_chosen_with_lambd(make_logits):
 
 @pytest.mark.parametrize("lambd", [0.0, 1e-3, 1.0])
 def test_structured_penalty_by_its_definition(lambd, make_logits):
-    """With weights that are counts, and the sum over all samples in place of means."""
+    """With integer weights, and sums over the samples instead of means."""
     logits, y = make_logits(200, 3)
     weight = np.arange(200) % 3 + 1.0
     fitted = StructuredMatrixScaling(lambd=lambd, from_logits=True)
@@ -244,7 +244,7 @@ def test_separable_classes_are_held_near_temperature_scaling(
 ):
     logits = make_logits(300, 3)[0]
     y = logits.argmax(axis=1)
-    with pytest.warns(ConvergenceWarning, match="classes can be separated"):
+    with pytest.warns(ConvergenceWarning, match="classes are separable"):
         fitted = fresh(calibrator, from_logits=True).fit(logits, y)
     proba = fitted.predict_proba(logits[:10] / 10)
     assert fitted.log_loss_after_ <= fitted.log_loss_before_
@@ -254,7 +254,7 @@ def test_separable_classes_are_held_near_temperature_scaling(
 def test_matrix_with_fewer_samples_of_a_class_than_parameters(make_logits):
     """Without the prior the log loss of new data would be infinite."""
     logits, y = make_logits(600, 30)
-    with pytest.warns(ConvergenceWarning, match="a class has less than 31 samples"):
+    with pytest.warns(ConvergenceWarning, match="a class has fewer than 31 samples"):
         fitted = MatrixScaling(from_logits=True).fit(3 * logits[:300], y[:300])
     held_out = log_loss(y[300:], fitted.predict_proba(3 * logits[300:]))
     assert held_out < log_loss(y[300:], np.full((300, 30), 1 / 30))
@@ -271,7 +271,9 @@ def test_log_losses_before_and_after(calibrator, make_logits, fresh):
     assert after < before
 
 
-@pytest.mark.filterwarnings("ignore:y holds no sample of|The log loss has no smallest")
+@pytest.mark.filterwarnings(
+    "ignore:y contains no samples of|The log loss has no minimum"
+)
 @pytest.mark.parametrize(
     "calibrator", [VectorScaling(), StructuredVectorScaling()], ids=repr
 )
@@ -296,17 +298,23 @@ BAD = {
     "penalty": ({"penalty": "l1"}, "'penalty' parameter"),
     "negative": ({"penalty": "l2", "lambd": -1.0}, "'lambd' parameter"),
     "word": ({"penalty": "l2", "lambd": "best"}, "'lambd' parameter"),
-    "word without a penalty": ({"lambd": ["best"]}, "lambd must hold numbers: could"),
+    "word without a penalty": (
+        {"lambd": ["best"]},
+        "lambd must contain numbers: could",
+    ),
     "dict without a penalty": (
         {"lambd": {"a": 1}},
-        "lambd must hold numbers: .*'dict'",
+        "lambd must contain numbers: .*'dict'",
     ),
-    "set": ({"penalty": "l2", "lambd": {1, 2}}, "lambd must hold numbers: .*'set'"),
-    "mu without ODIR": ({"penalty": "l2", "mu": [-1]}, "mu must hold non-negative"),
-    "empty": ({"penalty": "l2", "lambd": []}, "lambd must hold non-negative.*got \\[]"),
+    "set": ({"penalty": "l2", "lambd": {1, 2}}, "lambd must contain numbers: .*'set'"),
+    "mu without ODIR": ({"penalty": "l2", "mu": [-1]}, "mu must contain non-negative"),
+    "empty": (
+        {"penalty": "l2", "lambd": []},
+        "lambd must contain non-negative.*got \\[]",
+    ),
     "negative in sequence": (
         {"penalty": "odir", "lambd": 1.0, "mu": [0.1, -2]},
-        r"mu must hold non-negative numbers, got \[0.1, -2\].*\"cv\"",
+        r"mu must contain non-negative numbers, got \[0.1, -2\].*\"cv\"",
     ),
 }
 

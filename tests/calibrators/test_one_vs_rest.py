@@ -42,7 +42,7 @@ def test_log_odds_at_the_extremes():
 
 @pytest.mark.parametrize("parameters", ["abm", "am", "ab"])
 def test_recorded_beta(reference, parameters):
-    """The optimum; the authors' own numbers stop short of it."""
+    """The optimum; the optimiser of the authors stops earlier."""
     recorded = reference("cal_beta")
     fit, y, test = binary_problem(recorded)
     optimum = cases(recorded)[f"optimum-{parameters}"]
@@ -66,7 +66,7 @@ def test_recorded_beta(reference, parameters):
 
 
 def test_beta_exponents_are_not_negative():
-    """Both ends bend the other way, one end, and neither."""
+    """Both exponents would be negative, one of them, or none."""
     rng = np.random.default_rng(0)
     score = rng.normal(size=2000)
     y = rng.uniform(size=2000) < expit(-score)
@@ -109,7 +109,7 @@ def test_recorded_quadratic(reference):
 
 
 def test_quadratic_is_the_best_that_rises():
-    """The labels ask for a vertex among the data; it stays at their end."""
+    """The optimal vertex is within the data; the constraint moves it to the end."""
     rng = np.random.default_rng(0)
     score = rng.normal(size=2000)
     y = rng.uniform(size=2000) < expit(1 - score**2 + score)
@@ -159,7 +159,7 @@ def test_logistic_regression_equals_a_general_optimiser(seed):
 )
 def test_data_that_can_be_separated(calibrator):
     X, y = [0.1, 0.2, 0.3, 0.7, 0.8, 0.9], [0, 0, 0, 1, 1, 1]
-    with pytest.warns(ConvergenceWarning, match="can be separated.*more samples"):
+    with pytest.warns(ConvergenceWarning, match="are separable.*more samples"):
         proba = calibrator.fit(X, y).predict_proba(X)[:, 1]
     assert (np.diff(proba) >= 0).all()
     assert 0.5 < proba[-1] < 0.999
@@ -167,7 +167,7 @@ def test_data_that_can_be_separated(calibrator):
 
 def test_missing_class_is_named():
     X = np.full((4, 3), 1 / 3)
-    with pytest.warns(UserWarning, match=r"no sample of \['c'\].*TemperatureScaling"):
+    with pytest.warns(UserWarning, match=r"no samples of \['c'\].*TemperatureScaling"):
         fitted = IsotonicCalibration().fit(X, list("aabb"), labels=list("abc"))
     proba = fitted.predict_proba(X)
     # A frequency of 0, and a prior of 1 in 7, which counts as one sample of five.
@@ -175,7 +175,7 @@ def test_missing_class_is_named():
 
 
 def test_rows_of_zeros_get_the_prior():
-    """Each class alone is ruled out by the others' samples."""
+    """Each class gets probability zero."""
     X = np.array([[0.6, 0.3, 0.1], [0.1, 0.6, 0.3], [0.3, 0.1, 0.6]] * 5)
     y = np.tile([0, 1, 2], 5)
     fitted = IsotonicCalibration().fit(X, y)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def votes(proba):
-    """Return the probabilities in tenths, as ten trees say them: many are zero."""
+    """Return probabilities in tenths, as votes of ten trees: many are zero."""
     ends = np.round(10 * proba.cumsum(axis=1))
     return np.diff(ends, prepend=0, axis=1) / 10
 
@@ -117,7 +117,7 @@ def test_of_two_classes_a_larger_probability_gets_no_smaller_one(
 def test_what_every_map_is_given_is_in_order(
     calibrator, see, dtype, make_logits, fresh
 ):
-    """The logarithms, whatever the map does with them, also a falling one."""
+    """The order of the logarithms; the map may also decrease."""
     fitted = fitted_to(fresh(calibrator), see, make_logits, dtype, 3)
     others = REST[:, None] * [0.9, 0.1]
     rows = np.column_stack([1 - REST, others]).astype(dtype)
@@ -131,7 +131,7 @@ def test_what_every_map_is_given_is_in_order(
 
 
 def test_a_one_hot_row_of_many_classes(make_logits):
-    """Its 999 zeros, each more than the smallest of fit, would outweigh the one."""
+    """The 999 replaced zeros of a row must not outweigh its one."""
     logits, y = make_logits(2000, 1000)
     fitted = get_calibrator("temperature")().fit(softmax(logits), y, labels=range(1000))
     rows = np.full((2, 1000), 1e-6 / 999)

@@ -80,7 +80,7 @@ def test_weights_equal_repetitions(calibrator):
     )
 
 
-@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 @all_calibrators
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_labels_that_none_or_all_have(calibrator):
@@ -97,7 +97,7 @@ def test_labels_that_none_or_all_have(calibrator):
 
 @pytest.mark.parametrize("n_labels", [1, 2, 3])
 def test_scores_and_searches(n_labels):
-    """A scorer sees several labels, also where there are as many as two classes."""
+    """A scorer gets all labels, also if their number is two."""
     logits, y = make_labels(n_labels=n_labels)
     scorer = make_scorer(
         partial(per_label, log_loss),
@@ -133,7 +133,7 @@ def test_float32_frames_and_pickles():
 
 @pytest.mark.parametrize("calibrator", [FocalTemperatureScaling, TemperatureScaling])
 def test_radiographs(calibrator, shared_data):
-    """Of these labels one has logits above 0 and one sample in six: no T helps it."""
+    """One label has logits above 0 and one sample in six, which no T can correct."""
     data = shared_data("logits/nih_chestxray_densenet121_multilabel_a.npz")
     X, y = data["logits"], data["labels"]
     calibrator = PerLabelCalibrator(calibrator(from_logits=True))
@@ -157,9 +157,9 @@ X3 = expit(X3)
     ("X", "y", "message"),
     [
         (X3[:, 0], Y3[:, 0], r"X must have shape \(n_samples, n_labels\), got \(20,\)"),
-        (X3, Y3[:, 0], r"y must hold .* \(20, 3\), got \(20,\)\. Pass an indicator"),
-        (X3, Y3[:10], r"y must hold .* \(20, 3\), got \(10, 3\)"),
-        (X3, Y3 + 1, r"y must hold zeros and ones only, got values in \[1, 2\]"),
+        (X3, Y3[:, 0], r"y must contain .* \(20, 3\), got \(20,\)\. Pass an indicator"),
+        (X3, Y3[:10], r"y must contain .* \(20, 3\), got \(10, 3\)"),
+        (X3, Y3 + 1, r"y must contain only zeros and ones, got values in \[1, 2\]"),
         (9 * X3, Y3, r"X must lie in \[0, 1\].*from_logits=True"),
         (np.nan * X3, Y3, "NaN"),
     ],

@@ -1,4 +1,4 @@
-"""Every fit ends, also of classes that can be separated, and says what is sane."""
+"""Every fit ends, also for separable classes, and the result is reasonable."""
 
 import faulthandler
 import signal
@@ -80,7 +80,7 @@ def bounded(seconds=LIMIT):
 
 
 def blobs(seed, **shape):
-    """Return what discriminant analysis says of other samples of far apart classes."""
+    """Return predictions of discriminant analysis for well-separated classes."""
     X, y = make_blobs(200, random_state=seed, **shape)
     scores = LinearDiscriminantAnalysis().fit(X[::2], y[::2]).decision_function(X[1::2])
     if scores.ndim == 1:
@@ -147,9 +147,9 @@ def fits(calibrator, from_logits, dtype):
 
 
 @inputs
-@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_fits_end_with_probabilities(calibrator, from_logits, dtype, capfd):
-    """Finite and positive, and LAPACK has nothing to say."""
+    """Results are finite and positive, without messages of LAPACK."""
     for name, X, _, fitted in fits(calibrator, from_logits, dtype):
         proba = fitted.predict_proba(X)
         assert (proba > 0).all(), name
@@ -159,7 +159,7 @@ def test_fits_end_with_probabilities(calibrator, from_logits, dtype, capfd):
 
 @pytest.mark.slow
 @inputs
-@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(
     calibrator, from_logits, dtype
 ):
@@ -173,7 +173,7 @@ def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(
 
 @inputs
 @pytest.mark.parametrize("likeliest", MAXIMUM_LIKELIHOOD, ids=repr)
-@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_maximum_likelihood_never_raises_the_log_loss(likeliest, from_logits, dtype):
     for name, _, _, fitted in fits(likeliest, from_logits, dtype):
         after, before = fitted.log_loss_after_, fitted.log_loss_before_
@@ -183,9 +183,9 @@ def test_maximum_likelihood_never_raises_the_log_loss(likeliest, from_logits, dt
 @pytest.mark.parametrize("likeliest", MAXIMUM_LIKELIHOOD, ids=repr)
 @pytest.mark.parametrize("name", ["four blobs", "six blobs", "saturated"])
 def test_separable_classes_are_said(likeliest, name, fresh):
-    """Also where the gradient is zero from the start, as all is 0 or 1."""
+    """Also if the initial gradient is zero, as all probabilities are 0 or 1."""
     logits, y = PROBLEMS[name]
-    with bounded(), pytest.warns(ConvergenceWarning, match="can be separated"):
+    with bounded(), pytest.warns(ConvergenceWarning, match="are separable"):
         fresh(likeliest, from_logits=True).fit(logits, y)
 
 
@@ -221,7 +221,7 @@ def test_hessian_whose_trace_is_negative_by_rounding():
 
 
 def test_steps_are_bounded(monkeypatch):
-    """Whatever the search returns."""
+    """For any result of the search."""
     taken = []
 
     def search(self, parameters, *_):
@@ -248,7 +248,7 @@ def test_steps_are_bounded(monkeypatch):
     ids=repr,
 )
 def test_logits_of_any_scale_give_the_same(scaling, scale, make_logits, fresh):
-    """To these maps of logits it is only a unit."""
+    """For these maps of logits, the scale is only a unit."""
     logits, y = make_logits(500, 3)
     if isinstance(scaling, PlattScaling):  # log-odds are linear in two logits only
         logits, y = logits[:, :2], y % 2
@@ -317,7 +317,7 @@ def test_more_bins_than_can_be_filled_are_refused(binned, make_logits, fresh):
     "matrix", [MatrixScaling(), DirichletCalibrator(), StructuredMatrixScaling()]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_matrices_of_too_many_classes_are_refused(matrix, fresh):
     matrix, logits = fresh(matrix, from_logits=True), np.zeros((2, 5001))
     with bounded(), pytest.raises(ValueError, match=r"at most 5000 classes.*got 5001"):

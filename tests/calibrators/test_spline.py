@@ -26,7 +26,7 @@ def untied(scores):
     ["top-1-natural-6", "top-1-natural-4", "top-2-natural-6", "within-top2", "binary"],
 )
 def test_recorded_maps(reference, case):
-    """The table is met; between its points ours has the right weights."""
+    """The recorded table is reproduced; between its points, our weights are correct."""
     recorded = reference("cal_spline")
     binary = recorded["inputs"]["binary"]
     case = next(c for c in recorded["expected"] if c["id"] == case)
@@ -48,7 +48,7 @@ def test_recorded_maps(reference, case):
 
 
 def test_recorded_predictions(reference):
-    """Three classes share the rest."""
+    """The other three classes keep their proportions."""
     recorded = reference("cal_spline")
     inputs = recorded["inputs"]["multiclass"]
     values = recorded["expected"][0]["values"]
@@ -76,7 +76,7 @@ def test_other_classes_share_the_rest():
 
 
 def test_rows_without_a_gap():
-    """Equal probabilities are the least that a row can say, and may not be raised."""
+    """The confidence of a uniform row cannot be lower, and must not increase."""
     proba = _replace_top(np.zeros((2, 4)), np.array([0.25, 0.4]))
     np.testing.assert_allclose(proba, [[0.25] * 4, [0.4, 0.2, 0.2, 0.2]])
 
@@ -107,7 +107,7 @@ def test_never_certain(n_classes):
 
 @pytest.mark.parametrize("tie", [0.0, 1.0])
 def test_most_confidences_are_equal(tie):
-    """As those of neighbours and trees are, of which all votes may agree."""
+    """As the votes of neighbours and trees may all agree."""
     votes = np.repeat([tie, 0.2, 0.4, 0.6, 0.8], [600, 50, 50, 50, 50])
     y = (np.arange(800) % 10 < 10 * votes).astype(int)
     y[:600:20] = 1 - tie
@@ -116,7 +116,7 @@ def test_most_confidences_are_equal(tie):
 
 
 def test_few_and_one_confidence():
-    """As many knots as there are points at most."""
+    """There are at most as many knots as points."""
     X = np.array([[0.8, 0.1, 0.1]] * 4)
     fitted = SplineCalibration().fit(X, [0, 0, 1, 2])
     np.testing.assert_allclose(fitted.predict_proba(X)[:, 0], 0.5)
@@ -126,7 +126,7 @@ def test_few_and_one_confidence():
 
 
 def test_close_to_temperature_scaling_on_a_network(shared_data):
-    """Of ten classes only the confidence is fitted, without knowledge of its form."""
+    """For ten classes, only the confidence is fitted, without a parametric form."""
     data = shared_data("logits/cifar10_resnet110_kull.npz")
     nll = {}
     for calibrator in (TemperatureScaling(), SplineCalibration()):

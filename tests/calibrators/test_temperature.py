@@ -106,7 +106,7 @@ def test_temperature_follows_the_scale_of_the_logits(scale, dtype):
 
 @pytest.mark.parametrize("scale", [0.01, 1, 50, 100])
 def test_always_wrong(scale):
-    """The optimum is at infinity: any finite temperature claims some knowledge."""
+    """The optimum is at infinity."""
     logits, _ = make_overconfident()
     wrong = logits.argmin(axis=1)
     calibrator = TemperatureScaling(from_logits=True)
@@ -124,7 +124,7 @@ def test_always_wrong(scale):
 
 @pytest.mark.parametrize("scale", [0.01, 1, 50, 100])
 def test_never_wrong(scale):
-    """The optimum is at zero, which would be sure of everything for ever."""
+    """The optimum is at zero, which would give one-hot probabilities."""
     logits, _ = make_overconfident()
     right = logits.argmax(axis=1)
     calibrator = TemperatureScaling(from_logits=True)
@@ -140,7 +140,7 @@ def test_never_wrong(scale):
 
 def test_nothing_to_scale():
     calibrator = TemperatureScaling(from_logits=True)
-    with pytest.warns(ConvergenceWarning, match="all the same"):
+    with pytest.warns(ConvergenceWarning, match="all logits of each row are equal"):
         calibrator.fit(np.full((3, 3), 7.0), [0, 1, 2])
     assert calibrator.temperature_ == 1.0
     np.testing.assert_allclose(calibrator.predict_proba([[1.0, 1.0, 1.0]]), 1 / 3)
@@ -165,7 +165,7 @@ def test_end_of_the_grid_warns(scale, end):
 
 
 def test_probabilities_of_zero_are_half_of_the_smallest():
-    """Votes of ten trees: none of ten is less than one, but not impossible."""
+    """With votes of ten trees, zero votes are not a probability of zero."""
     votes = np.random.default_rng(0).multinomial(10, [0.7, 0.2, 0.1], size=300)
     y = np.random.default_rng(1).choice(3, p=[0.7, 0.2, 0.1], size=300)
     calibrator = TemperatureScaling().fit(votes / 10, y)
@@ -192,7 +192,7 @@ def test_bad_parameters(params, message):
 
 
 def test_probabilities_that_underflow_are_repaired():
-    """The tiny probabilities of naive Bayes would outweigh all others."""
+    """The tiny probabilities of naive Bayes must not dominate all others."""
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=600)
     logits = 400 * rng.normal(size=(600, 3))

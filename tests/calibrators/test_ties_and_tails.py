@@ -34,7 +34,7 @@ from sklearn_calib.calibrators import (
 )
 @pytest.mark.parametrize("n_votes", [10, 30])
 def test_equal_probabilities_are_one_value(calibrator, n_votes):
-    """The votes of trees; what the other classes have must not change a digit."""
+    """Votes of trees: the other classes must not change a single digit."""
     rng = np.random.default_rng(0)
     X = (1 + rng.multinomial(n_votes - 3, np.ones(3) / 3, size=3000)) / n_votes
     y = (rng.uniform(size=(3000, 1)) > X.cumsum(axis=1)).sum(axis=1).clip(0, 2)
@@ -75,7 +75,7 @@ def test_joint_map_keeps_the_top_class_in_single_precision(scale):
     ids=repr,
 )
 def test_neither_tail_of_two_classes_is_cut_off(calibrator, bound):
-    """A smooth map says less than 1 - p can be in double precision, 1.1e-16."""
+    """A smooth map can return less than the smallest 1 - p in double precision."""
     rng = np.random.default_rng(0)
     score = 30 * rng.normal(size=4000)
     y = rng.uniform(size=4000) < expit(score)
@@ -99,7 +99,7 @@ def test_probabilities_on_edges_are_in_the_bin_below(n_bins):
 
 
 def test_a_run_of_certain_hits_leaves_a_tail():
-    """All that differs from 1 is lost in the second class."""
+    """Differences from 1 are lost in the second class."""
     rng = np.random.default_rng(2)
     score = 100 * rng.normal(size=2000)
     y = (score > 0) ^ (rng.uniform(size=2000) < 0.001)

@@ -27,7 +27,7 @@ def assert_close(actual, expected):
 
 
 class KeepPredictions(Callback):
-    """Keep what the network says of both shares after each epoch."""
+    """Keep the predictions on training and validation data after each epoch."""
 
     def on_train_begin(self, *args, **kwargs):
         self.shares = []
@@ -57,7 +57,7 @@ def fit(record, *others, sample_weight=None, **params):
 
 
 def means(values, binned, edges, weight):
-    """Return the weighted mean in each bin of other values, closed on the right."""
+    """Return weighted means in bins of other values; bins are closed on the right."""
     index = np.searchsorted(edges[1:-1], binned)
     bins = [index == number for number in range(len(edges) - 1)]
     return [
@@ -107,7 +107,7 @@ def test_independent_bins():
 
 
 def test_a_common_bin_without_training_data_has_nan():
-    """The probability of no true class is in a bin above all of them."""
+    """A bin above the probabilities of all true classes is empty."""
     net = fit(RecordBins(), KeepBins([0.0, 1 - 1e-12, 1.0]))
     low, high = net.history_[-1, "train_confidence_true"]
     assert 0 < low < 1
@@ -115,13 +115,13 @@ def test_a_common_bin_without_training_data_has_nan():
 
 
 def test_numbers_are_plain_floats():
-    """So that a history can be saved as JSON."""
+    """Lists of floats, so that the history can be saved as JSON."""
     row = fit(RecordBins()).history_[-1]
     assert all(type(value) is float for name in VALID + TRAIN for value in row[name])
 
 
 class KeepBins(Callback):
-    """Stand in for a loss that has recorded bins of its own."""
+    """Record bins, as a loss may do."""
 
     def __init__(self, edges):
         self.edges = edges
@@ -192,7 +192,7 @@ def test_parameters_can_be_searched():
 
 
 def test_tied_confidences_share_a_bin():
-    """A network that says the same of every sample."""
+    """Network that makes the same prediction for every sample."""
     net = fit(RecordBins(), module=Constant)
     row = net.history_[-1]
     assert row["bin_edges"] == [0, 1]
@@ -200,7 +200,7 @@ def test_tied_confidences_share_a_bin():
 
 
 class Constant(torch.nn.Module):
-    """Equal logits, whatever comes."""
+    """Network with constant, equal logits."""
 
     def __init__(self):
         super().__init__()
@@ -213,9 +213,9 @@ class Constant(torch.nn.Module):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_bins": 0}, "n_bins must be an integer of at least 1, got 0"),
-        ({"n_bins": 2.5}, "n_bins must be an integer of at least 1, got 2.5"),
-        ({"n_bins": True}, "n_bins must be an integer of at least 1, got True"),
+        ({"n_bins": 0}, "n_bins must be a positive integer, got 0"),
+        ({"n_bins": 2.5}, "n_bins must be a positive integer, got 2.5"),
+        ({"n_bins": True}, "n_bins must be a positive integer, got True"),
         ({"binning": "both"}, "binning must be 'common' or 'independent', got 'both'"),
         ({"binning": np.ones(2)}, "binning must be 'common' or 'independent', got arr"),
     ],

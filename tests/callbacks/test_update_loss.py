@@ -21,7 +21,7 @@ LABELS = np.array(["ant", "bee", "cow"])[y]
 
 
 class Learner(CrossEntropyLoss):
-    """Cross-entropy that records what it is given, and how often it starts anew."""
+    """Cross-entropy that records its updates, and counts its resets."""
 
     learns_from_validation = True
 
@@ -39,7 +39,7 @@ class Learner(CrossEntropyLoss):
 
 
 class ForwardPasses(Callback):
-    """Count the passes of batches through the network, and predict after each epoch."""
+    """Count forward passes, and make predictions after each epoch."""
 
     def on_train_begin(self, net, **kwargs):
         self.n_rows, self.proba = 0, []
@@ -56,13 +56,13 @@ class ForwardPasses(Callback):
 
 def test_a_second_one_would_update_twice():
     with pytest.raises(
-        ValueError, match=r"one UpdateLoss, .* got \['.*'\]\. Pass call"
+        ValueError, match=r"only one UpdateLoss, .* got \['.*'\]\. Set call"
     ):
         fit(callbacks=[UpdateLoss(2)])
 
 
 def test_a_pickled_network_holds_no_data():
-    """Nothing of the validation share stays behind, or of what it is a share of."""
+    """The callback keeps no reference to the validation set or the whole dataset."""
     net = fit()
     dataset = dict(net.callbacks_)["update_loss"].dataset_valid_
     assert dataset is None
@@ -72,7 +72,7 @@ def test_a_pickled_network_holds_no_data():
 
 @pytest.mark.parametrize("update_every", ["epoch", 1])
 def test_a_network_that_diverges_is_warned_of(update_every):
-    """As with any other loss, though there is nothing for it to learn from."""
+    """The warning is that of any other loss, although there is no update."""
     with pytest.warns(ConvergenceWarning, match="The training loss is nan"):
         net = fit(update_every, optimizer=torch.optim.SGD, lr=1e30)
     assert len(net.history_) == 3
@@ -122,7 +122,7 @@ def test_the_loss_gets_the_validation_share(weighted):
 
 
 def valid_share(net):
-    """Return the rows that were held out, which the seed decides."""
+    """Return the held-out rows, which depend on the seed."""
     split = validation_split(1 / 3, y, draw_seed(net.random_state))
     return split(torch.utils.data.TensorDataset(torch.arange(300)), y)[1].indices
 
@@ -134,7 +134,7 @@ def test_an_update_an_epoch_needs_no_pass_of_its_own():
 
 
 def test_updates_between_batches_make_a_pass_each():
-    """Four batches an epoch: the last one of an epoch is followed by skorch's pass."""
+    """Four batches per epoch; skorch's validation step follows the last one."""
     passes = ForwardPasses()
     net = fit(2, callbacks=[passes])
     assert len(net.criterion_.seen) == 6
@@ -189,7 +189,7 @@ def test_auto_updates_per_epoch(min_updates, max_epochs, n_held_out, expected):
 
 
 def test_auto_spaces_its_updates_evenly():
-    """Two an epoch of four batches are one after two, the second without a pass."""
+    """Two updates in four batches: after two batches, and after the validation step."""
     passes = ForwardPasses()
     net = fit("auto", loss__min_updates=6, callbacks=[passes])
     for ours, theirs in zip(net.criterion_.seen, fit(2).criterion_.seen, strict=True):
@@ -207,7 +207,7 @@ def test_auto_is_the_default():
 
 
 def test_updates_between_batches_change_nothing_else():
-    """A loss that learns nothing trains the same network, dropout included."""
+    """Updates of a loss without state do not change the training, with dropout too."""
     proba = [fit(every, module__dropout=0.5).predict_proba(X) for every in ("epoch", 1)]
     np.testing.assert_array_equal(*proba)
 
@@ -224,7 +224,9 @@ def test_a_loss_with_reset_starts_each_epoch_anew():
     ],
 )
 def test_bad_update_every(update_every):
-    with pytest.raises(ValueError, match="update_every must be 'epoch', a number of"):
+    with pytest.raises(
+        ValueError, match="update_every must be 'auto', 'epoch', a positive"
+    ):
         fit(update_every)
 
 

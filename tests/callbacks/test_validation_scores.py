@@ -11,7 +11,7 @@ from sklearn_calib.metrics import expected_calibration_error
 
 
 class KeepPredictions(Callback):
-    """Record what the network says of the validation share after each epoch."""
+    """Record the predictions on the validation set after each epoch."""
 
     def on_train_begin(self, *args, **kwargs):
         self.log_loss, self.ece = [], []

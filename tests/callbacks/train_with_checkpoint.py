@@ -27,7 +27,7 @@ PARAMS = {
 
 
 class Die(Callback):
-    """End the process without a word in the middle of an epoch."""
+    """Exit the process in the middle of an epoch, without clean-up."""
 
     def on_batch_end(self, net, training=False, **kwargs):
         is_inside = len(net.history[-1, "batches"]) == 2
@@ -49,7 +49,7 @@ def die_while_writing():
 
 
 def build(loss, file, max_epochs=12):
-    """Return a net whose every epoch draws random numbers."""
+    """Return a net that draws random numbers in every epoch."""
     return NeuralClassifier(
         loss=loss,
         module__dropout=0.4,
@@ -62,7 +62,7 @@ def build(loss, file, max_epochs=12):
 
 
 def describe(net):
-    """Return all that two runs of a training must agree in, as arrays."""
+    """Return everything in which two equal trainings must agree, as arrays."""
     rows = [
         {name: value for name, value in row.items() if name not in ("dur", "batches")}
         for row in net.history_

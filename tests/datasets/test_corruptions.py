@@ -78,7 +78,7 @@ def test_images_and_channels_do_not_mix(name):
     ],
 )
 def test_deviation_of_noise(name, severity, deviation):
-    """On grey images; 300 000 values leave about 0.4 percent of chance."""
+    """On grey images; with 300 000 values, the sampling error is about 0.4 percent."""
     X = np.full((300, 32, 32), 0.5)
     noise = corrupt_images(X, name, severity=severity, random_state=0) - X
     assert noise.std() == pytest.approx(deviation, rel=0.02)

@@ -29,7 +29,7 @@ def test_exponential_sizes(imbalance_factor, expected):
 
 
 def test_pareto_is_nearly_imagenet_lt():
-    """Drawn as here by quantiles, it has 115846 images, 1280 at most and 5 at least."""
+    """ImageNet-LT has 115846 images, with 5 to 1280 images in a class."""
     X, y = balanced(1000, 1280)
     _, y = make_long_tailed(X, y, imbalance_factor=5 / 1280, profile="pareto")
     sizes = np.bincount(y)
@@ -45,7 +45,7 @@ def test_pareto_is_nearly_imagenet_lt():
     st.floats(0.06, 1),
 )
 def test_sizes_of_unequal_classes(counts, profile, imbalance_factor):
-    """As many as leave the profile as it is: one class at least stays whole."""
+    """At least one class keeps all samples."""
     y = np.repeat(np.arange(len(counts)), counts)
     X = np.arange(len(y))
     options = {"imbalance_factor": imbalance_factor, "profile": profile}
@@ -108,7 +108,7 @@ def test_containers():
         (
             [0, 1] * 5,
             {"imbalance_factor": 0.5, "class_order": [0, 2]},
-            r"class_order must hold each label of y once, got \[0, 2\]",
+            r"class_order must contain each label of y once, got \[0, 2\]",
         ),
         ([0, 1], {"imbalance_factor": 0.5}, "inconsistent numbers of samples"),
         ([0, 1] * 5, {"imbalance_factor": 0.5, "profile": "step"}, "'profile'"),
@@ -121,7 +121,7 @@ def test_bad_input(y, options, message):
 
 @pytest.mark.parametrize("n_classes", [2, 5, 10])
 def test_halves(n_classes):
-    """Of an odd number the middle class is positive, as in the code of the paper."""
+    """For an odd number of classes, the middle one is positive, as in the paper."""
     y = np.random.default_rng(0).integers(n_classes, size=50)
     np.testing.assert_array_equal(group_classes(y), y >= n_classes // 2)
 
@@ -145,7 +145,9 @@ def test_named_groups():
 
 @pytest.mark.parametrize("groups", [{0: [0], 1: [1]}, {0: [0, 1], 1: [1, 2]}, {}])
 def test_bad_groups(groups):
-    with pytest.raises(ValueError, match=r"groups must hold each label .* one group"):
+    with pytest.raises(
+        ValueError, match=r"groups must contain each label .* one group"
+    ):
         group_classes([0, 1, 2], groups)
 
 
@@ -154,11 +156,11 @@ def test_bad_groups(groups):
     ("y", "error", "message"),
     [
         ([[0, 1], [1]], ValueError, "y must have rows of equal length"),
-        ([[0, 1], [1, 0]], ValueError, "y must be one-dimensional"),
-        ([0, None], TypeError, "y must hold labels of one kind"),
-        ([0, "a"], TypeError, "y must hold labels of one kind"),
-        ([0.0, np.nan], ValueError, "y must hold no missing values"),
-        (np.ma.masked_array([0, 1], [0, 1]), ValueError, "y must hold no masked"),
+        ([[0, 1], [1, 0]], ValueError, "y should be a 1d array, got an array"),
+        ([0, None], TypeError, "y must contain labels of one type"),
+        ([0, "a"], TypeError, "y must contain labels of one type"),
+        ([0.0, np.nan], ValueError, "y must not contain missing values"),
+        (np.ma.masked_array([0, 1], [0, 1]), ValueError, "y must not contain masked"),
     ],
 )
 def test_bad_labels(function, y, error, message):

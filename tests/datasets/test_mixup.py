@@ -22,7 +22,7 @@ def batch(n_samples=6, n_classes=3):
 
 
 def test_inputs_and_targets_are_mixed_alike():
-    """With the inputs as their own targets both stay the same."""
+    """If the inputs are also the targets, both are mixed in the same way."""
     _, target = batch()
     mixed, same, weight = Mixup(alpha=1.0)(target, target)
     torch.testing.assert_close(mixed, same)
@@ -55,7 +55,7 @@ def test_weighted_loss_is_that_of_the_weighted_pair():
 
 
 def test_a_pair_without_weight_has_a_target():
-    """It counts for nothing, but a loss would refuse what is not a number."""
+    """Its value does not matter, but a loss would raise an error for NaN."""
     X, target = batch()
     weight = torch.tensor([0.0, 0, 0, 0, 1, 1])
     _, mixed, total = Mixup(alpha=1.0)(X, target, weight)
@@ -106,7 +106,7 @@ def test_weights_reach_the_mixture():
 
 
 def test_mixes_where_a_mixin_replaces_the_step():
-    """As skorch's mixin for accelerate does."""
+    """Like skorch's mixin for accelerate."""
 
     dims = []
 

@@ -46,14 +46,14 @@ def test_one_view_of_a_row_is_the_row():
 
 
 def test_corrupted_share():
-    """Of 4000 cells, less the 1 in 1000 that is replaced by itself."""
+    """In 4000 cells, of which 1 in 1000 is replaced by itself."""
     corrupted = views(FeatureCorruption(corruption_rate=0.6), TABLE)[1]
     low, high = binom(4000, 0.6 * 0.999).interval(0.999)
     assert low <= (corrupted != TABLE).sum() <= high
 
 
 def test_corrupted_cells_are_of_their_own_column():
-    """Each cell on its own, and of all rows alike."""
+    """Cells are replaced independently, from all rows with equal probability."""
     corrupted = views(FeatureCorruption(corruption_rate=1), TABLE)[1]
     assert (corrupted % 4 == torch.arange(4)).all()
     rows = corrupted.div(4, rounding_mode="floor")
@@ -94,7 +94,7 @@ def test_flip():
 
 
 def test_crop():
-    """A ramp stays a ramp: its slope is the side of the crop, its mean the place."""
+    """A crop of a ramp is a ramp: its slope gives the size, its mean the position."""
     ramp = torch.linspace(-1, 1, 101).double().expand(300, 1, 101, 101)
     view = views(ImageAugmentation(**{**STILL, "min_area": 0.25}), ramp)[0]
     inner = view[:, 0, 50, 20:81]
@@ -112,7 +112,7 @@ def test_crop():
 
 
 def test_jitter_of_grey_images():
-    """Any scale of the pixels: views are affine functions of the image."""
+    """Views are affine functions of the image, so any scale of pixels is allowed."""
     grey = 100 + 10 * IMAGES[:, :1]
     view = views(ImageAugmentation(**{**STILL, "jitter": 0.4}), grey)[0]
     mean, deviation = grey.mean((1, 2, 3)), grey.std((1, 2, 3), correction=0)
@@ -128,7 +128,7 @@ def test_jitter_of_grey_images():
 
 
 def test_jitter_of_colours():
-    """Saturation: how far the channels are from their mean, beyond the contrast."""
+    """Saturation changes the distance of the channels to their mean."""
     view = views(ImageAugmentation(**{**STILL, "jitter": 0.4}), IMAGES)[0]
     colour = view - view.mean(1, keepdim=True)
     expected = IMAGES - IMAGES.mean(1, keepdim=True)
@@ -146,7 +146,7 @@ def test_constant_images():
 @pytest.mark.parametrize(
     ("augment", "error", "message"),
     [
-        (FeatureCorruption(1.5), ValueError, "corruption_rate must be in .*got 1.5. L"),
+        (FeatureCorruption(1.5), ValueError, "corruption_rate must be in .*got 1.5. O"),
         (
             FeatureCorruption("1"),
             TypeError,
@@ -158,9 +158,13 @@ def test_constant_images():
         (
             ImageAugmentation(n_views=0),
             ValueError,
-            "n_views must be an integer .*got 0",
+            "n_views must be a positive integer.*got 0",
         ),
-        (ImageAugmentation(n_views=2.0), TypeError, "n_views must be an integer .*2.0"),
+        (
+            ImageAugmentation(n_views=2.0),
+            TypeError,
+            "n_views must be a positive integer.*2.0",
+        ),
         (
             ImageAugmentation(jitter=1.0),
             ValueError,

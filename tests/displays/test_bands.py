@@ -42,7 +42,7 @@ def draw(display_class, y_true, y_proba, **options):
 
 
 def sample(rng, n_samples, power=1.0):
-    """Return labels and probabilities; those that came true are raised to a power."""
+    """Return labels and probabilities, which are calibrated for a power of 1."""
     y_proba = rng.random(n_samples)
     return (rng.random(n_samples) < y_proba**power).astype(int), y_proba
 
@@ -61,7 +61,7 @@ def test_clopper_pearson_of_each_bin():
 
 
 def test_consistency_band_of_a_single_bin_is_that_of_the_binomial():
-    """Of 100 samples of a confidence of 0.3, 21 to 39 come true in 95 of 100 cases."""
+    """With confidence 0.3, 21 to 39 of 100 samples are positive in 95 of 100 cases."""
     y_true = np.arange(100) < 50
     display = draw(
         BINS,
@@ -75,7 +75,7 @@ def test_consistency_band_of_a_single_bin_is_that_of_the_binomial():
 
 
 def test_bins_are_kept_apart():
-    """Both sides of an edge, by less than what confidences are rounded to."""
+    """On both sides of an edge, within the rounding of confidences."""
     y_proba = np.repeat([0.5, 0.50001], [30, 60])
     display = draw(
         BINS, y_proba > 0.5, y_proba, n_bins=2, interval="consistency", n_resamples=5000
@@ -87,7 +87,7 @@ def test_bins_are_kept_apart():
 @pytest.mark.parametrize("n_samples", [60, 500])
 @all_bands
 def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples):
-    """The interval around the accuracy holds the confidence, and vice versa."""
+    """The interval around the accuracy contains the confidence, and vice versa."""
     rng = np.random.default_rng(0)
     held = []
     for _ in range(N_TRIALS):
@@ -108,7 +108,7 @@ def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples)
 
 @all_bands
 def test_power(display_class, interval):
-    """Probabilities that are too low by up to 0.25 are seen to be."""
+    """Probabilities that are too low by up to 0.25 are outside the band."""
     y_true, y_proba = sample(np.random.default_rng(0), 2000, power=0.5)
     display = draw(display_class, y_true, y_proba, interval=interval)
     is_around = interval in {"clopper-pearson", "bootstrap"}
@@ -149,7 +149,7 @@ def test_equal_weights_leave_the_band_and_zeros_leave_samples_out(
 
 @pytest.mark.parametrize("interval", ["clopper-pearson", "consistency"])
 def test_unequal_weights_count_as_fewer_samples(interval):
-    """A half of the samples with nine tenths of the weight: 61 of 100 are left."""
+    """Half of the samples have nine tenths of the weight: 61 of 100 are effective."""
     rng = np.random.default_rng(0)
     y_true, y_proba = rng.random(1000) < 0.5, np.full(1000, 0.5)
     weight = np.where(np.arange(1000) < 500, 9.0, 1.0)

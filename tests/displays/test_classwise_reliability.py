@@ -23,7 +23,7 @@ def _close_figures():
 
 
 def predictions(n_classes, n_samples=200):
-    """Return probabilities, and labels drawn from them that hold all classes."""
+    """Return probabilities, and labels drawn from them that contain all classes."""
     y_proba = RNG.dirichlet(np.ones(n_classes), n_samples)
     y_true = (RNG.random((n_samples, 1)) > y_proba.cumsum(axis=1)).sum(axis=1)
     y_true[:n_classes] = np.arange(n_classes)
@@ -108,7 +108,7 @@ def test_two_classifiers(kind):
 
 
 def test_two_kinds():
-    """Errors of another kind have their word."""
+    """Errors with different names are labelled."""
     y_true, y_proba = predictions(3)
     ax = draw(y_true, y_proba).axes_
     for title in titles(draw(y_true, y_proba, kind="corp", ax=ax)):
@@ -153,7 +153,7 @@ def test_plot_again_on_axes_of_the_user():
     display = draw(*predictions(3), name="first")
     _, axes = plt.subplots(1, 3)
     assert list(display.plot(axes, name="again").axes_) == list(axes)
-    with pytest.raises(ValueError, match=r"ax must hold one axes.*3 classes, got 1"):
+    with pytest.raises(ValueError, match=r"ax must contain one axes.*3 classes, got 1"):
         display.plot(axes[0])
 
 
@@ -162,7 +162,10 @@ def test_plot_again_on_axes_of_the_user():
     [
         ({"kind": "kernel"}, "'kind' parameter"),
         ({"n_bins": 0}, "'n_bins' parameter"),
-        ({"histogram": False}, r"options must be .* got \['histogram'\]. Leave them"),
+        (
+            {"histogram": False},
+            r"options must not contain .* got \['histogram'\]. Leave them",
+        ),
         ({"mode": "top_label", "pos_label": 0}, r"got \['mode', 'pos_label'\]"),
     ],
 )

@@ -41,7 +41,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def network():
-    """Return a network with all that is recorded of a training."""
+    """Return a network with everything that a training can record."""
     net = NeuralClassifier(
         loss="adafocal",
         max_epochs=3,
@@ -76,7 +76,7 @@ def draw(classifier, network):
 
 
 def few_draws(method):
-    """Return options by which what is drawn at random is quick and repeatable."""
+    """Return options that make random draws fast and reproducible."""
     options = {"n_resamples": 20, "random_state": 0}
     return {
         k: v for k, v in options.items() if k in inspect.signature(method).parameters
@@ -84,7 +84,7 @@ def few_draws(method):
 
 
 def parameters(display):
-    """Return what a display was constructed with, of the displays within it too."""
+    """Return the constructor arguments of a display, and of displays within it."""
     values = {
         k: getattr(display, k) for k in inspect.signature(type(display)).parameters
     }
@@ -98,7 +98,7 @@ def parameters(display):
 
 
 def assert_close(value, expected, rtol=1e-9, case=""):
-    """Compare what displays were constructed with."""
+    """Compare the constructor arguments of displays."""
     if isinstance(expected, dict):
         assert value.keys() == expected.keys()
         for name in expected:
@@ -129,7 +129,7 @@ def picture(figure):
 
 @all_displays
 def test_methods_are_those_of_scikit_learn(name):
-    """An `ax` and a `name` to each, and options are keywords."""
+    """All have `ax` and `name`, and options are keyword-only."""
     cls = DISPLAYS[name]
     assert name.endswith("Display")
     sources = {"from_predictions", "from_history"} & {*dir(cls)}
@@ -158,7 +158,7 @@ def test_of_an_estimator_is_of_what_it_says(name, classifier, network, draw):
 
 @all_displays
 def test_name_of_an_estimator(name, classifier, network):
-    """By default its class, or that of its loss."""
+    """By default, the class of the classifier or of its loss."""
     data = (classifier, X, Y) if name in OF_PREDICTIONS else (network,)
     display = DISPLAYS[name].from_estimator(*data)
     default = "GaussianNB" if name in OF_PREDICTIONS else "AdaFocalLoss"
@@ -176,7 +176,7 @@ def test_makes_one_figure_and_holds_it(name, draw):
 
 @all_displays
 def test_parameters_are_all_that_a_picture_needs(name, draw):
-    """Constructed again and plotted, a display looks as before."""
+    """A display that is constructed again and plotted looks the same."""
     display = draw(name, name="a name")
     values = {
         k: getattr(display, k) for k in inspect.signature(type(display)).parameters
@@ -225,7 +225,7 @@ def test_without_matplotlib(name, draw, monkeypatch):
 
 @of_predictions
 def test_data_of_any_kind(name, classifier, draw):
-    """Labels, containers, precision and the order of columns change nothing."""
+    """Labels, containers, precision and the order of columns do not matter."""
     proba, classes = classifier.predict_proba(X), classifier.classes_
     expected = parameters(draw(name, Y, proba))
     index = np.arange(len(Y)) + 100
@@ -247,7 +247,7 @@ def test_data_of_any_kind(name, classifier, draw):
 
 @of_predictions
 def test_what_rounding_leaves_outside_of_0_and_1(name, classifier, draw):
-    """It is taken for the nearer end."""
+    """It is clipped."""
     proba = classifier.predict_proba(X)
     certain = proba.max(axis=1) > 0.99
     off = np.where(proba[certain] > 0.5, 1.00001, -1e-5)
@@ -277,7 +277,7 @@ def test_classes_in_another_order(name, classifier, draw):
 
 @of_predictions
 def test_weights(name, classifier, draw):
-    """Zero is absence, and ones change nothing."""
+    """Weights of zero remove samples; weights of one change nothing."""
     proba, options = classifier.predict_proba(X), {"labels": classifier.classes_}
     expected = parameters(draw(name, Y, proba, **options))
     ones = draw(name, Y, proba, sample_weight=np.ones(len(Y)), **options)
@@ -301,7 +301,7 @@ def test_input_is_not_changed(name, classifier, draw):
 
 @of_predictions
 def test_absent_class(name, classifier, draw):
-    """It is an error to guess which, and no error to say."""
+    """An absent class is an error, unless `labels` names it."""
     seen = Y != "iris"
     data = Y[seen], classifier.predict_proba(X)[seen]
     with pytest.raises(ValueError, match=r"got 2: 'aster', 'rose'\. Pass labels="):
@@ -320,7 +320,8 @@ def test_bad_input_is_refused(name, draw, not_refused):
 def test_estimator_without_probabilities(name):
     classifier = RidgeClassifier().fit(X, Y)
     with pytest.raises(
-        TypeError, match=r"predict_proba, got RidgeClassifier\(\)\. Fit a Calibrated"
+        TypeError,
+        match=r"predict_proba, got RidgeClassifier\(\)\. .*in CalibratedClassifier",
     ):
         DISPLAYS[name].from_estimator(classifier, X, Y)
 
@@ -330,7 +331,7 @@ def test_nothing_was_recorded(name):
     with pytest.raises(TypeError, match="estimator must be a fitted NeuralClassifier"):
         DISPLAYS[name].from_estimator(NeuralClassifier())
     with pytest.raises(
-        ValueError, match=r"history must hold .*got \['epoch'\] in 1 ep"
+        ValueError, match=r"history must contain .*got \['epoch'\] in 1 ep"
     ):
         DISPLAYS[name].from_history([{"epoch": 1}])
 

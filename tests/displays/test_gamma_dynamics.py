@@ -159,7 +159,7 @@ def test_a_later_run_finds_room(history):
 
 
 def test_within_an_axes(history):
-    """The neighbours stay, and the panels are in its place."""
+    """The neighbours do not move, and the panels replace the axes."""
     figure, (left, right) = plt.subplots(1, 2)
     before = left.get_position().bounds, right.get_position()
     display = GammaDynamicsDisplay.from_history(history, ax=right)
@@ -211,7 +211,9 @@ def test_the_run_with_validation_data_is_shown():
 def test_no_gamma_was_recorded():
     X = np.random.default_rng(0).normal(size=(20, 3))
     net = NeuralClassifier(max_epochs=1).fit(X, X[:, 0] > 0)
-    with pytest.raises(ValueError, match=r"history must hold calib.*gamma.*'adafocal'"):
+    with pytest.raises(
+        ValueError, match=r"history must contain calib.*gamma.*'adafocal'"
+    ):
         GammaDynamicsDisplay.from_estimator(net)
 
 

@@ -191,7 +191,7 @@ def test_nothing_overlaps(display, size):
 
 
 def test_from_estimator_takes_the_columns_of_the_estimator():
-    """A class that the test data lack, and labels that are words."""
+    """A class without test data, and labels that are strings."""
     X, y = load_digits(n_class=4, return_X_y=True)
     y = np.array(["zero", "one", "two", "three"])[y]
     classifier = GaussianNB().fit(X[:400], y[:400])
@@ -264,7 +264,7 @@ def test_weights_equal_repetition():
         ({"n_bins": 0}, "'n_bins' parameter of ReliabilityDisplay.from_predictions"),
         ({"mode": "classwise"}, "'mode' parameter"),
         ({"strategy": "kmeans"}, "'strategy' parameter"),
-        ({"labels": ["a", "b"]}, "labels must hold 3 distinct labels"),
+        ({"labels": ["a", "b"]}, "labels must contain 3 distinct labels"),
         ({"pos_label": "a"}, "pos_label must be None.*got 'a'.*3 classes. Use Class"),
     ],
 )

@@ -80,7 +80,7 @@ def test_beside_a_display_with_a_histogram():
 
 
 class Predict(Callback):
-    """Measure the validation share after each epoch."""
+    """Evaluate the validation set after each epoch."""
 
     def on_train_begin(self, *args, **kwargs):
         self.errors = []
@@ -104,12 +104,12 @@ def test_errors_are_those_of_the_validation_share():
 
 @pytest.mark.parametrize("epochs", [0, 11, [1, 12], [], [1.5]])
 def test_unknown_epochs(epochs):
-    with pytest.raises(ValueError, match=r"epochs must be numbers.*They are \[1, 2, 3"):
+    with pytest.raises(ValueError, match=r"epochs must be numbers.*epochs \[1, 2, 3"):
         ReliabilityDisplay.from_history(HISTORY, epochs=epochs)
 
 
 def test_nothing_was_recorded():
     with pytest.raises(
-        ValueError, match=r"history must hold bin_edges.*RecordBins\(\)"
+        ValueError, match=r"history must contain bin_edges.*RecordBins\(\)"
     ):
         ReliabilityDisplay.from_history([{"epoch": 1, "train_loss": 0.5}])

@@ -50,7 +50,7 @@ def test_curve_passes_through_the_thresholds(display):
 
 
 def test_ties_are_in_any_order(display):
-    """Of the second and third sample either is the second, and right in half."""
+    """The second and third sample are tied, and one of them is correct."""
     assert_allclose(risk_at(0.4, display.line_), 0.5 / 2)
 
 
@@ -137,7 +137,7 @@ def test_legend_is_above_the_lines_of_a_random_order(n_more):
 
 
 def test_first_samples_do_not_set_the_scale():
-    """A wrong prediction that is the most confident of a thousand."""
+    """The most confident of a thousand predictions is wrong."""
     hit = np.arange(1000) != 0
     confidence = np.linspace(0.99, 0.6, 1000)
     display = RiskCoverageDisplay.from_predictions(
@@ -161,7 +161,7 @@ def test_axes_of_the_user():
 
 
 def test_from_estimator_takes_the_columns_of_the_estimator():
-    """A class that the test data lack, and labels that are words."""
+    """A class without test data, and labels that are strings."""
     X, y = load_digits(n_class=4, return_X_y=True)
     y = np.array(["zero", "one", "two", "three"])[y]
     classifier = GaussianNB().fit(X[:400], y[:400])
@@ -178,7 +178,7 @@ def test_from_estimator_takes_the_columns_of_the_estimator():
     [
         ({"confidence": "mps"}, "Did you mean 'msp'"),
         ({"loss": "brier"}, "'loss' parameter of RiskCoverageDisplay.from_predictions"),
-        ({"labels": ["a"]}, "labels must hold 2 distinct labels"),
+        ({"labels": ["a"]}, "labels must contain 2 distinct labels"),
     ],
 )
 def test_wrong_options(options, message):

@@ -35,7 +35,7 @@ def problem():
 
 
 def numbers(display):
-    """Return what the constructor was given, counts as shares."""
+    """Return the constructor arguments, with counts as fractions."""
     found = {}
     for name in inspect.signature(type(display)).parameters:
         value = getattr(display, name)
@@ -89,7 +89,7 @@ def test_area_of_less_than_one_sample_is_refused():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_of_any_range_are_drawn(name):
-    """Also where the squares of all weights of a bin are 0."""
+    """Also if the squares of all weights in a bin underflow."""
     codes, proba, _ = problem()
     weight = np.logspace(0, -320, 60)
     display = getattr(displays, name).from_predictions(
@@ -99,7 +99,7 @@ def test_weights_of_any_range_are_drawn(name):
 
 
 def test_most_bins():
-    """Each is drawn: more are refused, also where weights make them many."""
+    """Each bin is drawn, so many bins are refused, also if weights cause them."""
     codes, proba, weight = problem()
     with pytest.raises(ValueError, match=r"n_bins must be at most 1000 .* got 10{9}\."):
         ReliabilityDisplay.from_predictions(codes, proba, n_bins=10**9)

@@ -50,7 +50,7 @@ def test_mean_distance_to_the_diagonal_is_the_error(y_proba):
 
 
 def test_curve_is_the_kernel_regression():
-    """By the definition, with the kernel's mirror images written out."""
+    """Compare with the definition, with explicit mirror images of the kernel."""
     y_proba = np.array([0.02, 0.3, 0.35, 0.9, 1.0])
     y_true = np.array([0, 1, 0, 1, 0])
     display = draw(y_true, y_proba)

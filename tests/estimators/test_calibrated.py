@@ -93,7 +93,7 @@ OF_EACH = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "check"), OF_EACH)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:y holds no sample of:UserWarning")
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_scikit_learn_checks_of_a_calibrator(name, check):
     estimator = CalibratedClassifier(LogisticRegression(), get_calibrator(name)())
     check("CalibratedClassifier", estimator)
@@ -180,7 +180,7 @@ def test_frozen_classifier_knows_its_classes():
     model = CalibratedClassifier(frozen, TemperatureScaling()).fit(X[some], y[some])
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
     assert model.predict_proba(X).shape == (600, 3)
-    with pytest.raises(ValueError, match=r"y must hold only .* got also \[3\]"):
+    with pytest.raises(ValueError, match=r"y must contain only .* got also \[3\]"):
         CalibratedClassifier(frozen, TemperatureScaling()).fit(X, y + 1)
 
 

@@ -126,7 +126,7 @@ def test_frozen_classifier_sets_the_threshold_on_all_data():
     assert model.threshold_ == np.sort(confidence)[some.sum() // 2]
     assert model.estimator_ is frozen
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
-    with pytest.raises(ValueError, match=r"y must hold only .* got also \[3\]"):
+    with pytest.raises(ValueError, match=r"y must contain only .* got also \[3\]"):
         model.fit(X_held, y_held + 1)
 
 

@@ -49,7 +49,7 @@ def test_values_are_those_of_the_scorers():
 
 
 def test_intervals():
-    """Of a calibration error the debiased one, of others the bootstrap's."""
+    """Debiased intervals for calibration errors, bootstrap intervals for others."""
     metrics = ["neg_ece", "neg_aurc", "neg_mce", "neg_classwise_ece"]
     options = {"n_resamples": 50, "confidence_level": 0.8}
     table = compare(MODELS, *DATA, metrics=metrics, random_state=3, **options)
@@ -70,7 +70,7 @@ def test_intervals():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_intervals_of_the_names_of_scikit_learn(n_classes):
-    """Of two classes the positive one, of more the predicted one."""
+    """The mode is "positive" for two classes, and "top_label" for more."""
     kept = n_classes > CODES
     model = GaussianNB().fit(X[kept][::2], Y[kept][::2])
     X_test, y_test = X[kept][1::2], Y[kept][1::2]
@@ -137,7 +137,7 @@ def test_weights_in_another_form(form):
     ids=["unknown", "times", "dicts"],
 )
 def test_labels_that_the_classifiers_do_not_know(y):
-    with pytest.raises((TypeError, ValueError), match=r"^y must hold (only|label)"):
+    with pytest.raises((TypeError, ValueError), match=r"^y must contain (only|label)"):
         compare(MODELS, DATA[0], y)
 
 
@@ -168,7 +168,7 @@ FAST = {"n_resamples": 40, "random_state": 0}
 
 
 class Calibrated(ClassifierMixin, BaseEstimator):
-    """A classifier whose samples are its predictions."""
+    """Classifier that returns its input as predictions."""
 
     classes_ = np.arange(3)
 
@@ -204,7 +204,7 @@ def test_intervals_of_calibration_errors_hold_zero_on_calibrated_data():
 
 
 def test_scorers_made_by_scikit_learn_and_functions():
-    """Those of make_scorer are asked for their metric, functions are resampled."""
+    """The metric of make_scorer's scorers is used; functions are resampled."""
     error = partial(expected_calibration_error, labels=[0, 1, 2])
 
     def own(estimator, X, y, sample_weight=None):
@@ -222,8 +222,11 @@ def test_scorers_made_by_scikit_learn_and_functions():
     [
         ({"metrics": ["neg_ecce"]}, "Did you mean 'neg_ece'"),
         ({"metrics": "accuracy"}, "'metrics' parameter of compare must be"),
-        ({"metrics": [None]}, "metrics must hold names of scorers, got .None.. Name"),
-        ({"metrics": (1, 2)}, r"metrics must hold names of scorers, got \(1, 2\)"),
+        (
+            {"metrics": [None]},
+            "metrics must contain names of scorers, got .None.. Pass",
+        ),
+        ({"metrics": (1, 2)}, r"metrics must contain names of scorers, got \(1, 2\)"),
         ({"n_resamples": -1}, "'n_resamples' parameter"),
         ({"confidence_level": 95}, "'confidence_level' parameter"),
     ],

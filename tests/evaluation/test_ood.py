@@ -59,7 +59,7 @@ def test_logits(model):
 
 def test_classifier_without_logits():
     model = make_pipeline(StandardScaler(), GaussianNB()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"one of probabilities.*and Pipeline"):
+    with pytest.raises(ValueError, match=r"computed from probabilities.*and Pipeline"):
         evaluate_ood(model, X_IN, X_OUT, confidence="max_logit")
 
 

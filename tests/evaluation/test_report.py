@@ -85,7 +85,7 @@ def test_intervals(problem):
 
 
 def test_groups(problem):
-    """A class may be absent from one."""
+    """A class may be absent from a group."""
     y_true, proba = problem
     groups = np.where(y_true == "cedar", "west", np.arange(200) % 2).astype(str)
     report = calibration_report(y_true, proba, groups=groups)
@@ -101,7 +101,7 @@ def test_groups(problem):
 
 
 def test_groups_by_two_features(problem):
-    """Each is a level of the names of rows."""
+    """Each feature is a level of the index."""
     y_true, proba = problem
     groups = pd.DataFrame({"half": np.arange(200) % 2, "old": np.arange(200) % 3 == 0})
     report = calibration_report(y_true, proba, groups=groups)
@@ -113,7 +113,7 @@ def test_groups_by_two_features(problem):
 
 
 def test_one_column_is_the_positive_class(problem):
-    """Both classes have a row, whose means sum to one."""
+    """Both classes have a row, and their means sum to one."""
     y_true, proba = problem[0] == "ash", problem[1][:, 0]
     report = calibration_report(y_true, proba)
     both = calibration_report(y_true, np.column_stack([1 - proba, proba]))
@@ -122,7 +122,7 @@ def test_one_column_is_the_positive_class(problem):
 
 
 def test_prints_like_a_classification_report(problem):
-    """Every column has its digits, and every line its width."""
+    """All lines have the same width."""
     lines = str(calibration_report(*problem)).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert lines[0].split() == COLUMNS
@@ -148,12 +148,15 @@ def test_arguments_in_another_form(problem):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y_true": [0]}, "y_true must hold one label for each row of y_proba"),
+        ({"y_true": [0]}, "y_true must contain one label for each row of y_proba"),
         ({"y_proba": [[2.0, -1.0]] * 2}, r"y_proba must lie in \[0, 1\]"),
         ({"y_proba": [[0.5, 0.1]] * 2}, "rows that sum to one"),
         ({"y_proba": [[np.nan, 0.1]] * 2}, "y_proba must be finite"),
-        ({"groups": [1]}, "groups must hold one group for each sample, got 1 groups"),
-        ({"groups": ["overall", "a"]}, 'groups must not hold the name "overall"'),
+        (
+            {"groups": [1]},
+            "groups must contain one group for each sample, got 1 groups",
+        ),
+        ({"groups": ["overall", "a"]}, 'groups must not contain the name "overall"'),
         ({"groups": ["a", "b"], "sample_weight": [0, 1]}, "non-zero|not all zero"),
         ({"confidence_level": 95}, "The 'confidence_level' parameter"),
         ({"digits": -1}, "The 'digits' parameter"),

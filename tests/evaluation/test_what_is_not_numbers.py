@@ -16,13 +16,17 @@ MASKED = np.ma.array(X, mask=X < 0.2)
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"X": MASKED}, ValueError, "X must hold no masked values"),
-        ({"y": np.ma.array(Y, mask=Y == 1)}, ValueError, "y must hold no masked val"),
-        ({"y": ["a", *Y[1:]]}, TypeError, "y must hold labels of one kind"),
+        ({"X": MASKED}, ValueError, "X must not contain masked values"),
+        (
+            {"y": np.ma.array(Y, mask=Y == 1)},
+            ValueError,
+            "y must not contain masked val",
+        ),
+        ({"y": ["a", *Y[1:]]}, TypeError, "y must contain labels of one type"),
         (
             {"sample_weight": np.ones(150).astype(str)},
             ValueError,
-            "sample_weight must hold numbers: could not convert string",
+            "sample_weight must contain numbers: could not convert string",
         ),
         ({"sample_weight": -np.ones(150)}, ValueError, "sample_weight must be non-neg"),
     ],
@@ -34,7 +38,7 @@ def test_compare(change, error, message):
 
 
 def test_what_asks_a_classifier():
-    with pytest.raises(ValueError, match="X must hold no masked values"):
+    with pytest.raises(ValueError, match="X must not contain masked values"):
         evaluate_ood(CLASSIFIER, X, MASKED)
-    with pytest.raises(ValueError, match="X must hold no masked values"):
+    with pytest.raises(ValueError, match="X must not contain masked values"):
         ReliabilityDisplay.from_estimator(CLASSIFIER, MASKED, Y)

@@ -237,9 +237,9 @@ def test_without_dispatch_cpu_tensors_are_converted_to_numpy():
         (lambda y, p: (y, 2 * p), r"y_proba must lie in \[0, 1\]"),
         (lambda y, p: (y, p / 2), "y_proba must have rows that sum to one"),
         (lambda y, p: (y, p[:, :, None]), "y_proba must be probabilities of shape"),
-        (lambda y, p: (y[:-1], p), "y_true must hold one label for each row"),
-        (lambda y, p: (y % 2, p), "y_true must hold 4 distinct labels"),
-        (lambda _, p: (p > 0, p), "y_true must be one-dimensional, got shape"),
+        (lambda y, p: (y[:-1], p), "y_true must contain one label for each row"),
+        (lambda y, p: (y % 2, p), "y_true must contain 4 distinct labels"),
+        (lambda _, p: (p > 0, p), "y_true should be a 1d array, got an array of shape"),
         (lambda y, p: (y, p[:, :0]), "y_proba must be probabilities of shape"),
     ],
 )
@@ -278,7 +278,7 @@ def test_inputs_that_are_not_numbers():
         expected_calibration_error(y_true, y_proba + 0j)
     with pytest.raises(ValueError, match=r"sample_weight .* Complex data not supp"):
         expected_calibration_error(y_true, y_proba, sample_weight=weight + 0j)
-    with pytest.raises(TypeError, match=r"y_true must hold only .* got booleans"):
+    with pytest.raises(TypeError, match=r"y_true must contain only .* got booleans"):
         expected_calibration_error(y_true > 3, y_proba, labels=[0, 1, 2, 3])
 
 

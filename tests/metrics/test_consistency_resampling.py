@@ -140,5 +140,5 @@ def test_labels_are_required_if_a_class_is_absent():
     def mean_gap(y_true, y_proba, sample_weight):
         return np.average(y_proba - y_true, weights=sample_weight)
 
-    with pytest.raises(ValueError, match="y_true must hold 2 distinct labels"):
+    with pytest.raises(ValueError, match="y_true must contain 2 distinct labels"):
         consistency_test(mean_gap, [0, 0, 0], [0.1, 0.2, 0.3])

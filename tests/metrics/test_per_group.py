@@ -111,15 +111,18 @@ def test_missing_values_are_a_group():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"groups": ["a"]}, "groups must hold one group for each sample, got 1 groups"),
-        ({"groups": ["a", "overall"]}, 'groups must not hold the name "overall"'),
+        (
+            {"groups": ["a"]},
+            "groups must contain one group for each sample, got 1 groups",
+        ),
+        ({"groups": ["a", "overall"]}, 'groups must not contain the name "overall"'),
         ({"y_true": [], "y_proba": [], "groups": []}, r"0 sample\(s\)"),
         ({"groups": None}, "The 'groups' parameter of per_group"),
         ({"metric": "ece"}, "The 'metric' parameter of per_group"),
-        ({"y_proba": [0.5]}, "y_true must hold one label for each row of y_proba"),
+        ({"y_proba": [0.5]}, "y_true must contain one label for each row of y_proba"),
         ({"sample_weight": [1]}, "sample_weight.shape"),
         ({"n_bins": 0}, "The 'n_bins' parameter .* Got 0"),
-        ({"y_true": [{}, {}]}, "y_true must hold labels of one kind .* got dict"),
+        ({"y_true": [{}, {}]}, "y_true must contain labels of one type .* got dict"),
     ],
 )
 def test_bad_input(change, message):
@@ -145,11 +148,15 @@ def test_bad_input(change, message):
         (
             np.zeros((2, 1, 1)),
             ValueError,
-            r"of shape \(n_samples,\) or .*shape=\(2, 1, 1\)",
+            r"have shape \(n_samples,\) or .*shape=\(2, 1, 1\)",
         ),
-        (np.array("a"), ValueError, r"of shape \(n_samples,\) or .* shape=\(\)"),
+        (np.array("a"), ValueError, r"have shape \(n_samples,\) or .* shape=\(\)"),
         ([["a"], ["a", "b"]], ValueError, "rows of equal length, got rows of 1 and 2"),
-        (np.ma.array([0, 1], mask=[1, 0]), ValueError, "no masked values, got 1 of 2"),
+        (
+            np.ma.array([0, 1], mask=[1, 0]),
+            ValueError,
+            "not contain masked values, got 1 of 2",
+        ),
     ],
 )
 def test_bad_groups(groups, error, message):
