@@ -322,7 +322,8 @@ class RefCalClassifier(
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to one; columns are in the order of `classes_`.
         """
-        return self.head_.predict_proba(self._embed(X))
+        embeddings = self._embed(X)  # raises NotFittedError before there is a head
+        return self.head_.predict_proba(embeddings)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return the logits, in float64.
@@ -337,7 +338,8 @@ class RefCalClassifier(
         logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
             For two classes the logit of the second minus that of the first.
         """
-        return self.head_.decision_function(self._embed(X))
+        embeddings = self._embed(X)  # raises NotFittedError before there is a head
+        return self.head_.decision_function(embeddings)
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict the most probable label, the first one of a tie.
@@ -352,7 +354,8 @@ class RefCalClassifier(
         y_pred : ndarray of shape (n_samples,)
             Labels.
         """
-        return self.head_.predict(self._embed(X))
+        embeddings = self._embed(X)  # raises NotFittedError before there is a head
+        return self.head_.predict(embeddings)
 
     def _embed(self, X: ArrayLike) -> Floats:
         """Return the embeddings of data that are yet to be checked."""
