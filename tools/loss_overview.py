@@ -79,7 +79,7 @@ def source(name):
 def render():
     """Return the page."""
     rows = [
-        "| name | formula | parameters | needs | minimal at | source |",
+        "| name | formula | parameters | needs or accepts | minimiser | source |",
         "|---|---|---|---|---|---|",
     ]
     for name in sorted([*get_loss_names(), *get_loss_names(multilabel=True)]):

@@ -40,16 +40,16 @@ def acls_loss(
     target : Tensor of shape (N,) or (N, C)
         Class indices, or soft targets (class probabilities) if `base` accepts them.
     margin : float, default=10.0
-        Largest logit, and largest distance between logits, that is not penalised, at
-        least 0.
+        Threshold, at least 0, up to which neither the largest logit nor its distance to
+        another logit is penalised.
     lambd_top : float, default=1.0
-        Weight of the term of the predicted class, at least 0.
+        Weight of the term for the predicted class, at least 0.
     lambd_others : float, default=0.1
-        Weight of the term of the other classes, at least 0.
+        Weight of the term for the other classes, at least 0.
     lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -73,15 +73,15 @@ def acls_loss(
     See Also
     --------
     ACLSLoss : Module version of this function.
-    mbls_loss : Penalises distances between logits instead of their squares, and not
-        the largest logit itself.
+    mbls_loss : Penalises distances between logits, not their squares, and does not
+        penalise the largest logit itself.
 
     Notes
     -----
-    The loss is that of the authors' code. In the second term, the largest logit is
-    treated as a constant in the gradient, so that this term raises the other logits and
-    only the first term lowers the largest one. Both terms depend on the predicted
-    class, whether or not the prediction is correct.
+    The loss follows the authors' code. In the second term, the largest logit is treated
+    as a constant in the gradient. This term therefore raises the other logits, and only
+    the first term lowers the largest one. Both terms depend on the predicted class,
+    whether or not the prediction is correct.
 
     References
     ----------

@@ -44,8 +44,8 @@ def ada_dual_focal_loss(
     gamma : Tensor of shape (n_bins,)
         Finite gamma of each bin.
     edges : Tensor of shape (n_bins - 1,)
-        Interior edges of the bins, non-decreasing. A p_t - q equal to an edge belongs
-        to the bin below it.
+        Interior edges of the bins, non-decreasing. A value of p_t - q equal to an edge
+        belongs to the bin below it.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
@@ -68,15 +68,15 @@ def ada_dual_focal_loss(
     --------
     AdaDualFocalLoss : Module that learns gamma and the edges from validation data.
     dual_focal_loss : Same gamma for all samples.
-    adafocal_loss : Does not depend on q.
+    adafocal_loss : AdaFocal loss, which does not use q.
 
     Notes
     -----
     The gradient flows through q. The gamma of a sample is treated as a constant in the
     gradient.
 
-    The paper does not give a formula for a negative gamma. Here p_t is replaced by
-    p_t - q in the weight of the inverse focal loss, as in that of the focal loss.
+    The paper does not give a formula for negative gamma. Here p_t is replaced by
+    p_t - q in the weight of the inverse focal loss, as in the weight of the focal loss.
 
     References
     ----------
@@ -107,23 +107,22 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     """AdaDualFocal loss: dual focal loss with gamma adapted to the calibration error.
 
     Module version of :func:`ada_dual_focal_loss`. Gammas and bins are computed from the
-    validation confidences as in :class:`AdaFocalLoss`, but the bin of a training sample
-    is that of p_t - q [1]_.
+    validation confidences as in :class:`AdaFocalLoss`, but training samples are
+    assigned to the bins by p_t - q [1]_.
 
     Parameters
     ----------
     n_bins : int, default=15
         Number of bins, at least 1.
     lambd : float, default=1.0
-        Rate at which gamma follows the calibration error, at least 0. With 0 gamma does
-        not change.
+        Step size of the updates of gamma, at least 0. With 0, gamma does not change.
     gamma_max : float, default=20.0
         Largest gamma, at least `switch`. It may be infinite.
     gamma_min : float, default=-2.0
         Smallest gamma, between -100 and ``-switch``.
     switch : float, default=0.2
-        If the absolute value of gamma falls below `switch`, gamma changes its sign and
-        its absolute value becomes `switch`. With 0 gamma never changes its sign.
+        If the absolute value of gamma falls below `switch`, gamma changes sign and its
+        absolute value is set to `switch`. With 0, gamma never changes sign.
     gamma_initial : float, default=1.0
         Gamma of all bins before the first update. Until then the bins have equal width.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -132,7 +131,7 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     Attributes
     ----------
     gamma : Tensor of shape (n_bins,)
-        Gamma of each bin, a buffer, which is part of ``state_dict``.
+        Gamma of each bin, a buffer and therefore part of ``state_dict``.
     edges : Tensor of shape (n_bins - 1,)
         Interior edges of the bins, a buffer. If the last update had too few distinct
         confidences to fill all bins, the last edges are infinite.
@@ -156,4 +155,4 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     tensor(0.0141)
     """
 
-    formula = "as `dual_focal`, gamma of the bin of p_t - q"
+    formula = "`dual_focal` with the gamma of the bin of p_t - q"

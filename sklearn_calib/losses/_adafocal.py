@@ -55,8 +55,8 @@ def adafocal_loss(
     gamma : Tensor of shape (n_bins,)
         Finite gamma of each bin.
     edges : Tensor of shape (n_bins - 1,)
-        Interior edges of the bins, non-decreasing. A p_t equal to an edge belongs to
-        the bin below it.
+        Interior edges of the bins, non-decreasing. A value of p_t equal to an edge
+        belongs to the bin below it.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
@@ -123,17 +123,16 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     n_bins : int, default=15
         Number of bins, at least 1. The paper recommends 10 to 20.
     lambd : float, default=1.0
-        Rate at which gamma follows the calibration error, at least 0. With 0 gamma does
-        not change.
+        Step size of the updates of gamma, at least 0. With 0, gamma does not change.
     gamma_max : float, default=20.0
         Largest gamma, at least `switch`. It may be infinite.
     gamma_min : float, default=-2.0
-        Smallest gamma, at most ``-switch``. It is minus the largest exponent of the
-        inverse focal loss, whose gradient may have the wrong sign for exponents above
-        3.591.
+        Smallest gamma, between -100 and ``-switch``. Its absolute value is the largest
+        exponent of the inverse focal loss, whose gradient may have the wrong sign for
+        exponents above 3.591.
     switch : float, default=0.2
-        If the absolute value of gamma falls below `switch`, gamma changes its sign and
-        its absolute value becomes `switch`. With 0 gamma never changes its sign.
+        If the absolute value of gamma falls below `switch`, gamma changes sign and its
+        absolute value is set to `switch`. With 0, gamma never changes sign.
     gamma_initial : float, default=1.0
         Gamma of all bins before the first update. Until then the bins have equal width.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -142,20 +141,20 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     Attributes
     ----------
     gamma : Tensor of shape (n_bins,)
-        Gamma of each bin, a buffer, which is part of ``state_dict``.
+        Gamma of each bin, a buffer and therefore part of ``state_dict``.
     edges : Tensor of shape (n_bins - 1,)
         Interior edges of the bins, a buffer. If the last update had too few distinct
         confidences to fill all bins, the last edges are infinite.
 
     See Also
     --------
-    CalFocalLoss : Computes gamma without the previous gamma at each update.
+    CalFocalLoss : Recomputes gamma at each update, without using its previous value.
     AdaDualFocalLoss : Adapts the gamma of the dual focal loss.
     sklearn_calib.callbacks.UpdateLoss : Calls :meth:`update` during training.
 
     Notes
     -----
-    Do not calibrate the network on the validation set from which the loss has learned.
+    Do not fit a post-hoc calibrator to the validation set from which the loss learns.
 
     Gamma needs many updates, because each multiplies it by at most ``exp(lambd)`` and
     usually changes it by a few percent. The paper updates it after each of 350 epochs.
@@ -163,9 +162,9 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     `max_epochs` is below 100 and the validation set is large enough. Set `update_every`
     of :class:`~sklearn_calib.callbacks.UpdateLoss` to change this.
 
-    A larger gamma slows down the growth of the confidence but does not lower it. If the
-    network memorises a small training set before gamma has increased, use weight decay,
-    more updates, or a larger `lambd` or `gamma_initial`.
+    A larger gamma slows down the growth of the confidence but does not reverse it. If
+    the network memorises a small training set before gamma has increased, use weight
+    decay, more updates, or a larger `lambd` or `gamma_initial`.
 
     References
     ----------
@@ -184,9 +183,9 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     tensor([1.2214, 0.9048])
     """
 
-    formula = "`focal` with gamma by the bin of p_t, `inverse_focal` below 0"
+    formula = "`focal` with the gamma of the bin of p_t, `inverse_focal` if gamma < 0"
     takes_probabilities = True
-    # Each update changes the logarithm of gamma by at most lambd times the error.
+    # Each update changes the logarithm of gamma by lambd times the calibration error.
     min_updates = 100
 
     gamma: Tensor
@@ -240,7 +239,7 @@ def updated_gamma(
 ) -> Tensor:
     """Return the new gamma of each bin, given its confidence minus its accuracy."""
     is_focal = gamma >= 0
-    # Larger exponents may overflow in single precision. Gamma reaches its limit before.
+    # Larger exponents may overflow in single precision. Gamma reaches its limit first.
     exponent = (lambd * torch.where(is_focal, gap, -gap)).clamp(max=80)
     gamma = gamma * torch.exp(exponent)
     gamma = gamma.clamp(gamma_min, float(min(gamma_max, LARGEST_GAMMA)))

@@ -42,14 +42,15 @@ def aucm_loss(
 
     Let s be the predicted probability of class 1. The loss is the variance of s over
     the positive samples, plus the variance over the negative samples, plus
-    ``max(0, margin - mean+ s + mean- s)^2`` with the means of s over both. This is the
-    value of the min-max problem of [1]_ ::
+    ``max(0, margin - mean+ s + mean- s)^2``, where mean+ and mean- are the means over
+    the positive and the negative samples. It is the optimal value of the min-max
+    problem of [1]_, in which ::
 
         mean+ (s - a)^2 + mean- (s - b)^2
             + 2 alpha (margin + mean- s - mean+ s) - alpha^2
 
-    at its solution, the minimum over a and b and the maximum over alpha >= 0. With more
-    than two classes, the loss is the mean over the one-vs-rest problems.
+    is minimised over a and b and maximised over alpha >= 0. With more than two classes,
+    the loss is the mean over the one-vs-rest problems.
 
     Parameters
     ----------
@@ -65,12 +66,12 @@ def aucm_loss(
         - None gives both classes the same weight, as in version 2 of the authors' code.
         - "batch" multiplies this loss by ``p * (1 - p)``, with p of the batch, as in
           version 1.
-        - A float in (0, 1) is p of the whole data set, `imratio` in the authors' code.
+        - A float in (0, 1) is p in the whole data set, `imratio` in the authors' code.
           Means over the samples of a class become sums divided by the expected number
-          of such samples. Use it if a, b and alpha are learned over many batches.
+          of such samples. Use a float if a, b and alpha are learned over many batches.
     a, b, alpha : Tensor of shape () or (C,), default=None
-        Values that replace the solution of the batch, one per class if there are more
-        than two; see the notes.
+        Values to use instead of the solution for the batch. With more than two classes,
+        there may be one value per class. See the notes.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the loss of the batch, this loss times N, or a tensor of shape
         (N,) filled with it. The loss is not a mean over samples.
@@ -96,17 +97,17 @@ def aucm_loss(
     Notes
     -----
     By default the min-max problem is solved for each batch, so that any optimiser can
-    be used. Batches need samples of each class: with ``prior=None`` a one-vs-rest
-    problem in which all samples have the same label adds 0.
+    be used. Batches need samples of each class: with ``prior=None``, a one-vs-rest
+    problem in which all samples have the same label contributes 0.
 
     The authors learn a, b and alpha together with the network, over many batches. To do
     so, pass them as tensors to this function and to the optimiser. Because the loss is
     maximised over alpha, call ``alpha.register_hook(torch.neg)`` once, and
     ``alpha.data.clamp_(min=0)`` after each step.
 
-    The loss optimises the ranking of the samples. Its probabilities are close to 0 or 1
-    and not calibrated, so calibrate them afterwards. The one-vs-rest mean is one of
-    several possible extensions of [1]_ to more than two classes.
+    The loss optimises the ranking of the samples. The predicted probabilities are close
+    to 0 or 1 and not calibrated, so calibrate them afterwards. The one-vs-rest mean is
+    one of several possible extensions of [1]_ to more than two classes.
 
     References
     ----------
@@ -208,7 +209,7 @@ def _check_given(
         raise ValueError(
             f"{name} must be real and have shape () or ({n_problems},), one number for "
             f"all classes or one per class, got dtype {value.dtype} and shape "
-            f"{tuple(value.shape)}. Pass None to use the solution of the batch."
+            f"{tuple(value.shape)}. Pass None to use the solution for the batch."
         )
     return value
 
@@ -238,9 +239,12 @@ class AUCMLoss(CalibrationLoss, function=aucm_loss):
     tensor(1.)
     """
 
-    formula = "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of a class"
+    formula = (
+        "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of the positive "
+        "class"
+    )
     is_per_sample = False
-    # Arguments of the function. None uses the solution of each batch.
+    # Arguments of the function. None uses the solution for each batch.
     a = b = alpha = None
 
     def __init__(

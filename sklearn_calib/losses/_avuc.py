@@ -36,10 +36,10 @@ def avuc_loss(
     r"""Accuracy versus uncertainty calibration (AvUC) penalty added to a base loss.
 
     The loss is ``base + lambd * penalty``. The penalty is ``log(1 + bad / good)`` in
-    the batch [1]_. Here good is the weighted number of predictions that are correct and
-    certain, or wrong and uncertain, and bad is that of the other predictions. The
-    weights are degrees of certainty or uncertainty. A prediction is uncertain if its
-    entropy is above a soft [2]_ or hard threshold.
+    the batch [1]_. Here ``good`` is the total weight of the predictions that are
+    correct and certain, or wrong and uncertain, and ``bad`` is that of the other
+    predictions. A prediction is uncertain if its entropy is above a hard [1]_ or soft
+    [2]_ threshold, and its weight is its degree of certainty or uncertainty.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ def avuc_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=1.0
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     threshold : float, default=0.5
         Entropy above which a prediction is uncertain, as a fraction in [0, 1) of the
         largest possible entropy, log(C) nats.
     temperature : float or None, default=1.0
-        Softness of the threshold, above 0. None means a hard threshold [1]_, with which
-        correct predictions are also weighted by their confidence and wrong ones by one
+        Softness of the threshold, above 0. With None the threshold is hard [1]_, and
+        correct predictions are also weighted by their confidence, wrong ones by one
         minus their confidence.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -82,7 +82,7 @@ def avuc_loss(
     See Also
     --------
     AvUCLoss : Module version of this function.
-    soft_binned_ece_loss : The other penalty in the paper on the soft threshold.
+    soft_binned_ece_loss : Soft-binned ECE, from the paper on the soft threshold.
 
     Notes
     -----
@@ -94,8 +94,8 @@ def avuc_loss(
     have the weight 1e-5. The penalty of a certain and correct prediction is therefore
     small but not 0.
 
-    The gradient flows through entropy and confidence. Only at the largest entropy, of
-    equal logits, u is treated as a constant, because logit(1) is infinite.
+    The gradient flows through entropy and confidence. If all logits of a sample are
+    equal, u is treated as a constant, because logit(1) is infinite.
 
     References
     ----------
@@ -188,7 +188,7 @@ class AvUCLoss(_ComposedLoss, function=avuc_loss):
     tensor(1.0415)
     """
 
-    formula = "log(1 + (certain and wrong + uncertain and correct) / (the others))"
+    formula = "log(1 + bad / good), good: correct and certain, or wrong and uncertain"
 
     def __init__(
         self,

@@ -16,8 +16,8 @@ REDUCTIONS = get_args(Reduction)
 
 _T = TypeVar("_T")
 
-# Bounds of the largest weight, where only the ratios of weights matter and where
-# weights are repetitions. More repetitions change nothing in double precision.
+# Bounds of the largest sample weight: if only the ratios of weights matter, and if
+# weights count as repetitions. Beyond 1e18 one more repetition is lost to rounding.
 PROPORTIONS = (1e-6, 1e6)
 REPETITIONS = (0.0, 1e18)
 
@@ -123,7 +123,7 @@ def check_batch(
 
     The target is one class index per sample or, with ``soft=True``, possibly one row
     of class probabilities per sample. Logits in half precision are converted to single
-    precision, because in half precision p_t rounds to 1 from a margin of 9 on.
+    precision, because in half precision p_t rounds to 1 for margins of 9 or more.
     """
     check_tensors(logits, target)
     if logits.ndim != 2 or logits.shape[0] == 0 or logits.shape[1] < 2:
@@ -141,8 +141,8 @@ def check_batch(
 def is_traced() -> bool:
     """Return whether torch.compile or a transform of torch.func runs the code.
 
-    If so, Python code must not depend on values. A transform also needs more methods
-    of a `torch.autograd.Function` than its gradient, which would slow down each call.
+    If so, Python code must not depend on values. Transforms also require additional
+    methods of each `torch.autograd.Function`, which would slow down every call.
     """
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
@@ -196,7 +196,7 @@ def check_can_move(name: str, value: Any, like: Tensor) -> None:
     """Raise a TypeError for a meta tensor if `like` has values."""
     if value.is_meta and not like.is_meta:
         raise TypeError(
-            f"{name} must have values, as logits have, got a meta tensor. Create it on "
+            f"{name} must have values, like logits, got a meta tensor. Create it on "
             f"the device of logits, {like.device}."
         )
 
@@ -230,7 +230,7 @@ def _check_class_index(target: Tensor, logits: Tensor) -> Tensor:
     target = target.long()
     if not can_check_values(target):
         return target
-    # A gather checks the range in a third of the time of computing it.
+    # Indexing checks the range in a third of the time of computing min and max.
     try:
         logits.detach().gather(1, target.unsqueeze(1))
     except RuntimeError as error:
@@ -285,7 +285,7 @@ def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
 def reduce_loss(
     values: Tensor, reduction: Reduction, sample_weight: Tensor | None = None
 ) -> Tensor:
-    """Return the mean, the sum or all of the losses of the samples.
+    """Return the mean or the sum of the sample losses, or the losses themselves.
 
     With weights w the mean is sum(w * l) / sum(w), the sum is sum(w * l), and "none"
     returns w * l. The mean of a batch whose weights are all zero is 0.
@@ -355,9 +355,9 @@ def check_weight(
     sample_weight = sample_weight.to(precision)
     largest = sample_weight.detach().amax()
     bounded = largest.clamp(*within)
-    is_usual = (largest == bounded) | (largest == 0)
+    is_within = (largest == bounded) | (largest == 0)
     scaled = sample_weight / above_zero(largest) * bounded
-    return torch.where(is_usual, sample_weight, scaled).to(values)
+    return torch.where(is_within, sample_weight, scaled).to(values)
 
 
 def check_weight_values(sample_weight: Tensor) -> None:

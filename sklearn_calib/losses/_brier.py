@@ -22,7 +22,7 @@ def brier_loss(
     reduction: Reduction = "mean",
     sample_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""Brier score loss: squared distance of the probabilities to the one-hot label.
+    r"""Brier score loss: squared distance between probabilities and one-hot label.
 
     The squared differences between predicted probabilities and one-hot label are summed
     over the classes [1]_, so that the loss of a sample is in [0, 2]. It is strictly
@@ -97,7 +97,7 @@ def _values_and_terms(
     proba = logits.softmax(1)
     others = proba.scatter(1, target.unsqueeze(1), 0.0)
     # 1 - p_t as a sum over the other classes: computed as a difference, it would be 0
-    # from a margin of 37 on.
+    # for margins above 37.
     rest = others.sum(1)
     return others.square().sum(1) + rest.square(), proba, others, rest
 
@@ -107,7 +107,7 @@ class _BrierValues(Function):
 
     Here g_k is p_k + 1 - p_t for the other classes and 0 for the true class. The mean
     of g - value under p is 0 except for rounding errors. It is subtracted again,
-    because if one probability is near 1, its g - value is as small as these errors.
+    because if one probability is near 1, its g_k - value is as small as these errors.
     """
 
     @staticmethod

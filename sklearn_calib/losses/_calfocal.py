@@ -52,15 +52,15 @@ def calfocal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     edges : Tensor of shape (n_bins - 1,)
-        Interior edges of the bins, non-decreasing. A p_t equal to an edge belongs to
-        the bin below it.
+        Interior edges of the bins, non-decreasing. A value of p_t equal to an edge
+        belongs to the bin below it.
     bin_confidence : Tensor of shape (n_bins,)
         Mean confidence of each bin. Ignored with ``per_sample=True``.
     bin_accuracy : Tensor of shape (n_bins,)
         Accuracy of each bin.
     lambd : float, default=1.0
-        Strength of the dependence of gamma on the calibration error, at least 0. With 0
-        gamma is 1. The paper compares 1, 10 and 100.
+        Strength of the dependence of gamma on the calibration error, at least 0. With
+        0, gamma is 1. The paper compares 1, 10 and 100.
     per_sample : bool, default=False
         Whether gamma is computed for each sample, with p_t in place of the mean
         confidence of its bin.
@@ -89,8 +89,8 @@ def calfocal_loss(
 
     Notes
     -----
-    Gamma is treated as a constant in the gradient, also with ``per_sample=True``, for
-    which the paper does not specify it.
+    Gamma is treated as a constant in the gradient. The paper does not specify this for
+    ``per_sample=True``.
 
     References
     ----------
@@ -144,16 +144,16 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
     """CalFocal loss: focal loss with gamma set by the calibration error of each bin.
 
     Module version of :func:`calfocal_loss`. See there for details. Its state is the
-    mean confidence and the accuracy of equal-mass bins of the validation set, which
-    each :meth:`update` computes again.
+    mean confidence and the accuracy of each equal-mass bin of the validation set, which
+    :meth:`update` recomputes.
 
     Parameters
     ----------
     n_bins : int, default=15
         Number of bins, at least 1.
     lambd : float, default=1.0
-        Strength of the dependence of gamma on the calibration error, at least 0. With 0
-        gamma is 1.
+        Strength of the dependence of gamma on the calibration error, at least 0. With
+        0, gamma is 1.
     per_sample : bool, default=False
         Whether gamma is computed for each sample, with p_t in place of the mean
         confidence of its bin.
@@ -185,7 +185,7 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
     [7.3891, 0.3679]
     """
 
-    formula = "`focal` with gamma = exp(lambd (mean r - mean c)) of the bin of p_t"
+    formula = "`focal` with gamma = exp(lambd (mean r - mean c)) in the bin of p_t"
     takes_probabilities = True
 
     bin_confidence: Tensor

@@ -36,12 +36,12 @@ class CalibrationLoss(ReducedLoss):
 
     Notes
     -----
-    If a logit is NaN, the loss is NaN. If a logit is infinite, the loss is its limit
-    for large logits, infinite or NaN.
+    If a logit is NaN, the loss is NaN. If a logit is infinite, the loss is either its
+    limit for large logits, or infinite, or NaN.
 
     Negative, infinite or NaN weights raise an error on the CPU. Values are not checked
-    on an accelerator, because the check would have to wait for it, or inside
-    `torch.compile` or a transform of `torch.func`.
+    inside `torch.compile` or a transform of `torch.func`, nor on an accelerator,
+    because the check would have to wait for it.
 
     Examples
     --------
@@ -55,17 +55,17 @@ class CalibrationLoss(ReducedLoss):
     formula: ClassVar[str]
     # Whether `update` learns from predictions on a validation set.
     learns_from_validation = False
-    # The number of updates that a training needs if each builds on the previous ones,
-    # else 0.
+    # The number of updates needed in a training run if each update builds on the
+    # previous ones, else 0.
     min_updates = 0
     # Whether the loss of a sample does not depend on the other samples of the batch.
     is_per_sample = True
     # Whether the target may be soft targets instead of class indices.
     takes_probabilities = False
-    # Whether `forward` takes the positions of the samples in the training data, of
-    # which `start_history` and `record` keep a history.
+    # Whether `forward` takes the positions of the samples in the training data, whose
+    # history is kept by `start_history` and `record`.
     needs_indices = False
-    # Whether the forward pass depends on values, as for ranking or a search. If so,
+    # Whether the forward pass must read values, for example to rank them. If so,
     # torch.compile cannot trace it into one graph, and meta tensors are not accepted.
     needs_values = False
     # Whether the target has a 0 or a 1 for each logit, instead of one class index.
@@ -75,7 +75,7 @@ class CalibrationLoss(ReducedLoss):
     def of(module: nn.Module) -> "CalibrationLoss":
         """Return the module if it is a `CalibrationLoss`, else a default one.
 
-        Other modules are never asked, even if they have methods of the same names.
+        Attributes and methods of the same names in other modules are ignored.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class CalibrationLoss(ReducedLoss):
         loss : str, class or instance
             The name of a loss, or a `torch.nn.Module`.
         params : dict
-            Parameter names mapped to values; those of a base have a prefix, as in
+            Parameter names mapped to values. Parameters of a base have a prefix, as in
             ``base__gamma``.
         prefix : str, default=""
             Prefix of the parameter names in error messages.
@@ -112,7 +112,7 @@ class CalibrationLoss(ReducedLoss):
         Returns
         -------
         loss : torch.nn.Module
-            A new instance. An instance of a loss of torch is copied.
+            A new instance. An instance of another torch module is copied.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class CalibrationLoss(ReducedLoss):
         loss : str, class or instance
             The name of a loss, or a `torch.nn.Module`.
         given : dict
-            Parameter names mapped to the values that replace others.
+            Values to replace, by parameter name.
 
         Returns
         -------
@@ -246,8 +246,8 @@ class CalibrationLoss(ReducedLoss):
         Returns
         -------
         record : dict
-            Names mapped to values, which are added to the history of the epoch. Empty
-            by default.
+            Values by name, which are added to the history of the epoch. Empty by
+            default.
         """
         return {}
 
@@ -289,11 +289,12 @@ class CalibrationLoss(ReducedLoss):
         Raises
         ------
         NotImplementedError
-            By default: the map from `proba` to the posterior is known for some losses
-            only.
+            By default, because the map from `proba` to the posterior is known only for
+            some losses.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} is not known to determine the posterior."
+            f"The map from the minimiser of {type(self).__name__} to the posterior is "
+            "not known. Calibrate the predictions instead."
         )
 
 
@@ -333,7 +334,7 @@ def _has_base(loss: Any) -> bool:
 
 
 def _signature(loss: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the constructor parameters of a loss, none for an instance of torch's."""
+    """Return the constructor parameters of a loss, none for other module instances."""
     loss = find_loss(loss) if _is_known(loss) else None
     loss = type(loss) if isinstance(loss, CalibrationLoss) else loss
     return inspect.signature(loss).parameters if isinstance(loss, type) else {}

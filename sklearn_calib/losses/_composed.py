@@ -16,12 +16,13 @@ Base = str | CalibrationLoss
 
 
 class _ComposedLoss(CalibrationLoss):
-    """Loss with a base loss of each sample, given by name or as an instance.
+    """Base class of losses with a per-sample base loss, given by name or instance.
 
-    ``base__gamma=3.0`` sets a parameter of the base. A subclass collects such keywords
-    in ``**base_params``. Its function is called with ``base_``, a copy of the base that
-    returns one loss per sample. The copy is a submodule, so that its buffers are part
-    of ``state_dict``. If the base learns from validation data, so does the loss.
+    A keyword such as ``base__gamma=3.0`` sets a parameter of the base. A subclass
+    collects these keywords in ``**base_params``. Its function is called with ``base_``,
+    a copy of the base that returns one loss per sample. The copy is a submodule, so
+    that its buffers are part of ``state_dict``. If the base learns from validation
+    data, so does the loss.
     """
 
     is_per_sample = False

@@ -39,12 +39,12 @@ def confidence_penalty_loss(
     target : Tensor of shape (N,) or (N, C)
         Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     penalty : {"entropy", "l1"}, default="entropy"
         Penalty of a sample: the negative entropy in nats, from -log(C) to 0, or the L1
         distance from uniform probabilities, from 0 to 2 - 2 / C.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -72,7 +72,7 @@ def confidence_penalty_loss(
 
     Notes
     -----
-    With the entropy, the loss may be negative.
+    With ``penalty="entropy"`` the loss may be negative.
 
     Some implementations average ``p_k * log(p_k)`` over the classes. Here it is summed,
     as in [1]_. Divide `lambd` by C to obtain the mean.

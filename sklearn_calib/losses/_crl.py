@@ -56,15 +56,15 @@ def crl_loss(
         Numbers of correct predictions and of all predictions for each training sample.
         For a sample without predictions, k is 0.
     indices : Tensor of shape (N,), default=None
-        Positions of the samples of the batch in the history. With None, as for
+        Positions of the samples of the batch in the history. With None, for example for
         validation data, the loss is that of `base`.
     lambd : float, default=1.0
-        Weight of the ranking loss, at least 0. With 0 the loss is that of `base`.
+        Weight of the ranking loss, at least 0. With 0, the loss is that of `base`.
     confidence : str or callable, default="msp"
         Confidence score s, as in :func:`regularized_aurc_loss`. The authors use "msp",
         "margin" and "negative_entropy", which is divided by log(C) here.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -99,7 +99,8 @@ def crl_loss(
     authors' code and 0 here.
 
     The compared pairs depend on the order of the samples in a batch, so shuffle the
-    training data. Weights act as repetitions only on average over all orders.
+    training data. A sample of weight m is equivalent to m samples only on average over
+    all orders.
 
     References
     ----------
@@ -126,7 +127,7 @@ def crl_loss(
         weight = check_weight(weight, values, within=PROPORTIONS)
     if indices is not None:
         _check_indices(indices, target, history)
-        # The line above raises for None, which type checkers cannot infer.
+        # _check_indices raises for None, which type checkers cannot infer.
         known = history.to(values)  # type: ignore[union-attr]
         correctness = _correctness(known)[indices]
         ranking = _ranking_values(logits, correctness, confidence)
@@ -135,7 +136,7 @@ def crl_loss(
 
 
 def _correctness(history: Tensor) -> Tensor:
-    """Return the proportion of correct predictions per sample, scaled to start at 0."""
+    """Return the proportion of correct predictions per sample, with minimum 0."""
     proportion = history[:, 0] / history[:, 1].clamp_min(1)
     lowest = proportion.min()
     return torch.where(lowest < 1, (proportion - lowest) / (1 - lowest), 0.0)
@@ -205,8 +206,8 @@ def _check_indices(indices: Tensor, target: Tensor, history: Tensor | None) -> N
 class CRLLoss(_ComposedLoss, function=crl_loss):
     """Module version of :func:`crl_loss`. See there for details.
 
-    It keeps the history of the training. Call :meth:`start_history` once. Then, for
-    each batch, call the loss with `indices`, and :meth:`record`.
+    It keeps the history of correct predictions. Call :meth:`start_history` once. Then,
+    for each batch, call the loss with `indices`, followed by :meth:`record`.
 
     Attributes
     ----------

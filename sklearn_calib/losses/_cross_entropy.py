@@ -75,8 +75,8 @@ def cross_entropy_loss(
     predictions. It is 4.2e-18 if the log odds of the true class are 40, where
     :func:`torch.nn.functional.cross_entropy` returns 0.
 
-    Some papers distribute the smoothing over the other classes only. Their ``alpha`` is
-    ``label_smoothing * (C - 1) / C`` here.
+    Some papers distribute the smoothing over the other classes only. Their ``alpha``
+    corresponds to ``label_smoothing = alpha * C / (C - 1)``.
 
     References
     ----------
@@ -133,8 +133,8 @@ class _LogLossAndConfidence(Function):
         unscaled = logits - logits.amax(1, keepdim=True)
         gap = unscaled.gather(1, index)
         others = unscaled.exp_().scatter_(1, index, 0.0).sum(1, keepdim=True)
-        # The sum over all classes minus 1. If the true class is predicted, this is the
-        # sum over the others, which would be lost to rounding next to a 1.
+        # The sum over all classes minus 1, computed without rounding small terms to 0.
+        # If the true class is predicted, it is the sum over the other classes.
         rest = others + gap.expm1()
         confidence = (1 + rest).reciprocal_()
         ctx.save_for_backward(logits, index, unscaled, others, confidence)
@@ -168,7 +168,7 @@ class _LogLossAndConfidence(Function):
 def _log_loss_grad(
     unscaled: Tensor, others: Tensor, index: Tensor, factor: float | Tensor
 ) -> Tensor:
-    """Return p for the other classes and the exact p_t - 1 for the true class."""
+    """Return the gradient, p - one-hot label, times a factor; exact for p_t near 1."""
     return (unscaled * factor).scatter_(1, index, -others * factor)
 
 
@@ -197,10 +197,11 @@ class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
     def _values_and_confidence(
         self, logits: Tensor, target: Tensor, confidence: Confidence
     ) -> tuple[Tensor, Tensor]:
-        """Compute both from one softmax if possible; a subclass may override forward.
+        """Compute both from one softmax if possible.
 
         See :meth:`CalibrationLoss._values_and_confidence`.
         """
+        # A subclass may override forward.
         is_plain = type(self) is CrossEntropyLoss and not self.label_smoothing
         if is_plain and confidence == "msp":
             return log_loss_and_confidence(logits, target)

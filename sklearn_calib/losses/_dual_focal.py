@@ -19,8 +19,8 @@ from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._soft_targets import averages_over_labels
 from sklearn_calib.losses._typing import Reduction
 
-# The number of classes ranked below the true one that each competitor depends on; None
-# means all. A rank is the last of these classes, a mean is over all of them.
+# The number of classes ranked below the true class that q is computed from, or None for
+# all. For `RANKS` q is the probability of the last of them, for `MEANS` their mean.
 RANKS: dict[Any, int] = {"largest": 1, 2: 2, 3: 3}
 MEANS: dict[Any, int | None] = {"mean2": 2, "mean3": 3, "mean": None}
 COMPETITORS = (*RANKS, *MEANS)
@@ -52,7 +52,7 @@ def dual_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=5.0
-        Exponent of the weight, at least 0. With 0 the loss is cross-entropy. The
+        Exponent of the weight, at least 0. With 0, the loss is cross-entropy. The
         authors tune it for each data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
         Definition of q, from the probabilities strictly below p_t or as a constant.
@@ -84,7 +84,7 @@ def dual_focal_loss(
     See Also
     --------
     DualFocalLoss : Module version of this function.
-    focal_loss : Does not depend on q.
+    focal_loss : Focal loss, which does not use q.
     sample_dependent_focal_loss : Has the same `competitor` (DualFocal-SD).
 
     Notes
@@ -94,11 +94,11 @@ def dual_focal_loss(
 
     By definition the loss jumps where another class overtakes the true class. For two
     classes with true probabilities 0.7 and 0.3 and gamma 5, the expected loss is
-    therefore smallest at an exact tie, 0.022. Its minimum outside of ties is 0.079, at
-    0.685. In training exact ties occur only by chance.
+    therefore smallest, 0.022, at an exact tie. Apart from ties its minimum is 0.079, at
+    the probability 0.685. In training, exact ties occur only by chance.
 
-    The true probabilities cannot be recovered from the outputs of a network as for
-    other focal losses. With the gradient of q, which equation 9 of [1]_ leaves out, the
+    Unlike for other focal losses, the true probabilities cannot be recovered from the
+    outputs of a network. With the gradient of q, which equation 9 of [1]_ omits, the
     outputs 0.55 and 0.45 would be mapped to 0.09 and 0.91.
 
     References

@@ -63,12 +63,12 @@ def within_range(rows: Tensor) -> tuple[Tensor, float]:
 
 
 def same_label(labels: Tensor) -> Tensor:
-    """Return for each pair of different rows whether they have the same label."""
+    """Return whether each pair of different rows has the same label."""
     return (labels.unsqueeze(1) == labels).fill_diagonal_(False)
 
 
 def similarities(rows: Tensor) -> Tensor:
-    """Return all inner products, in full precision also under autocast."""
+    """Return all inner products, in full precision even under autocast."""
     with in_full_precision(rows):
         return rows @ rows.T
 

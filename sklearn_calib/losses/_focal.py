@@ -47,7 +47,7 @@ def focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=3.0
-        Exponent of the weight, at least 0. With 0 the loss is cross-entropy. Larger
+        Exponent of the weight, at least 0. With 0, the loss is cross-entropy. Larger
         values make the network less confident. The default is the constant that [2]_
         recommends.
     reduction : {"mean", "sum", "none"}, default="mean"
@@ -77,9 +77,11 @@ def focal_loss(
     -----
     The gradient flows through the weight.
 
-    The loss is not proper. With gamma above 0 its minimiser is less confident than the
-    true probabilities where these are confident. Tune gamma, calibrate the predictions,
-    or map them to the posterior with :meth:`FocalLoss.posterior`.
+    The loss is not proper. With gamma above 0, the minimiser of the expected loss is
+    less confident than the true probabilities if its largest probability is at least
+    0.5. With many classes of similar probability it may be more confident. Tune gamma,
+    calibrate the predictions, or map them to the posterior with
+    :meth:`FocalLoss.posterior`.
 
     References
     ----------
@@ -168,8 +170,8 @@ class FocalLoss(CalibrationLoss, function=focal_loss):
     def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the class posterior for which `proba` minimises the expected loss.
 
-        This corrects the underconfidence that the loss causes [1]_, without fitting
-        parameters. It assumes that the network was trained long enough on enough data.
+        This corrects the bias of the loss without fitting parameters [1]_. It assumes
+        that the network was trained long enough on enough data.
 
         Parameters
         ----------

@@ -56,14 +56,14 @@ def focal_calibration_loss(
     gamma : float, default=2.0
         Exponent of the weight of the focal loss, at least 0.
     lambd : float, default=1.0
-        Weight of the distance, at least 0. With 0 the loss is the focal loss.
+        Weight of the distance, at least 0. With 0, the loss is the focal loss.
     norm : {"l2", "l1"}, default="l2"
         Whether the distance is the sum over classes of squared or of absolute
         differences.
     gamma_cal : float, default=None
-        If given, at least 0, the distance is multiplied by ``(1 - p_t) ** gamma_cal``,
-        through which no gradient flows. This is the self-adaptive variant of the
-        authors' code.
+        Exponent, at least 0, or None. If given, the distance is multiplied by
+        ``(1 - p_t) ** gamma_cal``, which is treated as a constant in the gradient. This
+        is the self-adaptive variant in the authors' code.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None
@@ -89,14 +89,14 @@ def focal_calibration_loss(
 
     Notes
     -----
-    Other implementations average the distance over the C classes: their weight is
+    Some implementations average the distance over the C classes. Their weight is then
     ``C * lambd``.
 
-    The minimiser of the expected loss ranks the classes correctly, but the loss is not
-    proper, although section 4.3 of [1]_ says so. With gamma above 0 the minimiser
+    The minimiser of the expected loss ranks the classes correctly. Contrary to section
+    4.3 of [1]_, however, the loss is not proper. With gamma above 0, the minimiser
     approaches the true probabilities as lambd grows, but does not reach them. For two
-    classes with true probabilities 0.7 and 0.3 and gamma 3, it is 0.558 for lambd 0,
-    0.598 for 0.5 and 0.6345 for 1.5. :meth:`FocalCalibrationLoss.posterior` recovers
+    classes with true probabilities 0.7 and 0.3 and gamma 3, it is 0.558 with lambd 0,
+    0.598 with 0.5 and 0.6345 with 1.5. :meth:`FocalCalibrationLoss.posterior` recovers
     the true probabilities from the minimiser.
 
     References
@@ -172,8 +172,8 @@ class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
     def posterior(self, proba: ArrayLike) -> np.ndarray:
         """Return the class posterior for which `proba` minimises the expected loss.
 
-        With `gamma_cal`, `proba` is where the gradient of the expected loss is zero,
-        with the weight ``(1 - p_t) ** gamma_cal`` treated as a constant.
+        If `gamma_cal` is given, `proba` is not a minimiser, but a zero of the gradient
+        of the expected loss.
 
         Parameters
         ----------

@@ -22,7 +22,7 @@ from sklearn_calib.losses._typing import Reduction
 
 # -(1 + p) ** gamma * log(p) decreases in p as long as gamma is below
 # (1 + p) / (-p * log(p)). This bound is smallest where log(p) = -(1 + p), that is at
-# p = W(1 / e) with Lambert's function W, and it equals 1 / p there.
+# p = W(1 / e) with the Lambert W function, and it equals 1 / p there.
 GAMMA_MAX = 3.591121476668622
 
 
@@ -37,9 +37,9 @@ def inverse_focal_loss(
     r"""Inverse focal loss: cross-entropy up-weighted for well-classified samples.
 
     The cross-entropy ``-log(p_t)``, with p_t the predicted probability of the true
-    class, is multiplied by ``(1 + p_t) ** gamma`` [1]_. This has the opposite effect of
-    the focal loss. The network becomes more confident, but its confidence separates
-    easy from hard samples better, which helps post-hoc calibration.
+    class, is multiplied by ``(1 + p_t) ** gamma`` [1]_. The effect is opposite to
+    that of the focal loss: the network becomes more confident. Its confidence, however,
+    separates easy from hard samples better, which helps post-hoc calibration.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def inverse_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=1.0
-        Exponent of the weight, at least 0. With 0 the loss is cross-entropy. In [2]_
+        Exponent of the weight, at least 0. With 0, the loss is cross-entropy. In [2]_
         values between 1 and 3 were chosen by cross-validation.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -73,8 +73,8 @@ def inverse_focal_loss(
     UserWarning
         If `gamma` is above 3.591. The loss then increases with p_t around p_t = 0.278,
         so that its gradient has the wrong sign for such samples. The exact bound is
-        1 / W(1 / e) with Lambert's function W; [2]_ gives 3.5 and 4. The module warns
-        in its constructor, not for every batch.
+        1 / W(1 / e) with the Lambert W function; [2]_ gives 3.5 and 4. The module warns
+        in its constructor only.
 
     See Also
     --------
@@ -120,7 +120,7 @@ def _inverse_focal(
 
 
 def _warn_above_maximum(gamma: float, stacklevel: int = 3) -> None:
-    """Warn the caller's caller if the loss is not monotone in p_t."""
+    """Warn if the loss is not monotone in p_t."""
     if check_nonnegative("gamma", gamma) > GAMMA_MAX:
         warnings.warn(
             f"gamma must be at most {GAMMA_MAX:.3f} for the inverse focal loss to "
@@ -147,7 +147,7 @@ class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
 
     def __init__(self, *, gamma: float = 1.0, reduction: Reduction = "mean") -> None:
         super().__init__(reduction=reduction)
-        # One level more, because the constructors of losses are wrapped.
+        # One more level, because the constructors of losses are wrapped.
         _warn_above_maximum(gamma, stacklevel=4)
         self.gamma = gamma
 

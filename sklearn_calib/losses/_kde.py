@@ -39,9 +39,9 @@ def kde_ece_loss(
 
     The loss is ``base + lambd * penalty``. The penalty is the calibration error of the
     batch, the mean over the samples of ``sum_k |r_k - p_k|`` [1]_. Here p is the
-    prediction for a sample, and r is the mean one-hot label of the other samples. They
-    are weighted by a Dirichlet kernel, which is large if their predictions are close to
-    p. With cross-entropy as the base, the loss is known as KDE-XE.
+    prediction for a sample, and r is the mean one-hot label of the other samples,
+    weighted by a Dirichlet kernel. The kernel is large for predictions close to p. With
+    cross-entropy as the base, the loss is known as KDE-XE.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def kde_ece_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=0.5
-        Weight of the calibration error, at least 0. With 0 the loss is that of `base`.
+        Weight of the calibration error, at least 0. With 0, the loss is that of `base`.
     mode : {"canonical", "classwise", "top_label"}, default="canonical"
         Notion of calibration: of the whole probability vector; of the probability of
         each class separately, with the errors summed; or of the probability of the
@@ -59,11 +59,11 @@ def kde_ece_loss(
         Whether to sum absolute values or squares, without a square root.
     bandwidth : float or "auto", default=0.1
         Bandwidth of the kernels, above 0. A kernel at the probability p has a width of
-        about ``sqrt(p * (1 - p) * bandwidth)``. "auto" chooses the one of seven values
+        about ``sqrt(p * (1 - p) * bandwidth)``. "auto" selects the one of seven values
         from 0.001 to 1 that maximises the leave-one-out likelihood of the predictions
-        of the batch. It is treated as a constant in the gradient.
+        in the batch. This bandwidth is treated as a constant in the gradient.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,

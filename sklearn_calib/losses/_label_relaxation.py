@@ -44,7 +44,7 @@ def label_relaxation_loss(
         averaged.
     alpha : float, default=0.1
         Largest total probability of the other classes in the target set, in [0, 1).
-        With 0 the loss is cross-entropy.
+        With 0, the loss is cross-entropy.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     sample_weight : Tensor of shape (N,), default=None

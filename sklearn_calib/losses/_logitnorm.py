@@ -27,8 +27,8 @@ def logitnorm_loss(
 
     It is the cross-entropy of ``softmax(z / (temperature * |z|))`` with the Euclidean
     norm ``|z|`` of the logits [1]_. Cross-entropy makes networks overconfident, because
-    they can lower it by increasing the norm of the logits. This has no effect on
-    LogitNorm. The loss is always positive.
+    they can lower it by increasing the norm of the logits. LogitNorm does not depend on
+    this norm. It is bounded below by a positive number.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def logitnorm_loss(
 
     Notes
     -----
-    A trained network predicts with its unnormalised logits, because their norm helps to
-    separate in-distribution from out-of-distribution inputs. The loss does not make
-    this norm that of a calibrated network, so apply temperature scaling afterwards.
+    Predictions are computed from the unnormalised logits, because their norm helps to
+    separate in-distribution from out-of-distribution inputs. As training does not
+    calibrate this norm, apply temperature scaling afterwards.
 
     The gradient is finite, but as large as ``1e7 / temperature`` if all logits are
     zero. Do not initialise the last layer with zeros.

@@ -14,8 +14,8 @@ def true_class_margin(logits: Tensor, target: Tensor) -> Tensor:
 
     With this margin m, ``logsigmoid(m)`` is log p_t and ``logsigmoid(-m)`` is
     log(1 - p_t). Both are exact even if p_t is close to 0 or 1. Computed from
-    ``log_softmax`` instead, log(1 - p_t) would be lost from a margin of 37 on in double
-    precision, and of 17 in single precision.
+    ``log_softmax`` instead, log(1 - p_t) would be lost to rounding for margins above 37
+    in double precision, and above 17 in single precision.
 
     Parameters
     ----------

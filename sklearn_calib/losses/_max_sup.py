@@ -20,11 +20,11 @@ def max_sup_loss(
     sample_weight: Tensor | None = None,
     **base_params: Any,
 ) -> Tensor:
-    r"""Max suppression (MaxSup): penalise how far the largest logit exceeds the mean.
+    r"""Max suppression (MaxSup): penalise the gap between largest and mean logit.
 
-    The loss of a sample is ``base + lambd * (max(z) - mean(z))`` [1]_. In comparison,
-    label smoothing adds a multiple of ``z_t - mean(z)`` to the cross-entropy, which
-    lowers the logit of the true class even if the logit of another class is larger.
+    The loss of a sample is ``base + lambd * (max(z) - mean(z))`` [1]_. Label smoothing
+    instead adds a multiple of ``z_t - mean(z)`` to the cross-entropy, which lowers the
+    logit of the true class even if another class has a larger logit.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def max_sup_loss(
     target : Tensor of shape (N,) or (N, C)
         Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -59,9 +59,8 @@ def max_sup_loss(
     See Also
     --------
     MaxSupLoss : Module version of this function.
-    cross_entropy_loss : With ``label_smoothing=lambd`` it is equal for samples whose
-        prediction is correct.
-    mbls_loss : With a margin of 0 it is equal.
+    cross_entropy_loss : Equal for correct predictions with ``label_smoothing=lambd``.
+    mbls_loss : Equal with ``margin=0``.
 
     References
     ----------

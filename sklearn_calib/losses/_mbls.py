@@ -38,9 +38,9 @@ def mbls_loss(
     margin : float, default=10.0
         Largest distance between logits that is not penalised, at least 0.
     lambd : float, default=0.1
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -70,8 +70,9 @@ def mbls_loss(
     -----
     The gradient flows through the largest logit.
 
-    The paper sums over the classes. Its authors' code, from which the defaults are
-    taken, averages over them, as here. Multiply `lambd` by C to obtain the sum.
+    The paper sums over the classes. The authors' code, from which the defaults are
+    taken, averages over them, as does this function. Multiply `lambd` by C to obtain
+    the sum.
 
     References
     ----------

@@ -33,9 +33,9 @@ def mdca_loss(
     target : Tensor of shape (N,) or (N, C)
         Class indices, or soft targets (class probabilities) if `base` accepts them.
     lambd : float, default=1.0
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -64,10 +64,9 @@ def mdca_loss(
 
     Notes
     -----
-    Classes that are absent from the batch count too. For a calibrated network the
+    Classes that are absent from the batch count too. Even for a calibrated network the
     penalty is not 0 but of the order of one over the square root of the batch size, so
-    use large batches. If a mean probability is equal to the class frequency, the
-    gradient of their absolute difference is 0.
+    use large batches.
 
     References
     ----------
@@ -131,9 +130,9 @@ def dca_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=1.0
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -163,7 +162,7 @@ def dca_loss(
     Notes
     -----
     The accuracy is treated as a constant in the gradient. Overconfidence on some
-    samples and underconfidence on others cancel.
+    samples and underconfidence on others cancel out.
 
     References
     ----------

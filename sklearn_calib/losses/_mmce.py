@@ -42,12 +42,12 @@ def mmce_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=1.0
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     squared : bool, default=True
         Whether to add the squared MMCE, as common implementations do, or the MMCE, as
         in the paper.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -149,9 +149,10 @@ def weighted_mmce_loss(
 
     The loss is ``base + lambd * penalty``. The penalty is the MMCE of :func:`mmce_loss`
     with sample weights that give correct and wrong predictions the same total weight
-    [1]_: a correct prediction is divided by the number of correct predictions instead
-    of the batch size, and a wrong one by the number of wrong predictions. Without these
-    weights, the wrong predictions of an accurate network have little influence.
+    [1]_. Instead of one over the batch size, the weight of a correct prediction is one
+    over the number of correct predictions, and that of a wrong prediction one over the
+    number of wrong predictions. Without these weights, the wrong predictions of an
+    accurate network have little influence.
 
     Parameters
     ----------
@@ -160,10 +161,10 @@ def weighted_mmce_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=0.5
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`. With 1
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`. With 1
         or more, a small network did not learn in our experiments.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -195,9 +196,9 @@ def weighted_mmce_loss(
     The penalty is 0 if all predictions are correct, or if all are wrong. A weighted
     MMCE below 1e-5 is replaced by 1e5 times its square, to keep the gradient finite.
 
-    Common implementations divide the sum over the pairs twice by their number, which
-    makes the penalty smaller by a factor of about the batch size. Here it is divided
-    once, as in the paper.
+    Common implementations divide the sums over pairs twice by the number of pairs,
+    which makes the penalty smaller by a factor of about the batch size. Here they are
+    divided once, as in the paper.
 
     References
     ----------
@@ -281,7 +282,7 @@ class WeightedMMCELoss(_ComposedLoss, function=weighted_mmce_loss):
     tensor(0.6931)
     """
 
-    formula = "root of `mmce` with correct and wrong predictions weighted equally"
+    formula = "square root of `mmce`, correct and wrong predictions weighted equally"
 
     def __init__(
         self,

@@ -17,9 +17,8 @@ from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._typing import Reduction
 
-# A square below this is divided by the root of this instead of its own root. The
-# gradient of a root is infinite at 0, where all predictions are correct or their errors
-# cancel.
+# Smaller squares are divided by the root of this number instead of their own root,
+# because the gradient of a root is infinite at 0.
 SMALLEST_SQUARE = 1e-10
 
 

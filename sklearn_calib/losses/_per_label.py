@@ -27,8 +27,8 @@ def per_label_loss(
     r"""Per-label loss: mean of a base loss over the labels of a multi-label problem.
 
     A sample may have any number of labels. Each label is a binary problem with the
-    classes absent and present and the logits 0 and z, so that the predicted probability
-    of the label is ``sigmoid(z)``. With ``base="cross_entropy"`` the loss is the binary
+    logits 0 (absent) and z (present), so that its predicted probability is
+    ``sigmoid(z)``. With ``base="cross_entropy"`` the loss is the binary
     cross-entropy, with ``base="focal"`` the focal loss as first published [1]_, and
     with ``base="focal_calibration"`` the multi-label loss of [2]_ for radiographs.
 
@@ -37,10 +37,10 @@ def per_label_loss(
     logits : Tensor of shape (N, L)
         One logit for each label.
     target : Tensor of shape (N, L)
-        1 for the labels of a sample and 0 for the others, of any dtype. If the dtype is
-        floating point and `base` accepts soft targets, also probabilities.
+        1 for the labels of a sample and 0 for the others, of any dtype. If `base`
+        accepts soft targets, a floating point target may contain probabilities.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each label: a name that :func:`get_loss` accepts, or an instance, whose
+        Loss of each label: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored. It must not depend on the other samples of the batch.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -73,7 +73,7 @@ def per_label_loss(
     -----
     The base sums over both classes of a label. The squared distance in
     ``"focal_calibration"`` and ``"brier"`` is therefore :math:`2 (\sigma(z) - y)^2`. If
-    a paper has :math:`(\sigma(z) - y)^2` instead, its weight is twice the weight here.
+    a paper uses :math:`(\sigma(z) - y)^2` instead, halve its weight.
 
     The focal loss of [1]_ also has a weight alpha for positive labels. It is left out,
     because it biases the probabilities.
@@ -147,7 +147,7 @@ class PerLabelLoss(_ComposedLoss, function=per_label_loss):
     Notes
     -----
     `NeuralClassifier` does not support multi-label problems. Use skorch's `NeuralNet`,
-    whose parameters can be searched too: ``NeuralNet(module, criterion=PerLabelLoss,
+    which also works in a grid search: ``NeuralNet(module, criterion=PerLabelLoss,
     criterion__base="focal", criterion__base__gamma=3.0,
     predict_nonlinearity=torch.sigmoid)``.
 

@@ -21,7 +21,7 @@ WEIGHTS = {
 }
 
 # The epsilon of hard ranks. A network may return slightly different outputs for equal
-# samples because of rounding. With this epsilon such confidences still have one rank.
+# samples because of rounding. With this epsilon such confidences count as tied.
 TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 # The smallest spread of confidences that epsilon="auto" assumes. The gradient through

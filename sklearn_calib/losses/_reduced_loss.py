@@ -15,7 +15,7 @@ from sklearn_calib.losses._typing import Reduction
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
-def _knows_keywords(init: _Init) -> _Init:
+def _checks_keywords(init: _Init) -> _Init:
     """Make a constructor suggest the closest parameter for an unknown keyword."""
     parameters = inspect.signature(init).parameters.values()
     names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
@@ -51,7 +51,7 @@ class ReducedLoss(nn.Module):
     ) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _knows_keywords(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = _checks_keywords(cls.__init__)  # type: ignore[method-assign]
         if function is not None:
             cls._take_from(function)
 
@@ -72,7 +72,7 @@ class ReducedLoss(nn.Module):
                 inspect.signature(cls).parameters,
             )
 
-    @_knows_keywords
+    @_checks_keywords
     def __init__(self, *, reduction: Reduction = "mean") -> None:
         super().__init__()
         self.reduction = check_choice("reduction", reduction, REDUCTIONS)

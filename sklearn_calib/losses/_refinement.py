@@ -22,7 +22,7 @@ def refinement_loss(
 
     The loss of an embedding is negative if its nearest neighbour has the same label,
     and positive if it has another label. For embeddings of norm 1 it is in [-2, 2].
-    Unlike the registered losses, it takes embeddings instead of logits.
+    Unlike other losses, it takes embeddings instead of logits.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def refinement_loss(
     See Also
     --------
     RefinementLoss : Module version of this function.
-    supcon_loss : Smooth upper bound, which is minimised instead.
+    supcon_loss : Smooth upper bound of this loss, which is minimised instead.
 
     Notes
     -----

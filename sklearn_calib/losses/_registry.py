@@ -43,7 +43,7 @@ LOSSES = Registry(
 
 
 def get_loss(name: str) -> type[Any]:
-    """Return the loss class that is registered under a name.
+    """Return the loss class with a given name.
 
     Parameters
     ----------

@@ -57,14 +57,15 @@ def regularized_aurc_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=0.5
-        Weight of the area, in [0, 1]. With 0 the loss is that of `base`, with 1 it is
+        Weight of the area, in [0, 1]. With 0, the loss is that of `base`, with 1 it is
         the area under the risk-coverage curve. The authors use 0.3 and 0.5.
     epsilon : float or "auto", default=0.05
         Smoothing of the ranks, above 0; see :func:`soft_rank`. Its effect depends on
-        the batch size and on the spread of the confidences; see the notes. "auto" is
-        ``2 * spread / n``, with the spread ``sqrt(12) * std`` of the confidences, but
-        at least 0.2. For uniformly distributed confidences the spread is the length of
-        their interval. It is treated as a constant in the gradient.
+        the batch size and on the spread of the confidences; see the notes. With "auto"
+        it is ``2 * spread / n``, where the spread is ``sqrt(12)`` times the standard
+        deviation of the confidences, but at least 0.2. For uniformly distributed
+        confidences the spread is the length of their interval. This value of epsilon is
+        treated as a constant in the gradient.
     confidence : str or callable, default="msp"
         Confidence score to rank: the largest probability ("msp"), the difference
         between the two largest ("margin"), "negative_entropy", the sum of squared
@@ -72,12 +73,12 @@ def regularized_aurc_loss(
         logit ("max_logit"), or a callable that takes logits and returns one score per
         sample.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     ranks : {"soft", "hard"}, default="soft"
-        Through soft ranks, the gradient can change the order of the confidences. Hard
-        ranks are treated as constants in the gradient. Confidences that are tied, up to
-        rounding, have the mean of their ranks.
+        Soft ranks are differentiable, so that training can change the order of the
+        confidences. Hard ranks are treated as constants in the gradient. Confidences
+        that are tied, up to rounding, have the mean of their ranks.
     weights : {"log", "harmonic", "sele"}, default="log"
         Weight of a sample of rank r:
 
@@ -126,13 +127,13 @@ def regularized_aurc_loss(
     With ``epsilon="auto"`` the soft ranks of evenly spaced confidences cover half of
     the range from 1 to n, and the weights in the example are between 0.29 and 1.37.
     This makes the area term stronger, which does not always improve the probabilities.
-    Search over epsilon.
+    Tune epsilon.
 
     The spread is at least 0.2 so that the gradient through the ranks is smaller than
     that of the base loss while the confidences are nearly equal, early in training.
 
-    The gradient also flows through the weights (equations 40 to 44). This part lowers
-    the confidence of samples with a large loss and raises that of the others.
+    The gradient also flows through the weights (equations 40 to 44 of [1]_). This part
+    lowers the confidence of samples with a large loss and raises that of the others.
 
     References
     ----------
@@ -172,7 +173,7 @@ def regularized_aurc_loss(
 
 
 def _check_params(lambd: float, epsilon: FloatOrAuto, ranks: Ranks) -> None:
-    """Check the parameters that only the regularised loss has."""
+    """Check the parameters of the regularised loss that `aurc_loss` does not have."""
     check_nonnegative("lambd", lambd, most=1)
     if not is_choice(epsilon, ("auto",)):
         check_positive("epsilon", epsilon, also=", or 'auto'", hint=ORDINARY_RANKS)
@@ -212,7 +213,7 @@ def aurc_loss(
         Confidence score to rank: "msp", "margin", "negative_entropy", "negative_gini",
         "l2_norm", "max_logit", or a callable, as in :func:`regularized_aurc_loss`.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     weights : {"harmonic", "log", "sele"}, default="harmonic"
         Estimator of the area, by the weight of a sample of rank r, with rank 1 for the
@@ -248,8 +249,8 @@ def aurc_loss(
     --------
     AURCLoss : Module version of this function.
     regularized_aurc_loss : Adds the base loss, and a gradient through the ranks.
-    sklearn_calib.metrics.aurc_loss : The metric. It calls the estimator "log"
-        "population", after its limit.
+    sklearn_calib.metrics.aurc_loss : The metric, in which the estimator "log" is named
+        "population".
 
     Notes
     -----

@@ -49,7 +49,8 @@ def sample_dependent_focal_loss(
         The values of gamma, each at least 0, in the order of increasing p_t.
     thresholds : tuple or list of float, default=(0.2,)
         The values of p_t at which gamma changes, increasing and in (0, 1), one fewer
-        than `gammas`. A p_t equal to a threshold belongs to the interval above it.
+        than `gammas`. A value of p_t equal to a threshold belongs to the interval above
+        it.
     competitor : str, int, float or None, default=None
         If given, p_t is replaced by p_t - q in the weight, which becomes ``(1 - p_t +
         q) ** gamma``, and in the choice of gamma. See :func:`dual_focal_loss` for the
@@ -82,8 +83,8 @@ def sample_dependent_focal_loss(
     Notes
     -----
     The gamma of a sample is treated as a constant in the gradient. The loss jumps where
-    p_t crosses a threshold. The authors' code has a third interval from 0.5 on, which
-    is ``gammas=(5, 3, gamma), thresholds=(0.2, 0.5)`` here.
+    p_t crosses a threshold. The authors' code has a third interval above 0.5. It
+    corresponds to ``gammas=(5, 3, gamma), thresholds=(0.2, 0.5)``.
 
     References
     ----------
@@ -162,7 +163,7 @@ class SampleDependentFocalLoss(CalibrationLoss, function=sample_dependent_focal_
     tensor(0.0866)
     """
 
-    formula = "`focal` with gamma by the value of p_t"
+    formula = "`focal` with gamma chosen by p_t"
     takes_probabilities = True
 
     def __init__(

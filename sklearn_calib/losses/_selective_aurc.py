@@ -58,8 +58,8 @@ def selective_aurc_loss(
     target : Tensor of shape (N,)
         Class indices.
     quantile : float, default=0.5
-        Fraction of the samples, the least confident ones, whose weights depend on their
-        confidence, in [0, 1]. The authors use 0.25 to 0.5.
+        Fraction of the samples whose weights depend on their confidence, in [0, 1].
+        These are the least confident samples. The authors use 0.25 to 0.5.
     bandwidth : float, default=0.05
         Width of the sigmoid function that smooths the steps of G, above 0.
     confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
@@ -67,7 +67,7 @@ def selective_aurc_loss(
         two largest, the L2 norm of the probabilities, or a callable that takes logits
         and returns one score per sample.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     histogram : Tensor of shape (n_bins,), default=None
         Counts of earlier confidences in equal-width bins of [0, 1], to which those of
@@ -96,7 +96,7 @@ def selective_aurc_loss(
     See Also
     --------
     SelectiveAURCLoss : Module version of this function, which keeps the histogram.
-    regularized_aurc_loss : With ranks in the batch only.
+    regularized_aurc_loss : Uses ranks within the batch.
 
     Notes
     -----
@@ -106,8 +106,8 @@ def selective_aurc_loss(
 
     The loss may not train a network from random weights. A sample can lower its loss by
     lowering its confidence and, unlike with ranks, all samples can do so at once. On
-    three overlapping blobs, where cross-entropy has an accuracy of 0.94, this loss had
-    an accuracy of 0.21 to 0.78 after 50 epochs. Start from a network that was trained
+    three overlapping blobs, where cross-entropy reaches an accuracy of 0.94, this loss
+    reached 0.21 to 0.78 after 50 epochs. Start from a network that was trained
     with another loss, and monitor its accuracy.
 
     References
@@ -242,8 +242,8 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     Parameters
     ----------
     quantile : float, default=0.5
-        Fraction of the samples, the least confident ones, whose weights depend on their
-        confidence, in [0, 1].
+        Fraction of the samples whose weights depend on their confidence, in [0, 1].
+        These are the least confident samples.
     n_bins : int, default=64
         Number of bins of the histogram.
     bandwidth : float, default=0.05
@@ -251,7 +251,7 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     confidence : {"msp", "margin", "l2_norm"} or callable, default="msp"
         Confidence score in [0, 1], or a callable that computes it from logits.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample.
+        Per-sample loss.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
     **base_params : dict
@@ -271,7 +271,10 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     tensor(0.0954)
     """
 
-    formula = "mean of -log(1 - G(min(r, t))) (-log p_t), G, t of the r so far"
+    formula = (
+        "mean of -log(1 - G(min(r, t))) (-log p_t), G the distribution function and t "
+        "a quantile of r"
+    )
     histogram: Tensor
 
     def __init__(

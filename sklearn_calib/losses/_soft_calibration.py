@@ -18,8 +18,8 @@ from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty, root, top_label
 from sklearn_calib.losses._typing import Reduction
 
-# The part of a sample's membership that is distributed uniformly over label-binned
-# bins, as in the authors' code, so that every bin has an accuracy.
+# The fraction of a sample's membership that is distributed uniformly over the bins if
+# binning="label", as in the authors' code, so that every bin has an accuracy.
 SPREAD = 1e-5
 
 Binning = Literal["bin", "label"]
@@ -54,14 +54,14 @@ def soft_binned_ece_loss(
     target : Tensor of shape (N,)
         Class indices.
     lambd : float, default=1.0
-        Weight of the penalty, at least 0. With 0 the loss is that of `base`.
+        Weight of the penalty, at least 0. With 0, the loss is that of `base`.
     n_bins : int, default=15
         Number of bins, at least 1.
     temperature : float, default=0.01
         Softness of the bins, above 0, in units of squared confidence.
     decay : float, default=None
-        If given, above 1, `temperature` is ignored and
-        ``1 / (log(decay) * n_bins**2)`` is used instead. The authors use 80.
+        A number above 1, or None. If given, ``1 / (log(decay) * n_bins**2)`` replaces
+        `temperature`. The authors use 80.
     binning : {"label", "bin"}, default="label"
         With "label" (equation 12 of [1]_), the confidence of each sample is compared
         with the accuracies of its bins, which divide [1 / C, 1]. With "bin" (equation
@@ -70,7 +70,7 @@ def soft_binned_ece_loss(
     squared : bool, default=True
         Whether to add the mean squared difference or its square root.
     base : str or CalibrationLoss, default="cross_entropy"
-        Loss of each sample: a name that :func:`get_loss` accepts, or an instance, whose
+        Per-sample loss: a name accepted by :func:`get_loss`, or an instance, whose
         `reduction` is ignored.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample,
@@ -96,7 +96,7 @@ def soft_binned_ece_loss(
     --------
     SoftBinnedECELoss : Module version of this function.
     mmce_loss : Calibration error without bins.
-    avuc_loss : The other penalty of the paper.
+    avuc_loss : AvUC, of which the same paper proposes a soft version.
 
     Notes
     -----

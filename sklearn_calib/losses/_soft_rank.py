@@ -43,8 +43,8 @@ def soft_rank(
         Smoothing, above 0, in the unit of the values. For small epsilon the soft ranks
         approach ordinary ranks, with the mean rank for ties and without a gradient. For
         large epsilon they approach the mean rank ``(n + 1) / 2``. The effect depends on
-        n: if n values are evenly spaced on an interval of length ``n * epsilon``, their
-        soft ranks are their ordinary ranks.
+        n: n values that are evenly spaced on an interval of length ``n * epsilon`` have
+        their ordinary ranks.
     sample_weight : Tensor of the shape of `values`, default=None
         Non-negative weights. A value of weight m counts as m equal values, and n is the
         sum of the weights.

@@ -16,8 +16,8 @@ _Loss = TypeVar("_Loss", bound=Callable[..., Tensor])
 def averages_over_labels(loss: _Loss) -> _Loss:
     """Make a loss accept soft targets, by averaging it over the labels.
 
-    The loss is computed for labels of positive probability only, of which Mixup gives
-    two per sample.
+    The loss is computed only for labels of positive probability. With Mixup a sample
+    has at most two of them.
     """
 
     @wraps(loss)

@@ -13,9 +13,9 @@ def softmax(logits: Tensor) -> Tensor:
     """Return the class probabilities of each sample.
 
     The gradient of a logit is ``p_k * (g_k - sum(p * g))``. If the largest probability
-    is near 1, this difference cancels all digits of its gradient. Adding a constant to
-    g does not change the gradient, so the rounded ``sum(p * g)`` is subtracted from g
-    first, which makes the difference exact.
+    is near 1, all digits of its gradient cancel in this difference. Adding a constant
+    to g does not change the gradient, so the rounded ``sum(p * g)`` is subtracted from
+    g first, which makes the difference exact.
     """
     proba = logits.softmax(1)
     if proba.requires_grad and not is_traced():
@@ -40,7 +40,7 @@ def negative_entropy(logits: Tensor) -> Tensor:
 
 
 class _NegativeEntropy(Function):
-    """Negative entropy from the differences d of the logits to the largest logit.
+    """Negative entropy, computed from the logits minus the largest logit, d.
 
     It is ``sum(p * d) - log(sum(exp(d)))``, a sum of two terms of the same sign. Its
     gradient is ``p_k * (d_k - sum(p * d))``, where d is 0 for the largest logit.
@@ -51,7 +51,7 @@ class _NegativeEntropy(Function):
         top, index = logits.max(1, keepdim=True)
         distance = logits - top
         proba = distance.exp()
-        # Without the 1 of the largest logit, to which small terms would be lost.
+        # The 1 of the largest logit is left out, so that small terms are not lost.
         rest = proba.scatter(1, index, 0.0).sum(1, keepdim=True)
         proba /= 1 + rest
         mean = (proba * distance).sum(1, keepdim=True)

@@ -32,9 +32,8 @@ def supcon_loss(
 
     Each view of each sample is an anchor. Its loss is the mean negative log probability
     of the views with the same label, under a softmax over the similarities to all other
-    views. Unlike the registered losses, it takes embeddings instead of logits. It is
-    used to train an encoder, as in the first stage of
-    :class:`~sklearn_calib.RefCalClassifier`.
+    views. Unlike other losses, it takes embeddings instead of logits. It is used to
+    train an encoder, as in the first stage of :class:`~sklearn_calib.RefCalClassifier`.
 
     Parameters
     ----------
@@ -45,8 +44,8 @@ def supcon_loss(
         Integer labels. For unlabelled data pass ``torch.arange(N)``, so that only the
         views of the same sample share a label. This is the loss of SimCLR.
     temperature : float, default=0.1
-        Divisor of the similarities, above 0. With smaller values the closest other
-        views have more influence.
+        Divisor of the similarities, above 0. With smaller values, the closest views
+        have more influence.
     base_temperature : float, default=None
         If given, the loss is multiplied by ``temperature / base_temperature``, as in
         the authors' code, which uses 0.07. None is the loss of the paper.
@@ -84,8 +83,8 @@ def supcon_loss(
     anchor without a positive in the batch is ignored in the mean, and its loss is 0
     with ``reduction="none"``. If there are no anchors, the loss is 0.
 
-    Equation 4 of [2]_ contains ``exp(s) / tau``, from which the temperature cancels. We
-    take this for a misprint and use the equation of [1]_.
+    Equation 4 of [2]_ contains ``exp(s) / tau``, from which the temperature cancels.
+    This appears to be a misprint, so the equation of [1]_ is used.
 
     References
     ----------

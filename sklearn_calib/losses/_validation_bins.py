@@ -20,10 +20,10 @@ from sklearn_calib.losses._calibration_loss import CalibrationLoss
 from sklearn_calib.losses._focal import focal_values
 from sklearn_calib.losses._typing import Reduction
 
-# From this gamma on (1 - p) ** gamma is 0 or 1 in double precision, while gamma times a
+# With this gamma (1 - p) ** gamma is 0 or 1 in double precision, while gamma times a
 # loss, which the gradient contains, is still far from overflow in single precision.
 LARGEST_GAMMA = 1e18
-# The weight of the inverse focal loss is then at most 2 ** 100, also far from overflow.
+# With this gamma the weight of the inverse focal loss is at most 2 ** 100.
 LOWEST_GAMMA = -100.0
 
 
@@ -78,9 +78,9 @@ class _ValidationBinsLoss(CalibrationLoss):
     ) -> dict[str, Any]:
         """Learn from predictions on the validation set.
 
-        The samples are divided by their confidence, the probability of the predicted
-        class, into bins of equal mass. The mean confidence of each bin is compared with
-        its accuracy.
+        The samples are sorted by confidence, the probability of the predicted class,
+        and divided into bins of equal mass. The mean confidence of each bin is compared
+        with its accuracy.
 
         Parameters
         ----------
@@ -96,8 +96,8 @@ class _ValidationBinsLoss(CalibrationLoss):
         record : dict of str to list of float
             For each occupied bin: "bin_confidence", the mean confidence;
             "bin_accuracy"; "calibration_gap", their difference; and "bin_weight", the
-            number of samples or the sum of their weights. Also "bin_edges", one more,
-            from 0 to 1, and the new "gamma" if the loss has one gamma per bin.
+            number of samples or the sum of their weights. Also "bin_edges", which
+            include 0 and 1, and the new "gamma" if the loss has one gamma per bin.
 
         Raises
         ------

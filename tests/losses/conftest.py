@@ -1,7 +1,7 @@
 """Fixtures for the tests of the losses: all losses, and recorded numbers.
 
-A test with the mark ``losses`` runs for each loss of `LOSSES`, or for those that the
-function ``where`` picks. A module that names a file of tests/reference in
+A test with the mark ``losses`` runs for each loss in `LOSSES`, or for those that the
+function ``where`` selects. A module that names a file of tests/reference in
 ``REFERENCE`` has its test of the fixture ``recorded`` run once per recorded case, all
 but those that ``NOT_FOLLOWED`` gives a reason for.
 """

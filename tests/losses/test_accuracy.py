@@ -1,8 +1,8 @@
 """Values and gradients of every loss agree with mpmath at margins up to 1e4.
 
-The reference is the loss by its formula, in numbers of 720 digits, which leave enough
-of 1 - p_t. It is a function of the logits z, a list of rows, and of c, the same logits
-where the gradient takes them for constant.
+The reference is the formula of the loss, computed with 720 digits, so that 1 - p_t is
+accurate. It is a function of the logits z, a list of rows, and of c, the same logits
+where they are treated as constants in the gradient.
 """
 
 import math
@@ -55,9 +55,9 @@ def softmax(z):
 
 @lru_cache(maxsize=16)  # a formula asks for it several times
 def _softmax(z):
-    shares = [exp(value - max(z)) for value in z]
-    total = fsum(shares)
-    return [share / total for share in shares]
+    parts = [exp(value - max(z)) for value in z]
+    total = fsum(parts)
+    return [part / total for part in parts]
 
 
 def rest(z, y):
@@ -329,7 +329,7 @@ def test_gradient_at_the_largest_logits(loss, label):
 
 
 @pytest.mark.each("z", [3e19, 5e19])
-def test_squares_that_overflow_where_the_loss_does_not(z):
+def test_squares_overflow_but_the_loss_does_not(z):
     logits = torch.tensor([[z, 0.0, 0.0]], requires_grad=True)
     value = ACLSLoss()(logits, torch.tensor([0]))
     value.backward()

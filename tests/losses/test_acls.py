@@ -60,7 +60,7 @@ def test_second_derivative():
     torch.testing.assert_close((both - of_base).reshape(6, 6), expected)
 
 
-def test_parts_are_told_apart():
+def test_weights_of_the_terms():
     """A weight of 0 disables its term only."""
     logits, target = torch.tensor([[20.0, 0.0], [0.0, -20.0]]), torch.tensor([0, 0])
 
@@ -90,7 +90,7 @@ def test_order_of_the_classes_is_kept(base):
     assert (logits[0].diff() < 0).all()
 
 
-def test_base_is_exchanged():
+def test_base_is_replaced():
     logits, target = torch.tensor([[12.0, 0.0, 3.0]]), torch.tensor([2])
     loss = ACLSLoss(base="mbls", base__margin=3.0, base__base="focal")
     expected = (

@@ -20,7 +20,7 @@ def float64(values):
 @pytest.mark.each(
     ("gamma", "logits", "target", "expected"),
     [
-        # mpmath with 50 digits, d the lead of the true class over the next below:
+        # mpmath with 50 digits, d = p_t - q:
         # (1 - d) ** gamma or (1 + d) ** -gamma, times -log(p)
         (3.0, (2.0, 1.0, 0.0), 0, 0.079318187520151426),
         (-2.0, (2.0, 1.0, 0.0), 1, 1.876799369075183),
@@ -53,7 +53,7 @@ def test_recorded(recorded, assert_recorded):
     assert_recorded(loss, merge=merge)
 
 
-def test_gamma_belongs_to_the_lead():
+def test_gamma_is_that_of_the_bin_of_p_t_minus_q():
     """p_t is 0.665 and p_t - q is 0.421."""
     logits, target = float64([[2.0, 1.0, 0.0]]), torch.tensor([0])
     for edge, gamma in ((0.43, 2.0), (0.41, 5.0)):

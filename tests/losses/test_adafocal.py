@@ -86,7 +86,7 @@ def test_recorded_update_rule(reference):
         np.testing.assert_allclose(gamma, expected, **recorded["tolerance"])
 
 
-def test_update_is_the_rule():
+def test_update_rule():
     """By hand: mean confidences 0.65 and 0.85, accuracies 1 and 0.5."""
     loss = AdaFocalLoss(n_bins=2, lambd=4.0).double()
     proba = [[0.6, 0.4], [0.7, 0.3], [0.8, 0.2], [0.9, 0.1]]
@@ -195,7 +195,7 @@ def test_an_edge_belongs_to_the_bin_below():
     torch.testing.assert_close(above, focal_loss(logits, target, gamma=2.0))
 
 
-def test_bins_that_are_not_in_use_hold_no_sample():
+def test_unused_bins_contain_no_sample():
     logits, target = random_batch()
     edges = float64([0.5, np.inf, np.inf])
     gamma = float64([1.0, 2.0, np.nan, np.nan])

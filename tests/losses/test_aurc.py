@@ -76,7 +76,7 @@ def test_mean_of_the_risks_at_every_coverage():
 
 
 @pytest.mark.parametrize("weights", ["log", "harmonic", "sele"])
-def test_it_is_a_regularized_loss(weights):
+def test_equals_the_regularized_loss_with_hard_ranks(weights):
     batch = random_batch(30)
     params = {"weights": weights, "base": FocalLoss(gamma=1.0), "confidence": "margin"}
     expected = regularized_aurc_loss(*batch, lambd=1, ranks="hard", **params)

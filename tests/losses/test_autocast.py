@@ -14,7 +14,7 @@ OTHERS = [
 @pytest.mark.parametrize(
     ("name", "params"), [(name, {}) for name in get_loss_names()] + OTHERS
 )
-def test_nothing_is_rounded(name, params):
+def test_autocast_changes_nothing(name, params):
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(64, 7, generator=generator)
     target = torch.randint(7, (64,), generator=generator)

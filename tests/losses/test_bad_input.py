@@ -157,7 +157,7 @@ def outcome(name, **params):
     [(Fraction(1, 4), 0.25), (np.float32(0.25), 0.25), (10**30, 1e30)],
 )
 def test_numbers_of_any_kind(name, param, number, same):
-    """Tensors accept neither fractions nor such integers."""
+    """Tensors accept neither fractions nor integers above 2 ** 63."""
     result, expected = outcome(name, **{param: number}), outcome(name, **{param: same})
     if isinstance(expected, type):
         assert result is expected
@@ -185,8 +185,8 @@ def test_integer_above_all_floats(name, param):
         *([None], ["hostile"], {}, {1}, 1j, b"hostile"),
     ],
 )
-def test_what_no_parameter_takes(name, param, bad):
-    """They raise the usual error, also where a value cannot be hashed or compared."""
+def test_values_of_invalid_types(name, param, bad):
+    """They raise the usual error, even if they cannot be hashed or compared."""
     message = rf"{param}(\[0\])? must "
     assert_refused(name, (TypeError, ValueError), message, **{param: bad})
 
@@ -196,7 +196,7 @@ def test_what_no_parameter_takes(name, param, bad):
 )
 @pytest.mark.each("n_bins", [10**9, 10**30])
 def test_too_many_bins(name, n_bins):
-    message = f"n_bins must be at most 1000000, got {n_bins}: most bins would be e"
+    message = f"n_bins must be at most 1000000, got {n_bins}: .* would be empty"
     assert_refused(name, ValueError, message, n_bins=n_bins)
 
 
@@ -213,7 +213,7 @@ def test_devices(name, position):
 
 @all_names
 def test_weight_without_values(name):
-    """Weights are moved to the device of the logits, which meta tensors cannot be."""
+    """Meta tensors cannot be moved to the device of the logits."""
     target = torch.eye(3).long()[BATCH[1]] if name == "per_label" else BATCH[1]
     loss, weight = get_loss(name)(), torch.ones(2, device="meta")
     with pytest.raises(TypeError, match=r"sample_weight must have values, .* meta ten"):

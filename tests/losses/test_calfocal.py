@@ -97,7 +97,7 @@ def test_gamma_is_one_before_the_first_update(lambd):
     )
 
 
-def test_gamma_per_sample_is_constant_for_the_gradient():
+def test_gamma_per_sample_is_constant_in_the_gradient():
     logits = float64([[1.0, 0.0, -1.0]]).requires_grad_()
     target = torch.tensor([0])
     CalFocalLoss(n_bins=1, lambd=3.0, per_sample=True)(logits, target).backward()

@@ -7,7 +7,7 @@ from sklearn_calib.losses import CalibrationLoss, FocalLoss, MDCALoss
 
 
 @pytest.mark.parametrize("loss", ["focal", FocalLoss, FocalLoss(gamma=5.0)])
-def test_build_puts_parameters_in_place(loss):
+def test_build_replaces_parameters(loss):
     built = CalibrationLoss.build(loss, {"gamma": 2.0})
     assert repr(built) == repr(FocalLoss(gamma=2.0))
 
@@ -20,7 +20,7 @@ def test_build_copies_an_instance_of_torch():
 
 
 @pytest.mark.parametrize("loss", [1.0, dict])
-def test_build_refuses_what_is_no_loss(loss):
+def test_build_refuses_other_objects(loss):
     with pytest.raises(TypeError, match=r"loss must be a name.*'adafocal'"):
         CalibrationLoss.build(loss, {})
     with pytest.raises(ValueError, match="Did you mean 'focal'"):
@@ -35,11 +35,11 @@ def test_parameters_of_the_base_are_listed_without_its_reduction():
     assert "base__reduction" not in params
 
 
-def test_what_is_no_loss_has_the_given_parameters():
+def test_list_params_of_other_objects():
     assert CalibrationLoss.list_params(None, {"a": 1}) == {"a": 1}
 
 
-def test_a_wrong_name_is_told_with_prefix_and_hint():
+def test_error_about_a_parameter_has_prefix_and_hint():
     message = r"'gama', got loss__gama\. Did you mean 'gamma'\?.*\]\. Search\.$"
     with pytest.raises(ValueError, match=message):
         CalibrationLoss.check_params(
@@ -47,7 +47,7 @@ def test_a_wrong_name_is_told_with_prefix_and_hint():
         )
 
 
-def test_a_wrong_name_of_the_base_is_told_with_both_prefixes():
+def test_error_about_a_base_parameter_has_both_prefixes():
     given = {"base": "focal", "base__gama": 1.0}
     with pytest.raises(ValueError, match=r"'focal' .*got loss__base__gama"):
         CalibrationLoss.check_params("mdca", given, prefix="loss__")

@@ -1,4 +1,4 @@
-"""Laws that hold for every loss; a new loss needs no tests of these."""
+"""Properties that every loss has; a new loss is tested automatically."""
 
 import copy
 import inspect
@@ -112,7 +112,7 @@ def value_and_grad(loss, logits, target, **kwargs):
 def batches(draw):
     """Draw labels, and logits that are multiples of 1/8, so that shifts are exact.
 
-    Ties and confident mistakes are frequent on it.
+    Ties and confident wrong predictions are frequent.
     """
     n_samples, n_classes = draw(st.integers(1, 5)), draw(st.integers(2, 5))
     cells = st.integers(-80, 80) | st.integers(-3, 3)
@@ -160,7 +160,7 @@ def test_weights_of_one_change_nothing(loss, reduction):
 
 
 @all_losses
-def test_weights_of_zero_teach_nothing(loss):
+def test_weights_of_zero(loss):
     """All samples of a batch may have weight zero."""
     value, grad = value_and_grad(loss, *random_batch(), sample_weight=torch.zeros(6))
     assert value == 0
@@ -183,7 +183,7 @@ def test_order_of_samples(loss, batch, data):
 def test_order_of_classes(loss, batch, data):
     logits, target = batch
     if isinstance(loss, WITH_CORRECTNESS):
-        # Less than the grid's step, so that no classes of a sample tie.
+        # Less than the step of the grid, so that no classes are tied.
         logits = logits + torch.arange(logits.shape[1]) / 64
     order = torch.tensor(data.draw(st.permutations(range(logits.shape[1]))))
     torch.testing.assert_close(
@@ -237,8 +237,8 @@ def test_perfect_prediction(loss):
 def has_true_gradient(loss):
     """Return whether no term that depends on the logits is treated as a constant.
 
-    Finite differences cannot know that the gate of gamma_cal is, or an epsilon found
-    from the batch, or the largest logit in ACLS. The tests of these losses know it.
+    Finite differences do not treat them as constants: the weight of gamma_cal, the
+    automatic epsilon and the largest logit in ACLS. Tests of these losses cover them.
     """
     params = loss.get_params()
     is_auto = params.get("epsilon") == "auto"
@@ -258,7 +258,7 @@ def test_gradient(loss):
 
 @pytest.mark.each("loss", CROSS_ENTROPIES)
 @given(batch=batches())
-def test_cross_entropy_in_other_words(loss, batch):
+def test_equal_to_cross_entropy(loss, batch):
     logits, target = batch
     value, grad = value_and_grad(loss, logits, target)
     expected = logits.clone().requires_grad_()
@@ -297,7 +297,7 @@ def test_copies(loss, copier):
 
 
 @all_losses
-def test_repr_makes_the_loss(loss):
+def test_repr_can_be_evaluated(loss):
     twin = quiet(
         lambda: eval(repr(loss), {n: getattr(losses, n) for n in losses.__all__})
     )
@@ -386,7 +386,7 @@ def test_one_hot_target(loss, batch):
 
 
 @all_losses(where=lambda loss: not loss.takes_probabilities)
-def test_probabilities_are_refused(loss):
+def test_soft_targets_are_refused(loss):
     logits, target = random_batch()
     message = r"one class index for each row of logits, got \(6, 4\)\. Soft targets, "
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Laws that hold for every loss with a base."""
+"""Properties that every loss with a base has."""
 
 import copy
 import inspect
@@ -55,7 +55,7 @@ class Learner(CalibrationLoss):
         return {"factor": [self.factor.item()]}
 
 
-def test_the_family_is_here():
+def test_aurc_losses_are_tested():
     assert {"aurc", "regularized_aurc"} <= set(NAMES)
 
 
@@ -95,7 +95,7 @@ def test_copies_keep_the_parameters_of_the_base(name, copier, base):
 
 @all_composed
 @pytest.mark.each("copier", COPIERS.values())
-def test_a_given_instance_stays_untouched(name, copier):
+def test_a_given_instance_is_not_modified(name, copier):
     base = FocalLoss(gamma=2.0, reduction="sum")
     twin = copier(get_loss(name)(base=base, base__gamma=5.0))
     assert repr(base) == repr(twin.base) == "FocalLoss(gamma=2.0, reduction='sum')"

@@ -34,12 +34,12 @@ def test_gradient(name):
 
 
 @pytest.mark.parametrize("name", _CONFIDENCES)
-def test_surer_is_larger(name):
+def test_score_increases_with_the_confidence(name):
     logits = torch.tensor([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [9.0, 0.0, 0.0]])
     assert (compute_confidence(name, logits).diff() > 0).all()
 
 
-def test_a_function_of_the_logits():
+def test_callable_confidence():
     loss = RegularizedAURCLoss(confidence=lambda logits: logits.softmax(1).amax(1))
     batch = torch.tensor(LOGITS[:20]), torch.arange(20) % 5
     torch.testing.assert_close(loss(*batch), RegularizedAURCLoss()(*batch))
@@ -66,7 +66,10 @@ def test_unknown(confidence, message):
 @pytest.mark.parametrize(
     ("confidence", "message"),
     [
-        (lambda z: z.softmax(1), r"must return .*\(4,\), .*got shape \(4, 2\)"),
+        (
+            lambda z: z.softmax(1),
+            r"confidence must return a tensor of shape \(4,\), .*got shape \(4, 2\)",
+        ),
         (
             lambda z: len(z),
             r"confidence must return a tensor of shape \(4,\), .*got shape \(\)",

@@ -20,16 +20,16 @@ def random_batch(n_samples=8, n_classes=3, seed=0):
 
 
 def random_history(n_samples, *, n_epochs=6):
-    right = torch.arange(n_samples) % n_epochs
-    return torch.stack([right, torch.full_like(right, n_epochs)], 1)
+    correct = torch.arange(n_samples) % n_epochs
+    return torch.stack([correct, torch.full_like(correct, n_epochs)], 1)
 
 
 def recorded_arguments(values):
     """Return the recorded history as numbers of correct and of all predictions."""
-    right = torch.tensor(values["history"]).long()
-    seen = torch.full_like(right, values["max_correctness"])
+    correct = torch.tensor(values["history"]).long()
+    total = torch.full_like(correct, values["max_correctness"])
     return {
-        "history": torch.stack([right, seen], 1),
+        "history": torch.stack([correct, total], 1),
         "indices": torch.tensor(values["index"]).long(),
     }
 
@@ -45,7 +45,7 @@ def test_recorded(recorded, assert_recorded):
 
 
 def test_known_values():
-    """By hand: differences of k (.75, -.5, -.25) and of s (.25, .25, -.5)."""
+    """By hand: differences in k (.75, -.5, -.25) and in s (.25, .25, -.5)."""
     proba = float64([[0.75, 0.25], [0.5, 0.5], [0.25, 0.75]])
     logits, target = proba.log(), torch.tensor([0, 1, 0])
     score = float64([[0.9, 0.1], [0.65, 0.35], [0.4, 0.6]])
@@ -84,7 +84,7 @@ def test_entropy_is_scaled_by_the_number_of_classes(n_classes):
         torch.full((8, 2), 5),
         torch.tensor([[0, 3]]).expand(8, 2),
     ],
-    ids=["unseen", "always right", "always wrong"],
+    ids=["unseen", "always correct", "always wrong"],
 )
 def test_nothing_to_rank(history):
     logits, target = random_batch()
@@ -107,7 +107,7 @@ def test_counts_differ():
     )
 
 
-def test_lowest_share_is_zero():
+def test_lowest_proportion_is_scaled_to_zero():
     logits, target = random_batch(3)
     first = torch.tensor([[1, 2], [2, 2], [3, 4]])
     second = torch.tensor([[0, 2], [2, 2], [1, 2]])
@@ -126,7 +126,7 @@ def test_composition():
     assert ranking > 0.1
 
 
-def test_weights_are_repetitions_over_all_orders():
+def test_weights_are_repetitions_on_average_over_orders():
     """On average over the orders of a batch, without comparisons with itself."""
     logits, target = random_batch(4)
     history, order = random_history(4), torch.tensor([0, 1, 2, 3])
@@ -223,7 +223,7 @@ def test_needs_indices():
     [
         ([0, 1], TypeError, "indices must be a torch.Tensor of int64, got list"),
         (torch.ones(2), TypeError, "of int64, got torch.float32"),
-        (torch.tensor([0]), ValueError, r"shape \(2,\), got \(1,\)"),
+        (torch.tensor([0]), ValueError, r"shape \(2,\), got \(1,\)\. Pass one"),
         (torch.tensor([0, 3]), ValueError, r"of 3 samples, got values in \[0, 3\]"),
         (torch.tensor([-1, 0]), ValueError, r"got values in \[-1, 0\]\. Call start_"),
     ],

@@ -58,7 +58,7 @@ def batches(draw):
 def test_recorded(recorded, reference):
     """Values and gradients through the normalisation, which is not part of the loss.
 
-    The authors' mean counts anchors without a positive as zeros, and ours does not.
+    In the authors' mean, anchors without a positive count as 0; here they are ignored.
     """
     data = reference(REFERENCE)
     batch, params = data["inputs"][recorded["input"]], recorded["params"]
@@ -90,7 +90,7 @@ def test_base_temperature_is_a_factor():
     torch.testing.assert_close(scaled, supcon_loss(*batch) / 0.7)
 
 
-def test_refinement_in_words():
+def test_refinement_by_definition():
     """The definition, sample by sample."""
     embeddings, target = random_batch(n_samples=7)
     rows, labels = embeddings.flatten(0, 1), target.repeat_interleave(2)
@@ -125,7 +125,7 @@ def test_supcon_need_not_be_above_refinement_at_a_high_temperature():
 
 
 @both
-def test_lonely_anchors_are_left_out(loss):
+def test_anchors_without_positives_are_ignored(loss):
     """They are still candidates for other anchors."""
     embeddings, target = random_batch(n_views=1)
     target[5] = 9  # and so is the third sample, the only other one of its label
@@ -141,7 +141,7 @@ def test_lonely_anchors_are_left_out(loss):
 
 @both
 @pytest.mark.parametrize("n_samples", [1, 3])
-def test_nothing_to_learn_from(loss, n_samples):
+def test_no_anchors(loss, n_samples):
     """Without anchors the loss is 0 and the gradient is not NaN."""
     embeddings, target = random_batch(n_samples, n_views=1)
     embeddings.requires_grad_()
@@ -160,7 +160,7 @@ def test_one_class_has_no_refinement():
 @both
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_gradient(loss, reduction):
-    """Finite differences, with a sample that has no positive among the others."""
+    """Finite differences, with a sample without a positive."""
     embeddings, target = random_batch(n_samples=4, n_views=1)
     loss = with_reduction(loss, reduction)
     embeddings.requires_grad_()
@@ -180,7 +180,7 @@ def test_order_changes_nothing(loss, batch, data):
 
 
 @both
-def test_views_are_samples_of_one_label(loss):
+def test_views_are_equivalent_to_samples(loss):
     embeddings, target = random_batch()
     flat = embeddings.flatten(0, 1), target.repeat_interleave(2)
     assert torch.equal(loss(embeddings, target), loss(*flat))
@@ -237,10 +237,25 @@ def test_copies(loss):
             "target must be a torch.Tensor, got list",
         ),
         (torch.ones(2, 3).long(), torch.tensor([0, 1]), TypeError, "floating point, g"),
-        (torch.ones(2), torch.tensor([0, 1]), ValueError, r"\(N, views, d\), .* \(2,"),
-        (torch.ones(0, 3), torch.tensor([0]), ValueError, r"non-empty .* \(0, 3\)"),
+        (
+            torch.ones(2),
+            torch.tensor([0, 1]),
+            ValueError,
+            r"\(N, d\) or \(N, views, d\), got shape \(2,\)\. Stack",
+        ),
+        (
+            torch.ones(0, 3),
+            torch.tensor([0]),
+            ValueError,
+            r"embeddings must be non-empty and have .*, got shape \(0, 3\)",
+        ),
         (torch.ones(2, 3), torch.tensor([0]), ValueError, r"shape \(2,\).*got \(1,\)"),
-        (torch.ones(2, 3), torch.ones(2), TypeError, "integers, got torch.float32"),
+        (
+            torch.ones(2, 3),
+            torch.ones(2),
+            TypeError,
+            "target must contain integers, got torch.float32",
+        ),
     ],
 )
 def test_bad_batch(loss, embeddings, target, error, message):
@@ -274,7 +289,7 @@ def test_bad_reduction():
             function(*random_batch(), reduction="men")
 
 
-def test_no_name_for_a_classifier():
+def test_losses_of_embeddings_are_not_registered():
     """Losses of embeddings cannot be used for logits."""
     assert not {"supcon", "refinement"} & {*losses.get_loss_names()}
 

@@ -62,7 +62,7 @@ def assert_nan(loss, weight):
 @all_losses
 @bad_weights
 @pytest.mark.filterwarnings("ignore:gamma must be at most")
-def test_nan_in_means_nan_out(loss, weight):
+def test_nan_logits_give_a_nan_loss(loss, weight):
     """For a NaN in any logit, even if the weight of the sample is 0."""
     assert_nan(loss, weight)
 
@@ -93,7 +93,7 @@ def test_infinite_logits(loss):
 
 @all_losses
 @pytest.mark.filterwarnings("ignore:gamma must be at most")
-def test_nan_is_not_remembered(loss):
+def test_nan_does_not_change_the_state(loss):
     """A batch with NaN does not change the state of a loss."""
     loss = with_reduction(loss, "mean").train()
     before = {name: value.clone() for name, value in loss.named_buffers()}
@@ -138,7 +138,7 @@ def test_weights_of_another_precision(loss, kind):
         (ACLSLoss(), 5e19),
     ],
 )
-def test_means_of_what_has_too_large_a_sum(loss, size, weight):
+def test_mean_is_finite_if_the_sum_overflows(loss, size, weight):
     """With large negative logits of the labels most predictions are maximally wrong."""
     weight = None if weight is None else torch.tensor(weight)
     target = LABELS.repeat(3)

@@ -60,7 +60,7 @@ def test_decreasing_up_to_gamma_max():
     assert (slope < 1e-15).all()
 
 
-def test_rising_above_gamma_max():
+def test_increasing_above_gamma_max():
     with pytest.warns(UserWarning, match=r"gamma must be at most 3\.591"):
         proba, slope = slopes(GAMMA_MAX + 1e-3)
     assert proba[slope > 0].mean() == pytest.approx(1 / GAMMA_MAX, abs=1e-3)
@@ -72,7 +72,7 @@ def test_no_warning_up_to_gamma_max(gamma):
     InverseFocalLoss(gamma=gamma)
 
 
-def test_module_warns_when_made_and_not_at_every_batch():
+def test_module_warns_only_in_its_constructor():
     with pytest.warns(UserWarning, match=r"got 3\.6\. Around p_t = 0\.278") as caught:
         loss = InverseFocalLoss(gamma=3.6)
     assert [warning.filename for warning in caught] == [__file__]

@@ -60,7 +60,7 @@ def test_auto_bandwidth(scale):
 
 
 @all_modes
-def test_alone(mode):
+def test_single_sample(mode):
     """The error of a single sample is 0, whatever its weight."""
     logits, target = torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([2])
     expected = cross_entropy_loss(logits, target)
@@ -76,8 +76,8 @@ def test_equal_predictions(mode):
     logits = torch.tensor([[2.0, 1.0, 0.0]]).double().expand(4, 3)
     target = torch.tensor([0, 0, 1, 1])
     p = logits[0].softmax(0)
-    share = torch.tensor([[1, 2, 0], [1, 2, 0], [2, 1, 0], [2, 1, 0]]) / 3
-    gap = (share - p).abs()
+    frequency = torch.tensor([[1, 2, 0], [1, 2, 0], [2, 1, 0], [2, 1, 0]]) / 3
+    gap = (frequency - p).abs()
     expected = gap[:, 0].mean() if mode == "top_label" else gap.sum(1).mean()
     for bandwidth in (0.001, 0.1, "auto"):
         error = penalty(logits, target, mode=mode, bandwidth=bandwidth)

@@ -55,7 +55,7 @@ def test_projection():
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_around_the_bound(alpha, dtype):
-    """Never below 0, and 0 with its gradient from 1 - alpha on."""
+    """The loss is not negative, and it and its gradient are 0 above 1 - alpha."""
     bound = torch.tensor(1 - alpha, dtype=dtype).logit()
     steps = 10 * torch.finfo(dtype).eps * torch.arange(-50, 51).to(dtype)
     logits = torch.stack([bound + steps, torch.zeros(101, dtype=dtype)], 1)

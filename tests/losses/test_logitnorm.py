@@ -30,7 +30,7 @@ def test_recorded(recorded, assert_recorded):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_length_does_not_matter(dtype):
+def test_norm_does_not_matter(dtype):
     logits = torch.tensor([[3.0, 4.0, -1.0]], dtype=dtype).mul(
         torch.tensor([[1e-3], [1.0], [1e9]])
     )
@@ -57,7 +57,9 @@ def test_soft_target():
 
 @pytest.mark.parametrize("bad", [0, 0.0])
 def test_temperature_of_zero(bad):
-    message = rf"temperature must be finite and > 0, got {bad}\. Use a small value"
+    message = (
+        rf"temperature must be finite and > 0, got {bad}\. Use a small value, such"
+    )
     with pytest.raises(ValueError, match=message):
         LogitNormLoss(temperature=bad)
     with pytest.raises(ValueError, match=message):

@@ -29,7 +29,7 @@ def test_gradient_is_exact_at_any_margin():
     assert logits.grad.tolist() == [[1.0, -0.5, -0.5]]
 
 
-def test_logits_are_left_alone():
+def test_logits_are_not_modified():
     logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     before = logits.clone()
     true_class_margin(logits, torch.tensor([0, 1, 2, 0]))

@@ -27,14 +27,14 @@ def test_known_values(lambd, logits, target, expected):
     assert loss.item() == pytest.approx(expected, rel=1e-13, abs=0)
 
 
-def test_label_smoothing_of_right_predictions():
+def test_label_smoothing_of_correct_predictions():
     """If the prediction is correct, the penalty is that of label smoothing."""
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(50, 4, generator=generator).double()
-    right, wrong = logits.argmax(1), logits.argmin(1)
+    correct, wrong = logits.argmax(1), logits.argmin(1)
     torch.testing.assert_close(
-        max_sup_loss(logits, right, lambd=0.2, reduction="none"),
-        cross_entropy_loss(logits, right, label_smoothing=0.2, reduction="none"),
+        max_sup_loss(logits, correct, lambd=0.2, reduction="none"),
+        cross_entropy_loss(logits, correct, label_smoothing=0.2, reduction="none"),
     )
     smoothed = cross_entropy_loss(logits, wrong, label_smoothing=0.2, reduction="none")
     assert (max_sup_loss(logits, wrong, lambd=0.2, reduction="none") > smoothed).all()

@@ -17,7 +17,7 @@ NOT_FOLLOWED = {}
 def find_base(params, n_classes):
     """Return the base of a recorded case."""
     kind = params.get("loss", "NLL").partition("+")[0]
-    # The authors spread alpha over the other classes, ours spreads it over all.
+    # The authors distribute alpha over the other classes, not over all classes.
     smoothing = params.get("alpha", 0) * n_classes / (n_classes - 1)
     bases = {
         "NLL": CrossEntropyLoss(),

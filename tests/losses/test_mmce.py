@@ -46,14 +46,14 @@ ALL_RIGHT = [[2, 0], [0, 3]], [0, 1]
         (CERTAIN, 0.25, 0.5, 1.0),
         (ALL_RIGHT, 0.006476971517089551, 0.08047963417591776, 0.0),
     ],
-    ids=["mixed", "tied", "certain", "all right"],
+    ids=["mixed", "tied", "certain", "all correct"],
 )
 def test_known_values(batch, square, root, weighted):
     logits, target = torch.tensor(batch[0], dtype=torch.float64), torch.tensor(batch[1])
     risk = F.cross_entropy(logits, target).item()
 
     def penalty(function, **params):
-        # A large weight, that the sum with the risk may not round the penalty away.
+        # A large weight, so that the penalty is not lost to rounding in the sum.
         return (function(logits, target, lambd=1e3, **params).item() - risk) / 1e3
 
     assert penalty(mmce_loss) == pytest.approx(square, rel=1e-12)
@@ -70,7 +70,7 @@ def random_errors(n_samples=40, *, seed=0):
     return error.requires_grad_(), confidence.requires_grad_()
 
 
-def test_sorting_is_summing_over_pairs():
+def test_sorted_sum_equals_the_sum_over_pairs():
     """Value and gradients agree with the sum over all pairs, also for ties."""
     error, confidence = random_errors()
     value = _embedding_square(error, confidence)
@@ -97,10 +97,10 @@ def test_gradient_of_the_root_is_finite(loss, gap, dtype):
 
 
 @pytest.mark.parametrize("function", [mmce_loss, weighted_mmce_loss])
-def test_all_right_or_all_wrong(function):
+def test_all_correct_or_all_wrong(function):
     logits = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
-    right, wrong = torch.tensor([0, 1]), torch.tensor([1, 0])
-    for target in (right, wrong):
+    correct, wrong = torch.tensor([0, 1]), torch.tensor([1, 0])
+    for target in (correct, wrong):
         penalty = function(logits, target) - F.cross_entropy(logits, target)
         assert (penalty == 0) == (function is weighted_mmce_loss)
 

@@ -79,7 +79,7 @@ def test_known_values(logit, present, base, expected):
 
 
 @all_bases
-def test_each_label_is_a_problem_of_two_classes(base):
+def test_each_label_is_a_binary_problem(base):
     values = per_label_loss(LOGITS, TARGET, base=base, reduction="none")
     of_two = get_loss(base)(reduction="none").eval()
     expected = [
@@ -192,7 +192,7 @@ def test_deep_params_list_those_of_the_base():
     assert params == {"base": "focal", "reduction": "mean", "base__gamma": 3.0}
 
 
-def test_registered_by_itself():
+def test_only_multilabel_loss():
     """The other losses are not for multi-label problems."""
     assert get_loss_names(multilabel=True) == ["per_label"]
     assert get_loss("per_label") is PerLabelLoss
@@ -206,7 +206,7 @@ def labelled_data():
     return X, Y.astype(np.float32)
 
 
-def test_a_network_of_skorch_learns_every_label():
+def test_skorch_network_learns_every_label():
     """The parameters of the loss and its base can be searched."""
     X, Y = labelled_data()
     net = NeuralNet(
@@ -282,17 +282,16 @@ def test_bad_parameters(params, error, message):
         per_label_loss(LOGITS, TARGET, **params)
 
 
-def test_no_base_of_another():
+def test_per_label_is_not_a_base():
     with pytest.raises(ValueError, match=r"base must be .* got 'per_label'"):
         MDCALoss(base="per_label")
 
 
-def test_a_classifier_of_one_class_is_told_so():
+def test_neural_classifier_refuses_per_label_loss():
     X, Y = labelled_data()
     net = NeuralClassifier(loss="per_label", max_epochs=1)
-    with pytest.raises(
-        ValueError, match=r"use another loss, .* if each sample has one class"
-    ):
+    message = "use another loss, such as 'focal', if each sample has one class"
+    with pytest.raises(ValueError, match=message):
         net.fit(X, Y[:, 0])
 
 

@@ -9,7 +9,7 @@ def test_names_are_sorted():
     assert get_loss_names() == sorted(get_loss_names())
 
 
-def test_a_copy_of_the_names():
+def test_names_are_a_copy():
     get_loss_names().clear()
     assert get_loss("focal") is FocalLoss
 
@@ -33,6 +33,6 @@ def test_unknown_name(name, message):
 
 
 @pytest.mark.parametrize("multilabel", ["yes", 2, None, [True]])
-def test_multilabel_is_a_switch(multilabel):
+def test_multilabel_must_be_a_bool(multilabel):
     with pytest.raises(ValueError, match="'multilabel' parameter of get_loss_names"):
         get_loss_names(multilabel=multilabel)

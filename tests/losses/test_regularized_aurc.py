@@ -77,7 +77,7 @@ def test_one_softmax_serves_loss_and_confidence(ranks, scale):
     torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)
 
 
-def test_lambd_mixes():
+def test_lambd_interpolates():
     batch = random_batch(20)
     risk = focal_loss(*batch, gamma=2.0)
     base = FocalLoss(gamma=2.0, reduction="sum")
@@ -108,7 +108,7 @@ def test_hard_ranks_are_the_limit():
 
 
 def test_range_of_the_weights():
-    """The numbers in the documentation."""
+    """These numbers are in the documentation."""
     losses = dict.fromkeys(("soft", "auto", "hard"))
     confidence = torch.linspace(0.1, 1, 128, dtype=torch.float64)
     for name, params in {
@@ -215,7 +215,7 @@ def test_negative_weight():
         regularized_aurc_loss(*random_batch(2), sample_weight=weight)
 
 
-def test_the_forward_of_a_subclass_of_cross_entropy_counts():
+def test_subclass_of_cross_entropy_may_override_forward():
     class Doubled(CrossEntropyLoss):
         def forward(self, logits, target, sample_weight=None):
             return 2 * super().forward(logits, target, sample_weight)

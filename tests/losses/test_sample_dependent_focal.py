@@ -34,7 +34,7 @@ def test_known_values(logit, expected):
 
 
 def test_recorded(recorded, assert_recorded):
-    """The authors' code has a separate interval from 0.5 on."""
+    """The authors' code has a third interval above 0.5."""
     params = recorded["params"]
     loss = SampleDependentFocalLoss(
         gammas=(5, 3, params["gamma"]),
@@ -76,7 +76,7 @@ def test_one_gamma_is_dual_focal(competitor):
     )
 
 
-def test_third_piece_is_the_paper_at_gamma_3():
+def test_third_interval_equals_the_paper_with_gamma_3():
     generator = torch.Generator().manual_seed(0)
     logits = 3 * torch.randn(50, 4, generator=generator)
     target = torch.randint(4, (50,), generator=generator)
@@ -87,7 +87,7 @@ def test_third_piece_is_the_paper_at_gamma_3():
     assert torch.equal(paper, code)
 
 
-def test_threshold_belongs_to_the_piece_above():
+def test_threshold_belongs_to_the_interval_above():
     """Two equal logits have a probability of exactly one half."""
     logits, target = torch.zeros(1, 2), torch.tensor([0])
     loss = sample_dependent_focal_loss(

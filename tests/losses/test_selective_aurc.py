@@ -41,12 +41,12 @@ def test_formula():
         torch.tensor(np.log(p)), torch.tensor([0, 0]), quantile=0.0, reduction="none"
     )
     centres = (np.array([57, 38]) + 0.5) / 64  # of the bins of 0.9 and 0.6
-    share = np.mean(1 / (1 + np.exp((centres - 0.6) / 0.05)))
-    share = max(share, 1 / 3)
-    np.testing.assert_allclose(loss, -np.log1p(-share) * -np.log(p[:, 0]))
+    rank = np.mean(1 / (1 + np.exp((centres - 0.6) / 0.05)))
+    rank = max(rank, 1 / 3)
+    np.testing.assert_allclose(loss, -np.log1p(-rank) * -np.log(p[:, 0]))
 
 
-def test_the_whole_batch_is_told_apart_with_quantile_1():
+def test_every_rank_matters_with_quantile_1():
     """With a small bandwidth G is the fraction of less confident samples."""
     logits, target = random_batch()
     loss = selective_aurc_loss(
@@ -57,11 +57,11 @@ def test_the_whole_batch_is_told_apart_with_quantile_1():
     below = (score[:, None] > score).double().mean(1) + 0.5 / 40
     expected = -torch.log1p(-below) * F.cross_entropy(logits, target, reduction="none")
     inside = (below > 1 / 41) & (below < 40 / 41)
-    # A score is anywhere in its bin, so that its own step is between 0 and 1.
+    # The step of the bin that contains the score is between 0 and 1.
     torch.testing.assert_close(loss[inside], expected[inside], rtol=0.6, atol=0)
 
 
-def test_the_module_remembers_until_it_is_reset():
+def test_histogram_is_kept_until_reset():
     first, second = random_batch(), random_batch(seed=1)
     loss = SelectiveAURCLoss().double()
     alone = loss(*second)
@@ -74,7 +74,7 @@ def test_the_module_remembers_until_it_is_reset():
     assert loss(*second) == alone
 
 
-def test_nothing_is_remembered_outside_of_training():
+def test_histogram_changes_only_in_training_mode():
     loss = SelectiveAURCLoss()
     loss(*random_batch())
     before = loss.histogram.clone()
@@ -82,13 +82,13 @@ def test_nothing_is_remembered_outside_of_training():
     assert torch.equal(loss.histogram, before)
 
 
-def test_the_histogram_weighs_samples():
+def test_histogram_uses_sample_weights():
     loss = SelectiveAURCLoss()
     loss(*random_batch(3), sample_weight=torch.tensor([0.0, 2.0, 3.0]))
     assert loss.histogram.sum() == 5
 
 
-def test_the_estimator_starts_each_epoch_anew():
+def test_estimator_resets_the_histogram_in_each_epoch():
     X, y = make_classification(n_samples=100, random_state=0)
     net = NeuralClassifier(loss="selective_aurc", max_epochs=3).fit(X, y)
     assert net.criterion_.histogram.sum() == 100
@@ -107,14 +107,15 @@ def test_saturation(dtype):
     loss = selective_aurc_loss(logits, torch.tensor([0, 0]))
     loss.backward()
     # Both confidences are 1, in the last bin, whose centre is 1 / 128 below.
-    share = 1 / (1 + math.exp(-1 / 128 / 0.05))
-    assert loss.item() == pytest.approx(-math.log1p(-share) * 1e4 / 2, rel=1e-5)
+    rank = 1 / (1 + math.exp(-1 / 128 / 0.05))
+    assert loss.item() == pytest.approx(-math.log1p(-rank) * 1e4 / 2, rel=1e-5)
     assert torch.isfinite(logits.grad).all()
 
 
 @pytest.mark.parametrize("confidence", ["max_logit", "negative_entropy"])
 def test_confidences_outside_of_the_histogram(confidence):
-    with pytest.raises(ValueError, match=r"confidence must be one of .* Use 'msp'"):
+    message = rf"\[0, 1\], or a callable, got '{confidence}'\. Use 'msp'"
+    with pytest.raises(ValueError, match=f"^confidence must be one of .*{message}"):
         SelectiveAURCLoss(confidence=confidence)
     with pytest.raises(ValueError, match=r"confidence must return scores in \[0, 1\]"):
         selective_aurc_loss(*random_batch(), confidence=lambda z: z.amax(1) + 10)

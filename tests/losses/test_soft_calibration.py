@@ -115,17 +115,17 @@ def test_sharp_bins_are_the_bins_of_the_metric():
 
 
 @pytest.mark.parametrize("temperature", [None, 0.01, 1.0, 10.0])
-def test_avuc_prefers_certainty_where_right_and_doubt_where_wrong(temperature):
-    right, wrong = torch.tensor([0, 1]), torch.tensor([1, 1])
-    sure, unsure = [5.0, 0.0], [0.1, 0.0]
+def test_avuc_rewards_certain_correct_and_uncertain_wrong_predictions(temperature):
+    correct, wrong = torch.tensor([0, 1]), torch.tensor([1, 1])
+    certain, uncertain = [5.0, 0.0], [0.1, 0.0]
 
     def penalty(first, target):
         batch = torch.tensor([first, [0.0, 4.0]]), target
         value = avuc_loss(*batch, temperature=temperature)
         return value - F.cross_entropy(*batch)
 
-    assert penalty(sure, right) < penalty(unsure, right)
-    assert penalty(unsure, wrong) < penalty(sure, wrong)
+    assert penalty(certain, correct) < penalty(uncertain, correct)
+    assert penalty(uncertain, wrong) < penalty(certain, wrong)
 
 
 def test_threshold_of_zero():
@@ -133,7 +133,7 @@ def test_threshold_of_zero():
     batch = torch.tensor([[9.0, 0.0], [0.0, 4.0]]), torch.tensor([0, 1])
     for temperature in (None, 1.0):
         loss = avuc_loss(*batch, threshold=0, temperature=temperature)
-        # Nothing is good, so that the penalty is that of a ratio with 1e-5.
+        # `good` is 0, so that the denominator of the ratio is 1e-5.
         assert loss - F.cross_entropy(*batch) > 5
 
 
@@ -160,7 +160,7 @@ def test_avuc_is_finite_close_to_uniform(temperature, size):
         (SoftBinnedECELoss, {"binning": "bins"}, ValueError, "Did you mean 'bin'?"),
         (SoftBinnedECELoss, {"squared": "no"}, ValueError, "squared must be one of"),
         (AvUCLoss, {"threshold": 1}, ValueError, r"threshold must be in \[0, 1\), got"),
-        (AvUCLoss, {"temperature": 0}, ValueError, "> 0, or None, got 0. Use a sm"),
+        (AvUCLoss, {"temperature": 0}, ValueError, "0, or None, got 0. Use a small"),
     ],
 )
 def test_bad_parameters(loss, params, error, message):

@@ -51,7 +51,7 @@ def test_recorded(reference):
             np.testing.assert_allclose(jacobian, values["jacobian"], **tolerance)
             continue
         np.testing.assert_allclose(ranks, values["rank"], **tolerance)
-        # A case with a note has no unique derivative: two pools touch.
+        # In a case with a note two pools touch, and the derivative is not unique.
         if "note" not in case:
             np.testing.assert_allclose(sign * grad, values["vjp"], **tolerance)
         checked += 1
@@ -74,7 +74,7 @@ def test_gradient(shape, weight, epsilon):
 
 
 @given(values=grid, epsilon=epsilons)
-def test_nearest_point_of_the_permutahedron(values, epsilon):
+def test_ranks_are_in_the_permutahedron(values, epsilon):
     """Sums and partial sums are those of the permutahedron; ties have equal ranks."""
     ranks = soft_rank(values, epsilon=epsilon).numpy()
     n = len(ranks)
@@ -122,7 +122,7 @@ def test_small_epsilon_keeps_the_digits():
         np.array([1e-300, 2e-300, 1e300, -1e300]),
     ],
 )
-def test_ranks_stay_among_the_ranks(values):
+def test_ranks_are_between_1_and_n(values):
     """For values / epsilon so large that ranks would be lost to rounding."""
     for epsilon in (1e-30, 1e-17, 1e-16, 1e-15):
         ranks, _ = ranks_and_grad(values, np.zeros(4), epsilon=epsilon)
@@ -141,7 +141,7 @@ def test_order_does_not_matter(values, epsilon, data):
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.02, 0.5, 10.0])
-def test_rows_are_ranked_on_their_own(epsilon):
+def test_rows_are_ranked_separately(epsilon):
     values, cotangent = random_values(4, 9), random_values(4, 9, seed=1)
     together = ranks_and_grad(values, cotangent, epsilon=epsilon)
     for i in range(4):

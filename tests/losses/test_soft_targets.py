@@ -40,7 +40,7 @@ def value_and_grad(loss, logits, target):
 
 
 @all_losses(where=lambda loss: loss.is_per_sample)
-def test_losses_of_single_samples_take_probabilities(loss):
+def test_per_sample_losses_accept_soft_targets(loss):
     assert loss.takes_probabilities
 
 
@@ -122,7 +122,7 @@ def test_known_values():
     torch.testing.assert_close(value.item(), 0.35, rtol=1e-6, atol=0)
 
 
-def test_focal_calibration_pulls_as_its_parts():
+def test_gradient_of_focal_calibration_with_soft_targets():
     """The two definitions of the distance differ by a constant."""
     logits, soft = soft_batch()
     _, both = value_and_grad(focal_calibration_loss, logits, soft)
@@ -142,7 +142,7 @@ def test_base_with_a_penalty_on_the_classes():
     )
 
 
-def test_a_base_for_labels_only_says_so():
+def test_error_of_a_base_without_soft_targets_is_raised():
     class LabelsOnly(FocalLoss):
         def forward(self, logits, target, sample_weight=None):
             assert target.ndim == 1, "labels only"
@@ -152,7 +152,7 @@ def test_a_base_for_labels_only_says_so():
         MDCALoss(base=LabelsOnly())(*soft_batch())
 
 
-def test_mistakes_in_a_call_name_the_loss():
+def test_errors_of_calls_name_the_loss():
     for target in (torch.tensor([0]), torch.tensor([[1.0, 0.0]])):
         with pytest.raises(TypeError, match=r"focal_loss.* unexpected keyword"):
             focal_loss(torch.zeros(1, 2), target, gama=1.0)

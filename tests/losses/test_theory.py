@@ -1,9 +1,10 @@
 """Minimisers of the expected loss, and the true probabilities recovered from them.
 
-Where the classes have the probabilities eta, a loss is proper if it is smallest at eta,
-and keeps the order of the classes if a larger eta gets a larger probability. Theorems
-of Charoenphakdee et al. 2021, Tao et al. 2023 (section 4) and Liang et al. 2025
-(section 4), two of which do not hold as stated.
+Let eta be the true class probabilities. A loss is proper if its expected value is
+minimal at eta, and preserves the order if its minimiser orders the classes as eta does.
+
+Theorems of Charoenphakdee et al. 2021, Tao et al. 2023 (section 4) and Liang et al.
+2025 (section 4) are tested; two of them do not hold as stated.
 """
 
 import numpy as np
@@ -36,7 +37,7 @@ WITH_POSTERIOR = [
 
 
 def expected_loss(loss, logits, eta):
-    """Return the mean over the classes and its gradient in the logits."""
+    """Return the expected loss and its gradient with respect to the logits."""
     logits = torch.tensor(np.tile(logits, (len(eta), 1)), requires_grad=True)
     weight = torch.tensor(eta, dtype=torch.float64)
     value = loss(logits, torch.arange(len(eta)), sample_weight=weight)
@@ -109,7 +110,7 @@ def test_order(loss):
 
 @all_etas
 @pytest.mark.parametrize("gamma", [3, 5, 10])
-def test_order_off_ties(gamma, eta):
+def test_order_without_ties(gamma, eta):
     """Theorem 1 of Tao et al. 2023, if no two classes are tied."""
     assert (np.diff(minimiser(DualFocalLoss(gamma=gamma), eta)) < 0).all()
 
@@ -118,20 +119,20 @@ def test_order_off_ties(gamma, eta):
     ("lambd", "expected"), [(0, 0.558), (0.5, 0.598), (1.5, 0.6345), (50, 0.6962)]
 )
 def test_focal_calibration_is_not_proper(lambd, expected):
-    """Unlike section 4.3 of Liang et al. 2025: the minimiser does not reach 0.7."""
+    """The minimiser does not reach 0.7, contrary to section 4.3 of Liang et al."""
     q = minimiser(FocalCalibrationLoss(gamma=3, lambd=lambd), [0.7, 0.3])
     assert q[0] == pytest.approx(expected, abs=5e-4)
 
 
 @pytest.mark.parametrize(
-    ("eta", "said"),
+    ("eta", "expected"),
     [([0.9, 0.05, 0.05], 0.6094), ([0.0866] + [0.9134 / 99] * 99, 0.1)],
-    ids=["sure", "unsure"],
+    ids=["confident", "uniform"],
 )
-def test_focal_is_under_or_overconfident(eta, said):
+def test_focal_is_under_or_overconfident(eta, expected):
     """With one likely class, and with a hundred similar ones."""
     q = minimiser(FocalLoss(gamma=3), eta)
-    assert q[0] == pytest.approx(said, abs=5e-4)
+    assert q[0] == pytest.approx(expected, abs=5e-4)
 
 
 def test_tie_minimises_dual_focal():
@@ -147,8 +148,8 @@ def test_tie_minimises_dual_focal():
 def stationary_posterior(q, gamma, *, whole):
     """Return the posterior eta for which the dual focal loss is stationary at q.
 
-    The derivative for q_k has a term of eta_k, and one of the class above, whose
-    competitor it is. Without the latter this is equation 9 of Tao et al. 2023.
+    The derivative with respect to q_k has a term with eta_k and one with the eta of the
+    class ranked above it. Without the latter this is equation 9 of Tao et al. 2023.
     """
     base = 1 - q + np.append(q[1:], 0)
     through_q = -gamma * base ** (gamma - 1) * np.log(q)
@@ -160,7 +161,7 @@ def stationary_posterior(q, gamma, *, whole):
 
 
 @pytest.mark.parametrize("eta", [[0.7, 0.3], [0.5, 0.3, 0.2]], ids=str)
-def test_dual_focal_tells_no_posterior(eta):
+def test_dual_focal_has_no_posterior(eta):
     """The map is correct at minimisers, but elsewhere changes the order of classes."""
     q = minimiser(DualFocalLoss(gamma=5), eta)
     whole = stationary_posterior(q, 5, whole=True)
@@ -169,11 +170,12 @@ def test_dual_focal_tells_no_posterior(eta):
     assert np.abs(printed - eta).max() > 0.05
     elsewhere = stationary_posterior(np.array([0.55, 0.45]), 5, whole=True)
     np.testing.assert_allclose(elsewhere, [0.087, 0.913], atol=5e-4)
-    with pytest.raises(NotImplementedError, match="DualFocalLoss is not known to"):
+    message = "minimiser of DualFocalLoss to the posterior is not known"
+    with pytest.raises(NotImplementedError, match=message):
         DualFocalLoss().posterior([q])
 
 
-def test_inverse_focal_tells_the_posterior_up_to_gamma_1():
+def test_inverse_focal_has_a_posterior_up_to_gamma_1():
     """Above 1 the minimiser jumps, and the map would change the order."""
     assert minimiser(InverseFocalLoss(gamma=3), [0.51, 0.49])[0] > 0.9
     q = np.array([[0.55, 0.45]])
@@ -182,7 +184,7 @@ def test_inverse_focal_tells_the_posterior_up_to_gamma_1():
         InverseFocalLoss(gamma=3).posterior(q)
 
 
-def test_smoothed_labels_tell_no_posterior():
+def test_no_posterior_with_label_smoothing():
     with pytest.raises(ValueError, match=r"label_smoothing must be 0 .* got 0\.1\."):
         CrossEntropyLoss(label_smoothing=0.1).posterior([[0.5, 0.5]])
 

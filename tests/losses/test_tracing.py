@@ -44,13 +44,13 @@ def is_default(loss):
 
 @pytest.mark.slow
 @pytest.mark.losses(where=lambda loss: is_default(loss) and not loss.needs_values)
-def test_one_graph_holds_a_loss(loss):
+def test_loss_is_one_graph(loss):
     for target, weight in zip(targets(loss), (WEIGHT, None), strict=False):
         compiled = value_and_grad(loss, target, weight, one_graph)
         torch.testing.assert_close(compiled, value_and_grad(loss, target, weight))
 
 
-def test_one_graph_holds_the_loss_of_labels():
+def test_per_label_loss_is_one_graph():
     target = torch.eye(3)[LABELS]
     loss = PerLabelLoss(base="focal")
     compiled = value_and_grad(loss, target, WEIGHT, one_graph)

@@ -1,4 +1,4 @@
-"""Laws for every loss that learns from bins of the validation confidences."""
+"""Properties of all losses that learn from bins of the validation confidences."""
 
 import copy
 import json
@@ -144,7 +144,8 @@ def test_fewer_bins(loss, confidence, n_used):
     loss = clone(loss)
     loss.update(*validation())
     before = copy.deepcopy(loss)
-    message = rf"^n_bins must .*got {len(confidence)} samples, .* fill {n_used} of 4"
+    message = rf"^n_bins must .*got {len(confidence)} samples, whose distinct "
+    message += rf"confidences fill {n_used} of 4 bins\."
     with pytest.warns(UserWarning, match=message) as caught:
         loss.update(np.zeros(len(confidence), int), binary(confidence))
     assert caught[0].filename == __file__
@@ -200,7 +201,7 @@ def test_state_dict(loss, n_samples):
 
 
 @all_losses
-def test_clone_has_learned_nothing(loss):
+def test_clone_has_the_initial_state(loss):
     fresh, learned = clone(loss), clone(loss)
     learned.update(*validation())
     assert_same_state(clone(learned), fresh)
@@ -231,7 +232,7 @@ def test_double_precision(loss):
             [0, 1],
             [[0.5, 0.5]],
             ValueError,
-            "y_true must contain one .*got 2 .*and 1 rows",
+            "y_true must contain one .*got 2 class indices and 1 rows",
         ),
         ([2], [[0.5, 0.5]], ValueError, r"only the labels \[0, 1\], got also \[2\]"),
     ],
