@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import warnings
 from contextlib import chdir, suppress
 
 from hostile.judge import HANG, RAW, Outcome
@@ -96,6 +97,8 @@ def quiet_and_modest():
 
     mpl.use("Agg")
     torch.set_num_threads(1)
+    # The calibrators are fitted to few samples, as each try is to be quick.
+    warnings.filterwarnings("ignore", ".* errors of the classifier among", UserWarning)
     with suppress(ImportError):
         import resource
 
