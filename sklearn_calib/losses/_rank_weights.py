@@ -24,9 +24,10 @@ WEIGHTS = {
 # plain ranks would part them; these differ by so much less that they share a rank.
 TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
 
-# Confidences that spread less than this are taken for equal by epsilon="auto". Without
-# a bound the gradient through the ranks grows as one over the spread.
-MIN_SPREAD = 0.01
+# Confidences that spread less than this count as spread that far by epsilon="auto". The
+# gradient through the ranks grows as one over the spread; of a network that has learned
+# nothing yet it would be many times that of the base, and keep it from learning.
+MIN_SPREAD = 0.2
 
 
 def rank_weights(

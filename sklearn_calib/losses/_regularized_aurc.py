@@ -63,7 +63,7 @@ def regularized_aurc_loss(
         together with the size of the batch and the spread of the confidences, see the
         notes; "auto" is ``2 * spread / n``, where ``spread = sqrt(12) * std`` is the
         length of the interval over which evenly spread confidences have this standard
-        deviation, and at least 0.01. It is a constant for the gradient.
+        deviation, and at least 0.2. It is a constant for the gradient.
     confidence : str or callable, default="msp"
         What is ranked: the largest probability "msp", the "margin" between the two
         largest, "negative_entropy", "negative_gini" (the sum of squares minus 1), the
@@ -117,6 +117,8 @@ def regularized_aurc_loss(
     close to a multiple of `base`. With "auto" the ranks of evenly spread confidences
     reach over half of 1 to n, and here the weights from 0.29 to 1.37. That makes the
     term stronger, which need not make the probabilities better: search over epsilon.
+    The bound of 0.2 on the spread keeps the gradient through the ranks below that of
+    `base` while a network has learned little and its confidences are nearly equal.
 
     The gradient flows through the weights too (equations 40 to 44), and there it
     lowers the confidence of samples whose loss is large and raises the others'.

@@ -3,6 +3,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from sklearn_calib import NeuralClassifier
 from sklearn_calib.losses import (
     CrossEntropyLoss,
     FocalLoss,
@@ -132,16 +133,33 @@ def test_range_of_the_weights():
 
 
 @pytest.mark.parametrize("n", [8, 128, 1024])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 50.0])
+@pytest.mark.parametrize("scale", [0.25, 1.0, 50.0])
 def test_auto_epsilon_keeps_half_of_the_ranks(n, scale):
     score = scale * torch.linspace(0, 1, n, dtype=torch.float64)
     ranks = soft_rank(score, epsilon=auto_epsilon(score))
     assert (ranks.max() - ranks.min()).item() == pytest.approx(n / 2, rel=0.15)
 
 
+def test_auto_epsilon_learns_from_a_start_where_all_confidences_are_close():
+    """Three classes with smooth probabilities, from features of small scale."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 5))
+    logits = 2 * X @ rng.normal(size=(5, 3))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(1)
+    assert (logits.argmax(1) == y).mean() == 0.866
+    net = NeuralClassifier(
+        loss="regularized_aurc",
+        loss__epsilon="auto",
+        max_epochs=15,
+        lr=0.003,
+        random_state=0,
+    )
+    assert net.fit(0.1 * X, y).score(0.1 * X, y) > 0.84
+
+
 def test_auto_epsilon_is_bounded_and_constant():
     equal = torch.full((10,), 0.7, dtype=torch.float64, requires_grad=True)
-    assert auto_epsilon(equal) == pytest.approx(2 * 0.01 / 10)
+    assert auto_epsilon(equal) == pytest.approx(2 * 0.2 / 10)
     logits, target = random_batch(10)
     epsilon = auto_epsilon(logits.softmax(1).amax(1))
     gradients = []
