@@ -155,7 +155,7 @@ def print_tables(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=2)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     path = args.folder / "trees.csv"

@@ -176,7 +176,7 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     intercepts b near zero, most of all V off its diagonal [1]_. What the data cannot
     show stays temperature scaling. **Recommended for many classes**: it needs no choice
     of strength, and gains over :class:`TemperatureScaling` where there are enough
-    errors among the samples of `fit`. With few, `lambd="cv"` is the safer choice.
+    errors among the samples of `fit`. With 20 to 50 errors, `lambd="cv"` is safer.
 
     Parameters
     ----------

@@ -101,6 +101,11 @@ class CalibratedClassifier(
     -----
     A class may be missing from the test part of a fold, not from the training part.
 
+    A calibrator warns if the samples that it is fitted to hold few errors of the
+    classifier, see :class:`~sklearn_calib.calibrators.Calibrator`. The errors of all
+    folds count together: the average of their calibrators is about as good as one that
+    is fitted to all folds.
+
     References
     ----------
     .. [1] A. Niculescu-Mizil and R. Caruana, "Predicting Good Probabilities With
