@@ -161,9 +161,9 @@ def bootstrap_interval(
     the labels are drawn from the probabilities themselves (consistency resampling
     [2]_): the lower end is 0 unless :math:`T` is above their upper quantile too.
 
-    In simulations with 300 to 5000 samples of two classes, calibrated or off by 0.03 to
-    0.15, intervals of the expected calibration error at a level of 0.9 held the value
-    of the population in 0.88 to 0.99 of 200 samples. They are as wide as the estimates
+    In simulations with 1000 samples of two classes, calibrated or off by 0.03 to 0.15,
+    intervals of the expected calibration error at a level of 0.9 held the value of the
+    population in 0.94 to 1 of 200 samples. They are 1.2 times as wide as the estimates
     spread where the error is clear, and twice as wide near zero. Those of errors
     without bins held it in 0.89 to 1 of 60 to 300 samples of 1000. Of 150 samples of
     200, in 0.86 of which the normal interval held the mean log loss, "bca" held it in
