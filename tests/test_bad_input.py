@@ -180,7 +180,7 @@ PARAMETERS = {
         _fit(early_stopping=True), ValueError, "validation_fraction=0.1 must leave",
     ),
     "width": (
-        _fit(module=torch.nn.Linear(3, 7)), ValueError, r"wanted width 3, got .*12, 7",
+        _fit(module=torch.nn.Linear(3, 7)), ValueError, r"n_classes=3, got .*12, 7",
     ),
     "calibrator objective": (_calibrate(objective="mse"), ValueError, "objective"),
     "calibrator of no kind": (
