@@ -25,8 +25,8 @@ WEIGHTS = {
 TIED = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 # Confidences that spread less than this count as spread that far by epsilon="auto". The
-# gradient through the ranks grows as one over the spread; of a network that has learned
-# nothing yet it would be many times that of the base, and keep it from learning.
+# gradient through the ranks grows as one over the spread; in a network that has learned
+# nothing yet it could be several times that of the base, and keep it from learning.
 MIN_SPREAD = 0.2
 
 
