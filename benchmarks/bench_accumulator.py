@@ -1,12 +1,13 @@
-"""Measure calibration on more rows than fit into memory, in chunks and by workers.
+"""Time and memory of `CalibrationAccumulator` on data that do not fit into memory.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_accumulator.py --millions 100
 
-Chunks of a million rows of ten classes, float32, are made one after the other, as they
-would be read from a disk. Prints the seconds per chunk beside those of one call of
-`expected_calibration_error` on a chunk, without the time to make it, the peak memory of
-the process, and by how much what two joblib workers have merged differs. The memory of
-the smallest run (`--millions 1`) is that of Python, its libraries and a single chunk.
+Generates chunks of a million rows of ten classes in float32 one after the other, as if
+they were read from a disk. Prints the seconds per chunk and those of one call of
+`expected_calibration_error` on a chunk, both without generating the chunk. Also prints
+the peak memory of the process, and the difference between this result and the merged
+results of two joblib workers. The smallest run (`--millions 1`) shows the memory of
+Python, its libraries and one chunk.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def chunk(seed):
     """Return the labels and overconfident probabilities of a million rows."""
     rng = np.random.default_rng(seed)
     proba = rng.standard_exponential((N_ROWS, N_CLASSES), dtype=np.float32)
-    # Labels are drawn before the probabilities are squared, which overstates them.
+    # Squaring the probabilities after drawing the labels makes them overconfident.
     totals = proba.sum(axis=1).astype(np.float64)
     drawn = rng.uniform(size=N_ROWS) * totals
     labels = np.zeros(N_ROWS, dtype=np.int64)
@@ -43,14 +44,14 @@ def chunk(seed):
 
 
 def seconds(function, *arguments):
-    """Return how long a call takes, and its result."""
+    """Return the seconds of a call and its result."""
     start = perf_counter()
     result = function(*arguments)
     return perf_counter() - start, result
 
 
 def accumulated(seeds, strategy):
-    """Return an accumulator of chunks, the time of each, and of the function."""
+    """Return the accumulator of all chunks, and the times of it and of the function."""
     accumulator = CalibrationAccumulator(labels=range(N_CLASSES), strategy=strategy)
     times = []
     for seed in seeds:

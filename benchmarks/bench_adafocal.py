@@ -1,19 +1,20 @@
-"""Compare AdaFocal with other losses on CIFAR-10, as table 1 of its paper does.
+"""Compare AdaFocal with other losses on CIFAR-10, as in table 1 of its paper.
 
     python benchmarks/bench_adafocal.py --output adafocal.jsonl
     python benchmarks/bench_adafocal.py --output adafocal.jsonl --table
     python benchmarks/bench_adafocal.py --overhead --epochs 3
 
-The first trains a small ConvNet for each loss and seed, without augmentation, by SGD
-with one cycle of the learning rate up to 0.1. Each result is appended to the output as
-a line of JSON, and what is there is not trained again: a run that was interrupted goes
-on with the next loss and seed. The second prints the table of the results, mean and
-standard deviation over the seeds. The third times what AdaFocal adds to an epoch.
+The first command trains a small ConvNet for each loss and seed, without augmentation,
+with SGD and one cycle of the learning rate up to 0.1. Each result is appended to the
+output as a line of JSON. Results in the output are not computed again, so an
+interrupted run continues with the next loss and seed. The second command prints a table
+of the results, with means and standard deviations over the seeds. The third one
+measures the time that AdaFocal adds to an epoch.
 
-The images, `images/cifar10_jpeg_*.npz`, are looked for in the folder that the variable
-SKLEARN_CALIB_DATA names, or in `shared/data` beside the checkout. Every loss gets the
-same ones to train on, the same others to validate and to learn gamma from, and a third
-share to fit the temperature on: what a loss has learned from is not used twice.
+The images `images/cifar10_jpeg_*.npz` are read from the folder in the environment
+variable SKLEARN_CALIB_DATA, or from `shared/data` next to the checkout. All losses use
+the same training, validation and calibration sets. A loss learns gamma from the
+validation set, and the temperature is fitted to the calibration set.
 """
 
 import argparse
@@ -48,7 +49,7 @@ SIZES = {"n_train": 20_000, "n_valid": 5_000, "n_temperature": 5_000, "epochs": 
 BASELINE = "cross-entropy"
 ERRORS = {"ECE": "uniform", "ECE, equal mass": "quantile"}
 
-# For each row the loss with its parameters, and the updates of gamma in an epoch.
+# For each row the loss with its parameters, and the updates of gamma per epoch.
 ROWS = {
     BASELINE: ({"loss": "cross_entropy"}, 1),
     "FLSD-53": ({"loss": "sample_dependent_focal"}, 1),
@@ -60,9 +61,9 @@ ROWS = {
 
 
 class SmallNet(nn.Sequential):
-    """Three stages of a convolution, then a fully connected layer.
+    """Network of three convolutional stages and a fully connected layer.
 
-    Laid out for the speed of a processor: pooled before normalisation, channels last.
+    For speed on a CPU, it pools before the normalisation and has channels last.
     """
 
     def __init__(self, n_classes, widths=(16, 32, 64), n_hidden=256):
@@ -78,7 +79,7 @@ class SmallNet(nn.Sequential):
 
 
 def _stage(n_inputs, n_filters):
-    """Convolution, pooling, normalisation and rectifier."""
+    """Return convolution, pooling, batch normalisation and ReLU."""
     convolution = nn.Conv2d(n_inputs, n_filters, 3, padding=1, bias=False)
     return convolution, nn.MaxPool2d(2), nn.BatchNorm2d(n_filters), nn.ReLU()
 
@@ -96,13 +97,13 @@ def read_images(*names):
     return np.stack(images).transpose(0, 3, 1, 2), np.concatenate(labels)
 
 
-def read_shares(options):
-    """Return images and labels to train, validate, scale and test on, standardised."""
+def read_splits(options):
+    """Return the training, validation, calibration and test sets, standardised."""
     images, labels = read_images("train_a", "train_b")
     stops = np.cumsum([options.n_train, options.n_valid, options.n_temperature])
     if stops[-1] > len(labels):
-        raise SystemExit(f"{stops[-1]} images are asked for, there are {len(labels)}")
-    # Sums of this many pixels do not fit into single precision.
+        raise SystemExit(f"{stops[-1]} images are needed, got {len(labels)}")
+    # Single precision is too coarse for sums of this many pixels.
     mean, std = (
         statistic(
             images[: options.n_train], axis=(0, 2, 3), dtype=np.float64, keepdims=True
@@ -116,10 +117,10 @@ def read_shares(options):
     return dict(zip(names, parts, strict=True))
 
 
-def build(row, seed, options, shares):
-    """Return a classifier; all rows share its network and schedule."""
+def build(row, seed, options, splits):
+    """Return the classifier of a row; all rows have the same network and schedule."""
     params, n_updates = ROWS[row]
-    n_batches = math.ceil(len(shares["train"][1]) / BATCH_SIZE)
+    n_batches = math.ceil(len(splits["train"][1]) / BATCH_SIZE)
     every = "epoch" if n_updates == 1 else max(1, n_batches // n_updates)
     one_cycle = LRScheduler(
         OneCycleLR,
@@ -135,7 +136,7 @@ def build(row, seed, options, shares):
         optimizer__weight_decay=5e-4,
         batch_size=BATCH_SIZE,
         max_epochs=options.epochs,
-        train_split=predefined_split(Dataset(*shares["valid"])),
+        train_split=predefined_split(Dataset(*splits["valid"])),
         callbacks=[("one_cycle", one_cycle)],
         callbacks__update_loss__update_every=every,
         random_state=seed,
@@ -144,10 +145,10 @@ def build(row, seed, options, shares):
     )
 
 
-def measure(model, shares):
+def measure(model, splits):
     """Return the numbers of one result."""
-    X_test, y_test = shares["test"]
-    X, y = shares["temperature"]
+    X_test, y_test = splits["test"]
+    X, y = splits["temperature"]
     scaling = TemperatureScaling(from_logits=True).fit(model.decision_function(X), y)
     scaled = scaling.predict_proba(model.decision_function(X_test))
     result = {"accuracy": model.score(X_test, y_test), "T": scaling.temperature_}
@@ -161,23 +162,23 @@ def measure(model, shares):
 
 
 def train_missing(options):
-    """Train what the output does not hold yet, and append it line by line."""
+    """Train the networks that are missing in the output, and append their results."""
     done = {(result["loss"], result["seed"]) for result in read_results(options)}
     wanted = product(options.seeds, options.losses)
     missing = [(loss, seed) for seed, loss in wanted if (loss, seed) not in done]
-    shares = read_shares(options) if missing else None
+    splits = read_splits(options) if missing else None
     for loss, seed in missing:
-        model = build(loss, seed, options, shares).fit(*shares["train"])
+        model = build(loss, seed, options, splits).fit(*splits["train"])
         result = {"loss": loss, "seed": seed, **sizes(options)}
-        result |= measure(model, shares) | what_happened(model)
+        result |= measure(model, splits) | summarize_history(model)
         with options.output.open("a") as file:
             file.write(json.dumps(result) + "\n")
         numbers = "accuracy {accuracy:.4f}, ECE {ECE:.4f}, {seconds:.1f} s an epoch"
         print(f"{loss}, seed {seed}:", numbers.format_map(result), flush=True)
 
 
-def what_happened(model):
-    """Return what the history of a training says, epoch by epoch."""
+def summarize_history(model):
+    """Return the values in the history of a training, epoch by epoch."""
     names = ["valid_ece"]
     if model.criterion_.learns_from_validation:
         names += ["gamma", "calibration_gap", "bin_edges"]
@@ -186,12 +187,12 @@ def what_happened(model):
 
 
 def sizes(options):
-    """Return what must agree for results to be comparable."""
+    """Return the options that must agree for results to be comparable."""
     return {size: vars(options)[size] for size in SIZES}
 
 
 def read_results(options):
-    """Return the results of these sizes that the output holds, as dicts."""
+    """Return the results in the output with these sizes, as dicts."""
     if not options.output.exists():
         return []
     results = map(json.loads, options.output.read_text().splitlines())
@@ -199,7 +200,7 @@ def read_results(options):
 
 
 def make_table(results):
-    """Return mean and standard deviation over the seeds, in percent but for T."""
+    """Return means and standard deviations over the seeds; all but T in percent."""
     columns = ["accuracy", *ERRORS, *(f"{error}, scaled" for error in ERRORS), "T"]
     results = pd.DataFrame(results)
     scale = np.where(np.array(columns) == "T", 1, 100)
@@ -213,21 +214,21 @@ def make_table(results):
 
 
 class TimedUpdate(UpdateLoss):
-    """Count the seconds that the updates of an epoch take, and record them."""
+    """Measure and record the seconds of the updates in each epoch."""
 
     def on_epoch_begin(self, *args, **kwargs):
-        """Start to count."""
+        """Reset the time."""
         self.seconds_ = 0.0
         super().on_epoch_begin(*args, **kwargs)
 
     def on_batch_end(self, *args, **kwargs):
-        """Count what it takes to keep the outputs of the validation pass."""
+        """Add the time to store the outputs of the validation pass."""
         start = time.perf_counter()
         super().on_batch_end(*args, **kwargs)
         self.seconds_ += time.perf_counter() - start
 
     def on_epoch_end(self, net, *args, **kwargs):
-        """Count what it takes to learn from them."""
+        """Add the time to update the loss."""
         start = time.perf_counter()
         super().on_epoch_end(net, *args, **kwargs)
         self.seconds_ += time.perf_counter() - start
@@ -235,10 +236,10 @@ class TimedUpdate(UpdateLoss):
 
 
 def print_overhead(options):
-    """Print what AdaFocal adds to an epoch that has a validation pass anyway."""
-    shares = read_shares(options)
-    model = build("AdaFocal", 0, options, shares)
-    model.set_params(callbacks__update_loss=TimedUpdate("epoch")).fit(*shares["train"])
+    """Print the time that AdaFocal adds to an epoch with a validation pass."""
+    splits = read_splits(options)
+    model = build("AdaFocal", 0, options, splits)
+    model.set_params(callbacks__update_loss=TimedUpdate("epoch")).fit(*splits["train"])
     seconds, updates = np.transpose(model.history_[:, ("dur", "update_seconds")])
     n_batches = math.ceil(options.n_train / BATCH_SIZE)
     focal, adafocal = time_losses(FocalLoss(gamma=1.0), model.criterion_)
@@ -249,7 +250,7 @@ def print_overhead(options):
 
 
 def time_losses(*losses, repeats=200):
-    """Return the median seconds that losses take for a batch, forward and backward."""
+    """Return the median seconds of losses for a batch, forward and backward."""
     logits = torch.randn(BATCH_SIZE, 10, requires_grad=True)
     target = torch.randint(10, (BATCH_SIZE,))
     seconds = np.empty((repeats, len(losses)))
@@ -267,10 +268,10 @@ def read_options():
         parser.add_argument(f"--{size.replace('_', '-')}", type=int, default=default)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--losses", nargs="+", default=list(ROWS), choices=ROWS)
-    parser.add_argument("--device", default="auto", help="default: cuda if there")
+    parser.add_argument("--device", default="auto", help="default: cuda if available")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("adafocal.jsonl"))
-    parser.add_argument("--table", action="store_true", help="print what there is")
+    parser.add_argument("--table", action="store_true", help="print the results")
     parser.add_argument("--overhead", action="store_true", help="time the updates")
     options = parser.parse_args()
     if options.device == "auto":
@@ -279,7 +280,7 @@ def read_options():
 
 
 def main():
-    """Train, print the table of what was trained, or time the updates."""
+    """Train, print the table of results, or time the updates."""
     options = read_options()
     torch.set_num_threads(options.threads)
     if options.overhead:

@@ -1,29 +1,30 @@
-"""How many errors a calibrator needs among the samples that it is fitted to.
+"""Number of errors that a calibrator needs among the samples that it is fitted to.
 
     python benchmarks/bench_calibration_size.py results
     python benchmarks/bench_calibration_size.py --folds
 
-An error is a sample whose label is not the predicted class. For classifiers of
-different accuracy, fits every calibrator to random samples, as many as hold 5, 10, ...,
-500 errors on average, and compares the log loss on other samples with that before
-calibration. Writes a row for each to `results/calibration_size.csv`; rows that are
-there already are not run again. Then prints the mean change in percent, and for
-each calibrator the most errors with which it costs a calibrated classifier more than
-`--cost` percent.
+An error is a misclassified sample. For classifiers with different accuracies, every
+calibrator is fitted to random samples with 5, 10, ..., 500 errors on average, and the
+log loss on other samples is compared with the log loss before calibration. Each result
+is written as a row to `results/calibration_size.csv`; existing rows are not computed
+again. Then prints the mean change in percent, and for each calibrator the largest
+number of errors with which it increases the log loss of a calibrated classifier by more
+than `--cost` percent.
 
-- Simulated classifiers are calibrated: their labels are drawn from their own
-  probabilities, so calibration can only do harm. Their log loss is computed from the
-  true probabilities. The scale of the Gaussian logits sets the accuracy.
+- Simulated classifiers are calibrated: their labels are drawn from their predicted
+  probabilities, so a calibrator can only increase the log loss. The log loss is the
+  expectation under the true probabilities. The scale of the Gaussian logits sets the
+  accuracy.
 - Real classifiers are the networks of `DATA` (`SKLEARN_CALIB_DATA`). At most half of
-  the samples is fitted to, all others are the test set.
+  the samples are used to fit the calibrator, and all others are the test set.
 
-The number of random parts is 12, less where samples are many, but at least 3. One
+The number of random splits is 12, fewer for many samples, but at least 3. Uses one
 thread.
 
-With `--folds`, prints for the simulated classifier of ten classes and accuracy 0.9 the
-change of log loss by one calibrator that is fitted to all samples, by the averaged
-probabilities of five, each fitted to a fifth, as in `CalibratedClassifier`, and by one
-of the five alone.
+With `--folds`, prints the change of the log loss for the simulated classifier with ten
+classes and accuracy 0.9: with one calibrator fitted to all samples, with the averaged
+probabilities of five calibrators, each fitted to a fifth of the samples (as in
+`CalibratedClassifier`), and with one of these five.
 """
 
 import argparse
@@ -41,22 +42,22 @@ from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
 
 ERRORS = [5, 10, 20, 50, 100, 200, 500]
-# Classes, accuracy and the most errors: with 100 classes, more take too long.
+# Classes, accuracy and largest number of errors, limited by time for 100 classes.
 SIMULATED = [(2, 0.97, 500), (10, 0.9, 500), (10, 0.99, 500), (100, 0.9, 100)]
 DATA = ["mnist_cnn", "cifar10_resnet50_mukhoti_ce"]
-# A map that undoes a focal loss, and one that gives up samples on purpose.
+# They invert a focal loss, or return uniform probabilities for some samples.
 LEFT_OUT = {"focal_posterior", "meta_cal"}
 METHODS = [name for name in get_calibrator_names() if name not in LEFT_OUT]
 CHOSEN = "structured_matrix, cv"  # the strength chosen by cross-validation
 FOLDED_ERRORS = [10, 20, 50]
 FOLDED = ["temperature", "structured_vector", "structured_matrix", CHOSEN, "isotonic"]
 N_TEST = 5000
-N_ROWS = 20_000  # of all random parts of one size together, if there are 3 to 12
+N_ROWS = 20_000  # of all random splits of one size together, if 3 to 12 splits
 FIELDS = ["data", "method", "errors", "samples", "parts", "before", "after"]
 
 
 class Simulated:
-    """A calibrated classifier of a given accuracy."""
+    """Simulated calibrated classifier with a given accuracy."""
 
     def __init__(self, n_classes, accuracy, most_errors):
         self.n_classes, self.error_rate = n_classes, 1 - accuracy
@@ -79,7 +80,7 @@ class Simulated:
 
 
 class Measured:
-    """A network's logits of samples that it was not trained on."""
+    """Logits of a real network for samples that it was not trained on."""
 
     def __init__(self, name, X, y):
         self.name, self.X, self.y = name, X.astype(np.float64), y
@@ -119,7 +120,7 @@ def calibrated(method, X, y, X_test):
 
 
 def print_folds():
-    """Compare five calibrators, each for a fifth, with one for all samples."""
+    """Compare five calibrators, each fitted to a fifth, with one for all samples."""
     source = Simulated(10, 0.9, max(FOLDED_ERRORS))
     print(
         f"{'errors':>6}  {'method':24}{'one for all':>14}{'average':>14}{'single':>14}"
@@ -149,7 +150,7 @@ def print_folds():
 
 
 def run_all(path):
-    """Add the rows that are missing."""
+    """Compute the missing rows."""
     is_new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     done = set() if is_new else {tuple(row[:3]) for row in csv.reader(path.open())}

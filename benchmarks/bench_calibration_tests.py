@@ -1,11 +1,12 @@
-"""How often tests of calibration reject, calibrated predictions and others.
+"""Level and power of tests of calibration.
 
     python benchmarks/bench_calibration_tests.py --n-samples 200 1000
 
-Logits are normal with the standard deviation 2, labels are drawn from their softmax.
-Each row is a test, at the level 0.05; each column a temperature: for 1 the share
-rejected is the level, for others the power, of `--repeats` samples, with a standard
-error of 0.007 for a level of 0.05 and 1000 repeats.
+Logits are normal with standard deviation 2, and labels are drawn from their softmax.
+Each row is a test at the significance level 0.05, and each column a temperature. The
+numbers are rejection rates over `--repeats` data sets: the level for temperature 1, and
+the power for other temperatures. The standard error of a level of 0.05 is 0.007 with
+1000 repeats.
 """
 
 import argparse
@@ -45,7 +46,7 @@ def draw(rng, n_samples, n_classes):
 
 
 def rejected(test, temperature, n_samples, n_classes, repeats):
-    """Return the share of the samples with a p-value of at most 0.05."""
+    """Return the fraction of the data sets with a p-value of at most 0.05."""
     rng, labels, count = np.random.default_rng(0), range(n_classes), 0
     for _ in range(repeats):
         logits, y_true = draw(rng, n_samples, n_classes)

@@ -1,13 +1,14 @@
-"""What a search over ten calibrators costs, as a multiple of a search over one.
+"""Cost of a search over ten calibrators, relative to a search over one.
 
     python benchmarks/bench_calibrator_search.py --repeats 3
 
-`GridSearchCV(CalibratedClassifier(estimator, memory=...), {"calibrator": [...]})` on
-synthetic data: first over `TemperatureScaling()` alone, then over ten, `None` among
-them, each with an empty memory, and with `--forgetful` over the ten without a memory.
-With the memory the classifiers are trained once; what is left is to read them back, to
-fit the calibrators, and to predict. Prints CPU seconds, the median ratio to the first
-search (the project's bound is 1.5), and how many results the memory holds.
+Runs `GridSearchCV(CalibratedClassifier(estimator, memory=...), {"calibrator": [...]})`
+on synthetic data: first with `TemperatureScaling()` only, then with ten calibrators
+including `None`. Each search starts with an empty cache. With `--forgetful`, the search
+over ten calibrators also runs without a cache. With the cache, each classifier is
+trained once, and the search only reads it back, fits the calibrators and predicts.
+Prints CPU seconds, the median ratio to the first search (the project's bound is 1.5),
+and the number of cached results.
 """
 
 import argparse
@@ -33,14 +34,14 @@ CLASSIFIERS = {
 
 
 def pick_calibrators(number):
-    """Return None and the registered calibrators, then settings of one, `number`."""
+    """Return `number` calibrators: None, the registered ones, then settings of one."""
     calibrators = [None, *(get_calibrator(name)() for name in get_calibrator_names())]
     calibrators += [MetaCal(miscoverage=i / 100) for i in range(10, 10 + number)]
     return calibrators[:number]
 
 
 def search(estimator, calibrators, X, y, *, with_memory):
-    """Return the seconds of a search, and how many classifiers the memory holds."""
+    """Return the seconds of a search, and the number of cached classifiers."""
     with tempfile.TemporaryDirectory() as folder:
         model = CalibratedClassifier(
             clone(estimator), memory=folder if with_memory else None
@@ -63,7 +64,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--samples", type=int, default=3000)
     parser.add_argument("--calibrators", type=int, default=10)
-    parser.add_argument("--forgetful", action="store_true", help="take the time")
+    parser.add_argument("--forgetful", action="store_true", help="also without a cache")
     args = parser.parse_args()
     X, y = make_classification(
         args.samples, 20, n_informative=10, n_classes=5, flip_y=0.2, random_state=0

@@ -1,21 +1,22 @@
-"""Time temperature scaling beside scikit-learn's, or every calibrator beside its peers.
+"""Fit time of temperature scaling and of all calibrators, compared with other packages.
 
     python benchmarks/bench_calibrators.py --repeats 9
     python benchmarks/bench_calibrators.py --all --repeats 3
 
-Prints for each size and precision the median seconds of a fit, their ratio to the first
-row, and the mean NLL on other logits from the same source. The data are logits of the
-true model times 1.8, so that the best temperature is about 1.8. Rows are:
-`CalibratedClassifierCV(FrozenEstimator(...), method="temperature")`, which the project
-compares itself with, `_TemperatureScaling` in it, our `CalibratedClassifier` around the
-same frozen classifier, and our `TemperatureScaling` alone. They take turns, so that a
-busy machine slows them alike; one thread, so that ratios compare across machines.
+Prints for each size and precision the median seconds of a fit, the ratio to the first
+row, and the mean negative log-likelihood (NLL) on other logits from the same model. The
+data are the logits of the true model times 1.8, so the best temperature is about 1.8.
+The rows are scikit-learn's `CalibratedClassifierCV(FrozenEstimator(...),
+method="temperature")`, the `_TemperatureScaling` in it, our `CalibratedClassifier` with
+the same frozen classifier, and our `TemperatureScaling`. Their fits are interleaved, so
+that a busy machine slows all of them equally. One thread makes the ratios comparable
+across machines.
 
-With `--all`, logits of which each class has its own error: labels are drawn from
-softmax(W z + b), W having a slope of about 1 / 1.8 for each class and small entries
-elsewhere. A row for each registered calibrator, and for each package that has the same
-method and can be imported: the least CPU seconds of fit and prediction together, these
-divided by ours, and the NLL. What takes longer than `--limit` seconds is stopped.
+With `--all`, the logits have errors of each class: labels are drawn from
+softmax(W z + b), where W has slopes of about 1 / 1.8 on its diagonal and small entries
+off it. Prints a row for each registered calibrator and for each importable package with
+the same method: the minimum CPU seconds of fit and prediction together, the ratio to
+ours, and the NLL. A fit that takes longer than `--limit` seconds is stopped.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import warnings
 import numpy as np
 import sklearn
 from bench_public_logits import contestants, timed_run
-from peers import SaysItsLogits
+from peers import IdentityLogits
 from sklearn.calibration import CalibratedClassifierCV, _TemperatureScaling
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
@@ -39,7 +40,7 @@ TEMPERATURE = 1.8
 
 
 def make_logits(n_samples, n_classes, dtype, seed):
-    """Return overconfident Gaussian logits, and labels drawn from the true model."""
+    """Return overconfident Gaussian logits, and labels from the true model."""
     rng = np.random.default_rng(seed)
     logits = 2.5 * rng.standard_normal((n_samples, n_classes), dtype=dtype)
     noise = rng.gumbel(size=(n_samples, n_classes)).astype(dtype)
@@ -59,8 +60,8 @@ def make_faulty_logits(n_samples, n_classes, seed=0):
 
 
 def make_contestants(n_classes):
-    """Return for each name a function that fits, and one that predicts."""
-    frozen = FrozenEstimator(SaysItsLogits(n_classes))
+    """Return a fit function and a prediction function by name."""
+    frozen = FrozenEstimator(IdentityLogits(n_classes))
     whole = CalibratedClassifierCV(frozen, method="temperature")
     bare = _TemperatureScaling()
     ours = CalibratedClassifier(frozen, TemperatureScaling())
@@ -100,11 +101,11 @@ def compare(n_samples, n_classes, dtype, repeats):
 
 
 def compare_all(n_samples, n_classes, repeats, limit):
-    """Print a row for each calibrator, and beside it those of other packages."""
+    """Print a row for each calibrator, and for the same methods of other packages."""
     logits, y = make_faulty_logits(2 * n_samples, n_classes)
     y, y_test = y[:n_samples], y[n_samples:]
     X, X_test = logits[:n_samples], logits[n_samples:]
-    # A peer cannot take the logarithm of zero.
+    # Another package cannot take the logarithm of zero.
     proba = np.maximum(softmax(logits), np.finfo(np.float64).tiny)
     data = proba[:n_samples], y, proba[n_samples:]
     rows = list(contestants(X, X_test, from_logits=True, with_peers=True))

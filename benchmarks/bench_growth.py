@@ -1,11 +1,11 @@
-"""Draw how the time of each metric grows with the number of samples.
+"""Plot the time of each metric against the number of samples.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_growth.py doc/images/growth.png
 
-Measures from 10,000 to 10,000,000 samples of ten classes in single precision, the
-linear programme to 1,000,000, and prints the seconds, the least of `--repeats`, and the
-exponent of the growth over the last step: 1 is linear, and n log n about 1.07. The
-kernel errors, which grow as the square, are in `bench_metrics.py`.
+Measures 10,000 to 10,000,000 samples of ten classes in single precision, and the linear
+programme up to 1,000,000. Prints the minimum seconds over `--repeats`, and the exponent
+of the growth over the last step: 1 for linear growth, about 1.07 for n log n.
+`bench_metrics.py` measures the kernel errors, which grow quadratically.
 """
 
 import argparse
@@ -40,7 +40,7 @@ LARGEST = {"smooth calibration error": 1_000_000}
 
 
 def seconds(metric, data, repeats):
-    """Return the least time of a call."""
+    """Return the minimum time of a call."""
     times = []
     for _ in range(repeats):
         start = perf_counter()
@@ -50,7 +50,7 @@ def seconds(metric, data, repeats):
 
 
 def measure(repeats):
-    """Return for each metric its times, shorter than the sizes where it is slow."""
+    """Return the times of each metric; slow metrics have fewer sizes."""
     times = {name: [] for name in METRICS}
     for size in SIZES:
         data = problem(size, 10, np.float32)
@@ -62,7 +62,7 @@ def measure(repeats):
 
 
 def draw(times, path):
-    """Draw the times, with what linear growth looks like."""
+    """Plot the times and a line of linear growth."""
     figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
     styles = [(line, marker) for line in ("-", "--") for marker in "osv^Dx"]
     for (name, values), (line, marker) in zip(times.items(), styles, strict=False):
@@ -75,7 +75,7 @@ def draw(times, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("path", type=Path, help="of the picture")
+    parser.add_argument("path", type=Path, help="output figure")
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
     times = measure(args.repeats)

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_losses.py --batch-size 128 --n-classes 10 1000
 
-Prints one row per loss: the median of `--repeats` timings, in microseconds, and its
-ratio to torch.nn.functional.cross_entropy. The losses take turns in one process with
-one thread, so that rows compare across machines.
+Prints one row per loss: the median of `--repeats` timings in microseconds, and its
+ratio to torch.nn.functional.cross_entropy. The timings of the losses are interleaved in
+one process with one thread, which makes the ratios comparable across machines.
 """
 
 import argparse
@@ -21,7 +21,7 @@ PASSES = 10
 
 
 def contestants():
-    """Return what is timed by name, torch's own loss first."""
+    """Return the losses by name, torch's cross-entropy first."""
     names = [*get_loss_names(), *get_loss_names(multilabel=True)]
     losses = {name: get_loss(name)() for name in names}
     losses["crl"].start_history(50_000)
@@ -34,7 +34,7 @@ def contestants():
 
 
 def time_once(loss, logits, target):
-    """Return the seconds of one pass, the mean of a few in a row."""
+    """Return the seconds of one pass, as the mean of consecutive passes."""
     if getattr(loss, "is_multilabel", False):
         target = one_hot(target, logits.shape[1])
     start = perf_counter()

@@ -1,12 +1,12 @@
-"""Time the calibration errors beside plain numpy and other packages.
+"""Time of the calibration errors, compared with plain numpy and other packages.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_metrics.py --repeats 9
 
 Prints one row per implementation: the median of `--repeats` interleaved timings in
-milliseconds, its ratio to the floor, and the value. The floor is the same arithmetic in
-plain numpy, in blocks that stay in cache, without any check, on labels that are
-already columns; it is wrong on ties. Ours includes all checks of values and labels.
-Another package that is not installed is said to be missing.
+milliseconds, its ratio to the floor, and the value. The floor is the same computation
+in plain numpy, in blocks that fit into the cache, without checks, with labels that are
+encoded already; it is wrong for ties. Ours includes all checks of values and labels.
+Packages that are not installed are listed as missing.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def error(count, gap):
 
 
 def top_label_blocks(labels, proba):
-    """Yield rows, their confidences and whether the true class has it too."""
+    """Yield blocks of rows, their confidences and which predictions are correct."""
     n_samples, n_classes = proba.shape
     step = BLOCK // n_classes
     for start in range(0, n_samples, step):
@@ -103,7 +103,7 @@ def torchmetrics_ece(labels, proba):
 
 
 def torch_uncertainty_measure(name, **options):
-    """Return the function that a metric of torch-uncertainty is."""
+    """Return a metric of torch-uncertainty as a function."""
 
     def measure(labels, proba):
         torch = import_module("torch")
@@ -116,7 +116,7 @@ def torch_uncertainty_measure(name, **options):
 
 
 def torch_uncertainty_smece(labels, proba):
-    """In single precision, as it fails in double."""
+    """Smooth ECE of torch-uncertainty, which needs single precision."""
     measure = torch_uncertainty_measure(
         "SmoothCalibrationError", kernel_type="reflected"
     )
@@ -128,7 +128,7 @@ def netcal_ece(labels, proba):
 
 
 def sklearn_curve(labels, proba):
-    """Only the curve, of confidences that numpy takes out of the matrix."""
+    """Calibration curve of scikit-learn, from confidences computed with numpy."""
     curve = import_module("sklearn.calibration").calibration_curve
     hit = proba.argmax(axis=1) == labels
     true, predicted = curve(hit, proba.max(axis=1), n_bins=N_BINS)
@@ -140,7 +140,7 @@ def quantile_ece(labels, proba):
 
 
 def floor_debiased(labels, proba):
-    """The plug-in error alone, with norm "l2"."""
+    """Plug-in error with norm "l2", without the debiasing."""
     count, gap = np.zeros((2, N_BINS))
     for _, confidence, hit in top_label_blocks(labels, proba):
         index = np.ceil(confidence * N_BINS).astype(np.intp) - 1
@@ -159,7 +159,7 @@ def calibstats_debiased(labels, proba):
 
 
 def floor_sweep(labels, proba):
-    """The quantile error with the number of bins that the sweep comes to."""
+    """Equal-mass error with the number of bins that the sweep selects."""
     parts = [block[1:] for block in top_label_blocks(labels, proba)]
     confidence, hit = (np.concatenate(part) for part in zip(*parts, strict=True))
     ordered = (confidence - hit)[np.argsort(confidence)]
@@ -173,7 +173,7 @@ def sweep_ece(labels, proba):
 
 
 def floor_kde(labels, proba):
-    """Dirichlet kernels by products of matrices in single precision, clamped."""
+    """Dirichlet kernels from matrix products in single precision, clamped."""
     gammaln = import_module("scipy.special").gammaln
     alpha = proba / BANDWIDTH
     log_norm = gammaln(alpha.sum(axis=1) + proba.shape[1])
@@ -201,7 +201,7 @@ def kde_error(labels, proba):
 
 
 def relplot_smece(labels, proba):
-    """Of confidences that numpy takes out of the matrix."""
+    """Smooth ECE of relplot, from confidences computed with numpy."""
     measure = import_module("relplot.metrics").smECE
     return measure(proba.max(axis=1), proba.argmax(axis=1) == labels)
 
@@ -258,7 +258,7 @@ TASKS = [
     ("kernel density error, canonical", (2000, 10), np.float64, KERNEL),
     ("kernel density error, canonical", (10_000, 10), np.float64, KERNEL),
 ]
-# Without a floor of their own: what they cost at the size of a test set.
+# Metrics without a floor, timed at the size of a test set.
 OTHERS = {
     "ece_interval": ece_interval,
     "ece_consistency_bound": lambda _, proba: ece_consistency_bound(proba),
@@ -268,7 +268,7 @@ OTHERS = {
 
 
 def timings(functions, data, repeats):
-    """Return the times of each function and its value, or why there is none."""
+    """Return the times and the value of each function, or the reason for none."""
     times, values = {name: [] for name in functions}, {}
     for _ in range(repeats):
         for name, function in functions.items():
@@ -282,7 +282,7 @@ def timings(functions, data, repeats):
 
 
 def report(functions, data, repeats):
-    """Print a row for each function, with its ratio to the floor if there is one."""
+    """Print a row for each function, with the ratio to the floor if there is one."""
     timings(functions, data, 1)
     times, values = timings(functions, data, repeats)
     floor = median(times["floor"]) if "floor" in times else None

@@ -1,13 +1,13 @@
-"""Calibration of a network for several labels at once, before and after calibrators.
+"""Calibration error of a multilabel network, before and after calibration.
 
     python benchmarks/bench_per_label.py
 
-Reads from the folder `logits` of the shared data (`SKLEARN_CALIB_DATA`) those of a
-DenseNet-121 for seven findings in chest radiographs, 16082 of them (NIH ChestX-ray14).
-Each calibrator is fitted, label by label, to one half, drawn at random, and measured on
-the other. Prints one row per calibrator: the calibration error of each label in per
-cent, 15 bins, its mean over the labels, and the mean log loss. The last row is a
-logistic regression of the label on its logit.
+The logits are those of a DenseNet-121 for seven findings in 16082 chest radiographs
+(NIH ChestX-ray14), from the folder `logits` of the shared data (`SKLEARN_CALIB_DATA`).
+Each calibrator is fitted for each label to a random half and evaluated on the other
+half. Prints one row per calibrator: the calibration error of each label in percent with
+15 bins, its mean over the labels, and the mean log loss. The last row is a logistic
+regression of each label on its logit.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def print_row(name, y_true, y_proba):
 
 
 def predict_by_regression(x, y, x_test):
-    """Return the probability of one label, given its logits."""
+    """Return the probability of one label by logistic regression on its logits."""
     model = LogisticRegression(C=1e6).fit(x[:, np.newaxis], y)
     return model.predict_proba(x_test[:, np.newaxis])[:, 1]
 

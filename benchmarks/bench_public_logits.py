@@ -1,20 +1,21 @@
-"""Every calibrator on every public logits file, beside the same methods elsewhere.
+"""All calibrators on all public logits files, compared with other packages.
 
     python benchmarks/bench_public_logits.py results --peers
 
-Reads the folder `logits` of the shared data (`SKLEARN_CALIB_DATA`). A file with a
-validation and a test part is used so; others are cut in two random halves, the first to
-fit to (COCO by images, MNIST in its test part, as the net has seen the other). Left out
-are files that hold the top label alone, as a calibrator needs all classes; the chest
-X-rays, as several findings may be true at once; and the votes of people, who are no
-classifier.
+Reads the folder `logits` of the shared data (`SKLEARN_CALIB_DATA`). Calibrators are
+fitted to the validation set and evaluated on the test set of a file. A file without
+these sets is split into two random halves (COCO by images; MNIST only its test set,
+since the network was trained on the other images). Not used are files with the top
+label only, since a calibrator needs all classes; the chest X-rays, which are
+multilabel; and human votes, which are not a classifier's predictions.
 
 Writes a row for each calibrator and data set to `results/public_logits.csv`: log loss,
-Brier score, ECE of the top label and by classes, and smooth ECE, on the test part; and
-the CPU seconds of fit and prediction together. What is there already is not
-run again. Then prints the mean ranks over the data sets, of all of ours that
-finished everywhere and of the input as it is, "none"; and for each package how far our
-log loss is from that of its same method, at the worst and in the mean. One thread.
+Brier score, top-label and class-wise ECE, and smooth ECE on the test set, and the CPU
+seconds of fit and prediction together. Existing rows are not computed again. Then
+prints the mean ranks over the data sets of the uncalibrated input ("none") and of our
+calibrators that finished on all data sets. For each other package, prints the largest
+and the mean difference in log loss between our calibrator and the same method there.
+Uses one thread.
 """
 
 import argparse
@@ -39,7 +40,7 @@ DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DATA))
 MEASURES = ["nll", "brier", "ece", "classwise_ece", "smooth_ece", "seconds"]
 FIELDS = ["data", "method", "package", *MEASURES, "failure"]
 OURS = "sklearn_calib"
-# Of ours, with other parameters, as the packages beside which they are put have them.
+# Our calibrators with the parameters of the packages they are compared with.
 VARIANTS = {
     "dirichlet, diagonal": {"diagonal": True},
     "dirichlet, ODIR": {"penalty": "odir", "lambd": 1e-3},
@@ -49,14 +50,14 @@ VARIANTS = {
 
 
 def halves(X, y, groups=None):
-    """Return two parts of the rows, or of groups of rows, drawn at random."""
+    """Return two random halves of the rows, or of groups of rows."""
     groups = np.arange(len(y)) if groups is None else groups
     first = (np.random.default_rng(0).random(groups.max() + 1) < 0.5)[groups]
     return X[first], y[first], X[~first], y[~first]
 
 
 def read_data():
-    """Yield name, whether it holds logits, data and labels to fit to, and to test."""
+    """Yield the name, whether it has logits, and the calibration and test sets."""
 
     def load(name):
         return np.load(DATA / "logits" / f"{name}.npz", allow_pickle=False)
@@ -99,7 +100,7 @@ def run_ours(name, X, y, X_test, from_logits):
 
 
 def contestants(X, X_test, *, from_logits, with_peers):
-    """Yield the name of the method, that of the package, and a function to run."""
+    """Yield the names of the method and of the package, and a function to run."""
     variants = VARIANTS if with_peers else []
     for name in ["none", *get_calibrator_names(), *variants]:
         yield (
@@ -132,7 +133,7 @@ def measure(proba, y):
 
 
 def timed_run(run, arguments, y_test, limit):
-    """Return measures and CPU seconds, or why there are none."""
+    """Return the measures and CPU seconds, or the reason for none."""
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(TimeoutError))
     signal.alarm(limit)
     start = time.process_time()
@@ -141,19 +142,19 @@ def timed_run(run, arguments, y_test, limit):
         return {"seconds": time.process_time() - start} | measure(proba, y_test)
     except TimeoutError:
         return {"failure": f"more than {limit} s"}
-    except Exception as error:  # others fail in all kinds of ways
+    except Exception as error:  # other packages raise errors of many types
         return {"failure": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
     finally:
         signal.alarm(0)
 
 
 def read_rows(path):
-    """Return the rows that are there already."""
+    """Return the existing rows."""
     return list(csv.DictReader(path.open())) if path.exists() else []
 
 
 def run_all(path, *, with_peers, limit):
-    """Add the rows that are missing."""
+    """Compute the missing rows."""
     done = {(row["data"], row["method"], row["package"]) for row in read_rows(path)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
@@ -166,7 +167,7 @@ def run_all(path, *, with_peers, limit):
                 softmax(part.astype(np.float64)) if from_logits else part
                 for part in (X, X_test)
             ]
-            # A peer cannot take the logarithm of zero.
+            # Another package cannot take the logarithm of zero.
             seen = [np.maximum(part, tiny) for part in seen]
             for method, package, run in contestants(
                 X, X_test, from_logits=from_logits, with_peers=with_peers
@@ -179,7 +180,7 @@ def run_all(path, *, with_peers, limit):
 
 
 def print_ranks(rows):
-    """Print the mean ranks of our calibrators; those of all data sets are compared."""
+    """Print the mean ranks of our calibrators that finished on all data sets."""
     rows = [row for row in rows if row["package"] == OURS and not row["failure"]]
     data = sorted({row["data"] for row in rows})
     by_key = {(row["data"], row["method"]): row for row in rows}
@@ -200,7 +201,7 @@ def print_ranks(rows):
 
 
 def print_peers(rows):
-    """Print how far the log loss of ours is from that of the same method elsewhere."""
+    """Print the differences in log loss from the same methods of other packages."""
     finished = {
         (row["method"], row["package"], row["data"]): row
         for row in rows
@@ -229,7 +230,7 @@ def print_peers(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--peers", action="store_true", help="also other packages")
+    parser.add_argument("--peers", action="store_true", help="also run other packages")
     parser.add_argument("--limit", type=int, default=120, help="seconds for each")
     args = parser.parse_args()
     warnings.simplefilter("ignore")

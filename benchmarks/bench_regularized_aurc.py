@@ -1,18 +1,18 @@
-"""Measure what the epsilon of r-AURC does: to the rank weights, and to the result.
+"""Effect of epsilon on the rank weights of r-AURC and on the trained network.
 
     python benchmarks/bench_regularized_aurc.py
 
-For each epsilon an MLP with the defaults of NeuralClassifier (50 epochs, batches of
-128) learns from 2,000 images of Fashion-MNIST, by r-AURC with the default lambd of 0.5,
-and by cross-entropy. The 10,000 test images give the error rate, the top-label and the
-class-wise ECE in 15 bins of equal width, and the log loss, in percent but for the last,
-and the ratio of each calibration error to that of cross-entropy. Figures are means over
-the seeds. The columns "weights" hold the smallest and the largest weight that a rank
-gives: for 128 confidences that are evenly spread over [0.1, 1], and for the first 128
-test images. 18 trainings take two minutes of one core.
+For each epsilon, an MLP with the defaults of NeuralClassifier (50 epochs, mini-batches
+of 128) is trained on 2,000 images of Fashion-MNIST with r-AURC and the default lambd of
+0.5. Another one is trained with cross-entropy. The table shows, for the 10,000 test
+images, the error rate, the top-label and the class-wise ECE in 15 bins of equal width
+(all in percent), the log loss, and the ratio of each calibration error to that of
+cross-entropy, as means over the seeds. The columns "weights" are the smallest and the
+largest rank weight: for 128 confidences evenly spaced over [0.1, 1], and for the first
+128 test images. 18 trainings take two minutes on one core.
 
-The images, `images/fashion_mnist_*.npz`, are looked for in the folder that the variable
-SKLEARN_CALIB_DATA names, or in `shared/data` beside the checkout.
+The images `images/fashion_mnist_*.npz` are read from the folder in the environment
+variable SKLEARN_CALIB_DATA, or from `shared/data` next to the checkout.
 """
 
 import argparse
@@ -39,7 +39,7 @@ BATCH_SIZE = 128
 
 
 def read_images(name):
-    """Return flat images, standardised alike, and labels."""
+    """Return flat images with the same standardisation, and labels."""
     packed = np.load(DATA / f"fashion_mnist_{name}.npz")
     images = packed["images"].reshape(len(packed["labels"]), -1)
     return (images / np.float32(255) - 0.286) / 0.353, packed["labels"]
@@ -47,7 +47,7 @@ def read_images(name):
 
 def weight_range(confidence, epsilon):
     """Return the smallest and the largest rank weight of confidences, as text."""
-    # Logits of two classes whose larger probability, or score, is the confidence.
+    # Two-class logits whose larger probability, or score, is the confidence.
     logits = torch.stack([confidence, torch.zeros_like(confidence)], 1)
     target = torch.zeros(len(confidence), dtype=torch.long)
     base, weighted = (
@@ -96,7 +96,7 @@ def measure(epsilon, seed, n_train):
 
 
 def make_table(results):
-    """Return the means over the seeds, the weights of the first."""
+    """Return the means over the seeds, and the weights of the first seed."""
     groups = pd.DataFrame(results).groupby("epsilon", sort=False)
     table = groups.mean(numeric_only=True)
     for error in ("ECE", "cwECE"):
@@ -105,7 +105,7 @@ def make_table(results):
 
 
 def main():
-    """Train all, and print the table."""
+    """Train all networks and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--n-train", type=int, default=2000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

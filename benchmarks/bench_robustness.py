@@ -1,20 +1,20 @@
-"""Try hostile input on every public name, and count what comes of it.
+"""Call every public name with hostile input, and count the outcomes.
 
     python benchmarks/bench_robustness.py --tries 25000
 
-Values of the wrong type, shape, range or size in every argument, alone and several at
-once, problems that hypothesis draws, fits that could run away, laws of objects, and
-comparisons with 50 digits: `hostile/tries.py` says how many of each. The tries are the
-same in each run. One row per topic counts the outcomes:
+The tries are values of the wrong type, shape, range or size in one or several
+arguments, problems drawn by hypothesis, fits that might not converge, laws of objects,
+and comparisons with 50 digits. `hostile/tries.py` sets the number of each. Every run
+makes the same tries. One row per topic counts the outcomes:
 
 - right: a finite result, equal to that of the same numbers in another form;
 - clear error: a ValueError or TypeError that names the parameter, or scikit-learn's;
-- raw: any other exception, a warning of numpy, or text printed by a library;
-- silent: input that is not valid was accepted, or the result is wrong;
-- refused though valid, not finite, hang: what they say.
+- raw: any other exception, a numpy warning, or text printed by a library;
+- silent: invalid input was accepted, or the result is wrong;
+- refused though valid, not finite, hang: as named.
 
-The last five are faults; they are listed by what they have in common, and if there is
-one, the exit status is 1.
+The last five are faults. They are grouped and listed, and the exit status is 1 if there
+is one.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from hostile.workers import run
 
 
 def summary(name, changes, outcome):
-    """Return what alike faults have in common: the category, the values, the place."""
+    """Return what faults of a group have in common: category, values and place."""
     values = ", ".join(
         f"{argument}={value}" if isinstance(value, str) else f"{argument} drawn"
         for argument, value in changes.items()
@@ -38,7 +38,7 @@ def summary(name, changes, outcome):
 
 
 def report(outcomes, n_shown):
-    """Print the counts by topic, and faults that are alike once."""
+    """Print the counts by topic, and each group of faults once."""
     counts, faults = defaultdict(Counter), defaultdict(list)
     for (name, changes, _), outcome in outcomes:
         counts[name.partition(".")[0]][outcome.category] += 1
@@ -56,12 +56,12 @@ def report(outcomes, n_shown):
 
 
 def main():
-    """Parse the command line, try, print; the status says whether there is a fault."""
+    """Run the tries of the command line; return whether there is a fault."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tries", type=int, default=25_000)
-    parser.add_argument("--seconds", type=float, default=20, help="until a try hangs")
-    parser.add_argument("--only", default="", help="names that begin so, as losses.")
-    parser.add_argument("--shown", type=int, default=60, help="faults that are listed")
+    parser.add_argument("--seconds", type=float, default=20, help="limit for a try")
+    parser.add_argument("--only", default="", help="prefix of names, such as losses.")
+    parser.add_argument("--shown", type=int, default=60, help="number of listed faults")
     args = parser.parse_args()
     start = perf_counter()
     tries = [each for each in campaign(args.tries) if each[0].startswith(args.only)]

@@ -1,12 +1,12 @@
-"""Time the soft rank, forward and backward, beside other implementations.
+"""Time of the soft rank, forward and backward, compared with other implementations.
 
     python benchmarks/bench_soft_rank.py --n 128 1024 16384
 
-Prints one row per implementation: the median of `--repeats` timings, in microseconds,
-and its ratio to the limit, an argsort and an isotonic regression alone. Values are
-uniform in [0, 1), in single precision. All take turns in one process with one thread,
-so that rows compare across machines. torchsort, which `pip install` compiles, and
-fast-soft-sort, from its repository and with numba, are timed where they are installed.
+Prints one row per implementation: the median of `--repeats` timings in microseconds,
+and its ratio to the limit, an argsort and an isotonic regression. Values are uniform in
+[0, 1), in single precision. The timings are interleaved in one process with one thread,
+which makes the ratios comparable across machines. torchsort and fast-soft-sort (from
+its repository, with numba) are timed if they are installed.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PEERS = {
 
 
 def limit(epsilon):
-    """Return a function of an array that does only what cannot be avoided."""
+    """Return a function of an array that does only the necessary steps."""
 
     def project(values):
         order = values.argsort()
@@ -39,7 +39,7 @@ def limit(epsilon):
 
 
 def forward_and_backward(rank):
-    """Return a function of an array that ranks it and pulls a gradient back."""
+    """Return a function of an array that ranks it and computes the gradient."""
 
     def both(values):
         tensor = torch.from_numpy(values).requires_grad_()
@@ -50,7 +50,7 @@ def forward_and_backward(rank):
 
 
 def contestants(epsilon):
-    """Return what is timed by name, and what cannot be imported with the reason."""
+    """Return the functions by name, and the missing packages with the reason."""
     ours = forward_and_backward(lambda v: soft_rank(v, epsilon=epsilon))
     found, missing = {LIMIT: limit(epsilon), "sklearn_calib": ours}, {}
     for name, (module, function) in PEERS.items():
@@ -68,7 +68,7 @@ def contestants(epsilon):
 def measure(functions, n, repeats):
     """Return the median seconds of every function by name."""
     values = np.random.default_rng(0).random(n, dtype=np.float32)
-    for function in functions.values():  # the first call of numba compiles
+    for function in functions.values():  # numba compiles in the first call
         function(values)
     times = {name: [] for name in functions}
     for _ in range(repeats):

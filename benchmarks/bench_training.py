@@ -1,14 +1,14 @@
-"""Time one epoch of `NeuralClassifier`, by loss, beside plain skorch.
+"""Time of one epoch of `NeuralClassifier` by loss, compared with plain skorch.
 
     python benchmarks/bench_training.py --repeats 15 --losses regularized_aurc
 
-For a small network on the handwritten digits and a small ConvNet on random images it
-prints the median time of an epoch in plain skorch with cross-entropy, in
-`NeuralClassifier` with cross-entropy, and in it with each of the losses; and the median
-ratios to plain skorch and to cross-entropy. All train the same network by the same
-optimiser on the same shuffled batches of 128, without validation data. Epochs take
-turns, so that a busy machine slows all alike. Uses one thread, so that ratios compare
-across machines.
+Trains a small network on the handwritten digits and a small ConvNet on random images.
+Prints the median time of an epoch in plain skorch with cross-entropy, and in
+`NeuralClassifier` with cross-entropy and with each of the losses, and the median ratios
+to the first two. All use the same network, the same optimizer and the same shuffled
+mini-batches of 128, without validation data. The epochs are interleaved, so that a busy
+machine slows all of them equally. One thread makes the ratios comparable across
+machines.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from sklearn_calib.estimators import MLP, ConvNet
 
 
 def make_digits():
-    """Return the digits, a table of 1797 rows and 64 columns."""
+    """Return the handwritten digits, 1797 rows and 64 columns."""
     X, y = load_digits(return_X_y=True)
     return X.astype(np.float32) / 16, y.astype(np.int64)
 
@@ -37,7 +37,7 @@ def make_images(n_samples=1024):
 
 
 def build_nets(losses, module, max_epochs, **sizes):
-    """Return the same network and optimiser by row: plain skorch, then each loss."""
+    """Return nets with the same network and optimizer: plain skorch, then each loss."""
     shared = {f"module__{name}": size for name, size in sizes.items()}
     shared |= {"optimizer": torch.optim.Adam, "lr": 1e-3, "batch_size": 128}
     shared |= {"max_epochs": max_epochs}

@@ -1,16 +1,16 @@
-"""Calibrators behind forests and boosting, on tables.
+"""Calibration of random forests and gradient boosting on tabular data.
 
     python benchmarks/bench_trees.py results
 
-The tables are those of the folder `tabular` of the shared data (`SKLEARN_CALIB_DATA`),
-but for mushrooms, on which no tree errs, and two of scikit-learn. For each table,
-classifier and seed, a half of at most 10,000 rows trains the classifier, a quarter
-fits the calibrators and a quarter is the test set. The classifiers have their default
-parameters; their logits are used where they have them.
+The tables are those in the folder `tabular` of the shared data (`SKLEARN_CALIB_DATA`),
+without mushrooms, on which trees make no errors, and two of scikit-learn. For each
+table, classifier and seed, at most 10,000 rows are used: half to train the classifier,
+a quarter to fit the calibrators, and a quarter as the test set. The classifiers have
+their default parameters, and calibrators use their logits if available.
 
-Writes a row for each to `results/trees.csv`; rows that are there already are not run
-again. Then prints for forests and boosting the log loss by table, and the mean ranks of
-the calibrators for all tables and for those of two classes. One thread.
+Each result is written as a row to `results/trees.csv`; existing rows are not computed
+again. Then prints the log loss of forests and boosting by table, and the mean ranks of
+the calibrators for all tables and for those with two classes. Uses one thread.
 """
 
 import argparse
@@ -69,7 +69,7 @@ FIELDS = ["table", "classes", "classifier", "seed", "method", *MEASURES, "errors
 
 
 def read_tables():
-    """Yield the name of each table, its features and the codes of its labels."""
+    """Yield the name of each table, its features and its encoded labels."""
     for name, load in [("breast_cancer", load_breast_cancer), ("digits", load_digits)]:
         yield name, *load(return_X_y=True)
     for name in TABLES:
@@ -95,7 +95,7 @@ def calibrated(method, scores, y, scores_test, from_logits):
 
 
 def run(classifier, X, y, seed):
-    """Return the errors to fit to, and the measures of each method."""
+    """Return the number of errors to calibrate with, and the measures by method."""
     X, X_test, y, y_test = train_test_split(
         X, y, test_size=0.25, stratify=y, random_state=seed
     )
@@ -117,7 +117,7 @@ def run(classifier, X, y, seed):
 
 
 def run_all(path, n_seeds):
-    """Add the rows that are missing."""
+    """Compute the missing rows."""
     is_new = not path.exists()
     path.parent.mkdir(parents=True, exist_ok=True)
     done = set() if is_new else {tuple(row[:4]) for row in csv.reader(path.open())}

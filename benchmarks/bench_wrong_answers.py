@@ -1,10 +1,10 @@
-"""Questions with a known answer, put to this package and to others.
+"""Problems with known answers, solved with this package and with others.
 
     python benchmarks/bench_wrong_answers.py
 
-Prints a table: what is asked, the right answer and why it is right, and what each
-package says. A package that is not installed is said to be missing. The data are so
-small, or so made, that the answer follows from the definition alone.
+Prints for each problem the right answer with the reason, and the answer of each
+package. Packages that are not installed are listed as missing. The data are chosen so
+that the answer follows from the definition.
 """
 
 import warnings
@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
-from peers import SaysItsInput
+from peers import IdentityClassifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
@@ -36,7 +36,7 @@ PACKAGES = [
 
 
 def attempt(answer):
-    """Return what a package answers, in words if it does not."""
+    """Return the answer of a package, or its error as text."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -48,8 +48,8 @@ def attempt(answer):
 
 
 def ask(question, right, reason, **answers):
-    """Print a question with the answers of all packages."""
-    print(f"\n{question}\n  right: {right}, for {reason}")
+    """Print a problem with the answers of all packages."""
+    print(f"\n{question}\n  right: {right}, because {reason}")
     for package, answer in answers.items():
         print(f"  {package.replace('_', '-'):28}{attempt(answer)}")
 
@@ -78,37 +78,37 @@ def netcal_ece(proba, y, n_bins=15):
 
 
 def saturated():
-    """Half of the samples at 1, of which 0.8 come true, and half at 0.5, of which half.
+    """Half of the samples at 1 with accuracy 0.8, half at 0.5 with accuracy 0.5.
 
-    The gaps are 0.2 and 0, at places so far apart that smoothing does not mix them.
+    The gaps are 0.2 and 0, at confidences too far apart for smoothing to mix them.
     """
     confidence = np.repeat([1.0, 0.5], 1000)
-    hit = np.concatenate([np.arange(1000) % 5 > 0, np.arange(1000) % 2 > 0])
-    return confidence, hit.astype(np.int64)
+    correct = np.concatenate([np.arange(1000) % 5 > 0, np.arange(1000) % 2 > 0])
+    return confidence, correct.astype(np.int64)
 
 
 def ask_of_boundary():
-    confidence, hit = saturated()
+    confidence, correct = saturated()
     ask(
         "smooth ECE, half at 1 with accuracy 0.8, half at 0.5 with accuracy 0.5",
         "0.1000",
-        "0.5 * 0.2 + 0.5 * 0",
-        relplot=lambda: import_module("relplot").smECE(confidence, hit),
-        probmetrics=lambda: probmetrics_smece(confidence, hit),
+        "it is 0.5 * 0.2 + 0.5 * 0",
+        relplot=lambda: import_module("relplot").smECE(confidence, correct),
+        probmetrics=lambda: probmetrics_smece(confidence, correct),
         torch_uncertainty=lambda: torch_uncertainty_measure(
-            "SmoothCalibrationError", confidence, hit
+            "SmoothCalibrationError", confidence, correct
         ),
         torch_uncertainty_reflected=lambda: torch_uncertainty_measure(
-            "SmoothCalibrationError", confidence, hit, kernel_type="reflected"
+            "SmoothCalibrationError", confidence, correct, kernel_type="reflected"
         ),
         sklearn_calib=lambda: metrics.smooth_expected_calibration_error(
-            hit, confidence
+            correct, confidence
         ),
     )
     values = np.array([0.95, 0.95, 1.0, 1.0])
     y = np.array([1, 1, 1, 0])
     ask(
-        "ECE in ten bins, two at 0.95 that come true, two at 1 of which one does",
+        "ECE with ten bins, two correct at 0.95, one correct and one wrong at 1",
         "0.2250",
         "all four are in the bin from 0.9 to 1: |0.975 - 0.75|",
         torchmetrics=lambda: torchmetrics_ece(values, y, n_bins=10),
@@ -120,18 +120,18 @@ def ask_of_boundary():
     )
     proba, y = two_columns(np.array([0.2, 0.3, 0.4])), np.array([0, 0, 1])
     ask(
-        "AURC of three predictions, of which the least sure is wrong",
+        "AURC of three predictions, the least confident one wrong",
         "0.1111",
-        "it is the mean of the risks at 1, 2 and 3 answers: 0, 0 and 1 / 3",
+        "it is the mean of the risks 0, 0 and 1 / 3 at 1, 2 and 3 predictions",
         torch_uncertainty=lambda: torch_uncertainty_measure("AURC", proba, y),
         sklearn_calib=lambda: metrics.aurc_loss(y, proba),
     )
 
 
-def probmetrics_smece(confidence, hit):
+def probmetrics_smece(confidence, correct):
     module = import_module("probmetrics.metrics")
     measured = module.Metrics.from_names(["smece"]).compute_all_from_labels_probs(
-        *(as_tensor(part) for part in (hit, two_columns(confidence)))
+        *(as_tensor(part) for part in (correct, two_columns(confidence)))
     )
     return measured["smece"]
 
@@ -146,7 +146,7 @@ def ask_of_bad_input():
     ask(
         "ECE with a row that is not a number",
         "an error",
-        "nothing can be said of it",
+        "the ECE is undefined",
         torchmetrics=lambda: torchmetrics_ece(proba, y, n_bins=10),
         netcal=lambda: netcal_ece(proba, y),
         sklearn_calib=lambda: metrics.expected_calibration_error(y, proba),
@@ -155,7 +155,7 @@ def ask_of_bad_input():
     ask(
         "ECE of logits that happen to lie between 0 and 1",
         "an error, or the ECE of their softmax",
-        "rows that do not sum to one are no probabilities",
+        "rows that do not sum to one are not probabilities",
         torchmetrics=lambda: torchmetrics_ece(logits, np.array([0, 0, 1, 1])),
         netcal=lambda: netcal_ece(logits, np.array([0, 0, 1, 1])),
         sklearn_calib=lambda: metrics.expected_calibration_error([0, 0, 1, 1], logits),
@@ -168,9 +168,9 @@ def ask_of_debiased():
     proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     ask(
-        "debiased ECE of calibrated predictions, no confidence being below 0.1",
+        "debiased ECE of calibrated predictions without confidences below 0.1",
         "about 0",
-        "bins without a sample do not count",
+        "empty bins do not count",
         uncertainty_calibration=lambda: import_module("calibration").get_ece(
             proba, y, debias=True
         ),
@@ -181,7 +181,7 @@ def ask_of_debiased():
 
 
 def overconfident(n_samples=4000, n_classes=5, slope=50.0):
-    """Return probabilities of logits that are `slope` times as large as they should."""
+    """Return probabilities of logits that are too large by the factor `slope`."""
     rng = np.random.default_rng(0)
     logits = rng.standard_normal((n_samples, n_classes))
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
@@ -192,7 +192,7 @@ def overconfident(n_samples=4000, n_classes=5, slope=50.0):
 
 
 def by_sklearn(proba, y, method):
-    frozen = FrozenEstimator(SaysItsInput(proba.shape[1]))
+    frozen = FrozenEstimator(IdentityClassifier(proba.shape[1]))
     return CalibratedClassifierCV(frozen, method=method).fit(proba, y)
 
 
@@ -223,7 +223,7 @@ def ask_of_temperature(proba, y, slope):
     ask(
         f"log loss after temperature scaling, of logits {slope:g} times too large",
         f"{log_loss(y, overconfident(slope=1.0)[0]):.4f} or less",
-        f"that is what division by {slope:g} gives",
+        f"division by {slope:g} gives this value",
         scikit_learn=lambda: log_loss(
             y, by_sklearn(proba, y, "temperature").predict_proba(proba)
         ),
@@ -237,7 +237,7 @@ def ask_of_temperature(proba, y, slope):
 
 
 def infinite_loss(proba, y):
-    """Return the mean log loss without any clipping."""
+    """Return the mean log loss without clipping."""
     return -np.log(proba[np.arange(len(y)), y] / proba.sum(axis=1)).mean()
 
 
@@ -252,7 +252,7 @@ def ask_of_new_samples(proba, y, new_proba, new_y):
     ask(
         "log loss of new samples after isotonic regression and histogram binning",
         "finite",
-        "what has not been seen among 2000 is not impossible",
+        "an event that is absent from 2000 samples is not impossible",
         scikit_learn_isotonic=lambda: infinite_loss(
             by_sklearn(proba, y, "isotonic").predict_proba(new_proba), new_y
         ),

@@ -1,4 +1,4 @@
-"""The calibrators of other packages, each as a function to run."""
+"""Calibrators of other packages, as functions."""
 
 from functools import partial
 from importlib import import_module
@@ -10,8 +10,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 
-class SaysItsInput(ClassifierMixin, BaseEstimator):
-    """A fitted classifier that costs nothing: its features are its probabilities."""
+class IdentityClassifier(ClassifierMixin, BaseEstimator):
+    """Fitted classifier that returns its features as probabilities."""
 
     def __init__(self, n_classes):
         self.n_classes = n_classes
@@ -27,8 +27,8 @@ class SaysItsInput(ClassifierMixin, BaseEstimator):
         return X.argmax(axis=1)
 
 
-class SaysItsLogits(SaysItsInput):
-    """The same of logits, which scikit-learn asks for first."""
+class IdentityLogits(IdentityClassifier):
+    """The same for logits, which scikit-learn prefers to probabilities."""
 
     decision_function_is_logits = True
 
@@ -38,7 +38,7 @@ class SaysItsLogits(SaysItsInput):
 
 def run_sklearn(method):
     def run(X, y, X_test):
-        frozen = FrozenEstimator(SaysItsLogits(X.shape[1]))
+        frozen = FrozenEstimator(IdentityLogits(X.shape[1]))
         model = CalibratedClassifierCV(frozen, method=method).fit(np.log(X), y)
         return model.predict_proba(np.log(X_test))
 
@@ -86,7 +86,7 @@ def run_uncertainty_calibration(name, n_bins):
 
 
 def run_torch_uncertainty(name):
-    """Of logarithms of the probabilities, which are logits."""
+    """Calibrators of torch-uncertainty, on log probabilities as logits."""
     kind = getattr(import_module("torch_uncertainty.post_processing"), name)
     as_tensor = import_module("torch").as_tensor
 
@@ -100,7 +100,7 @@ def run_torch_uncertainty(name):
 
 
 def run_betacal(parameters):
-    """Two classes only."""
+    """Calibrators of betacal, for two classes only."""
     model = import_module("betacal").BetaCalibration(parameters)
 
     def run(X, y, X_test):
@@ -110,7 +110,7 @@ def run_betacal(parameters):
     return run
 
 
-# By package: how to make a run, and its arguments by our name of the method.
+# By package: the function that makes a run, and its arguments by our method name.
 PACKAGES = {
     "scikit-learn": (
         run_sklearn,

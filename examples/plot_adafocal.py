@@ -1,27 +1,28 @@
 """
-===================================================
-A focal loss that learns gamma from validation data
-===================================================
+===============================================
+AdaFocal: a focal loss that adapts gamma itself
+===============================================
 
-AdaFocal (Ghosh et al. 2022) watches, while a network trains, how far its confidence is
-above its accuracy on held-out images, in bins of the confidence, and raises or lowers
-the gamma of the focal loss in each bin accordingly. We train one network with it and
-with four other losses, look at the gammas, search its parameters, and calibrate what
-comes out.
+AdaFocal (Ghosh et al. 2022) measures during training how far the confidence is above
+the accuracy on a validation set, in bins of the confidence. It then increases or
+decreases the gamma of the focal loss in each bin. We train a network with AdaFocal and
+with four other losses, plot the gammas, search over the parameters of AdaFocal, and
+calibrate the trained networks.
 
-Takes about two minutes and a half on two cores. Prints three tables, and writes the
-figures and the results of the search into the folder `adafocal_output`.
+Takes about two and a half minutes on two cores. Prints three tables and writes a
+figure and the results of the search to the folder `adafocal_output`.
 """
 
 # Authors: The sklearn_calib developers
 # SPDX-License-Identifier: BSD-3-Clause
 
 # %%
-# Real images
-# -----------
-# 5000 images of CIFAR-10, made smaller, where they are found: in the folder that the
-# variable SKLEARN_CALIB_DATA names, or beside the checkout. Otherwise the handwritten
-# digits of scikit-learn, with noise of half the grey scale on every pixel.
+# Images
+# ------
+# 7000 images of CIFAR-10 for training, validation and calibration and 5000 for testing,
+# at half their height and width, from the folder in the environment variable
+# `SKLEARN_CALIB_DATA`. Without them, the handwritten digits of scikit-learn are used,
+# with noise of half the grey scale on every pixel.
 
 import io
 import os
@@ -38,7 +39,7 @@ DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", "../shared/data")) / "images"
 
 
 def read_cifar10(name, n_images):
-    """Return images of 16 x 16 pixels and three colours, and their labels."""
+    """Return colour images of 16 x 16 pixels, and their labels."""
     from PIL import Image
 
     packed = np.load(DATA / f"cifar10_jpeg_{name}.npz")
@@ -60,9 +61,10 @@ else:
 X, X_test = (X - X.mean()) / X.std(), (X_test - X.mean()) / X.std()
 
 # %%
-# Two shares of the images are kept from training. From one AdaFocal learns its gammas:
-# `NeuralClassifier` holds it out by itself, a fifth here. The other is for the
-# temperature, which would be too hopeful on images that the loss has learned from.
+# Two sets of images are held out from training. `NeuralClassifier` holds out a
+# validation set, here a fifth of the data, from which AdaFocal learns its gammas. The
+# temperature is fitted to a separate calibration set, because the network looks better
+# calibrated on images that the loss has learned from than on new ones.
 
 X_train, X_calib, y_train, y_calib = train_test_split(
     X, y, test_size=2 / 7, stratify=y, random_state=0
@@ -71,9 +73,9 @@ X_train, X_calib, y_train, y_calib = train_test_split(
 # %%
 # Train with each loss
 # --------------------
-# The same network, images and schedule for all. The gammas are updated once an epoch,
-# as in the paper, which makes 20 updates, or after every 8 of the 32 batches of an
-# epoch.
+# The network, the images and the schedule are the same for all losses. The gammas are
+# updated once per epoch, as in the paper, which makes 20 updates, or after every 8 of
+# the 32 batches of an epoch.
 
 import torch
 from joblib import Parallel, delayed
@@ -84,7 +86,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from sklearn_calib import NeuralClassifier
 
 EPOCHS = 20
-torch.set_num_threads(1)  # the network is small: two of them have a core each
+torch.set_num_threads(1)  # two networks are trained at a time
 network = NeuralClassifier(
     module__n_filters=16,
     module__n_stages=4,
@@ -107,7 +109,7 @@ losses = {
 
 
 def train(params):
-    """Return the network, trained with one loss."""
+    """Return the network trained with one loss."""
     return clone(network).set_params(**params).fit(X_train, y_train)
 
 
@@ -117,9 +119,9 @@ models = dict(zip(losses, trained, strict=True))
 # %%
 # Compare
 # -------
-# As in table 1 of the paper: the error rate, the calibration error with bins of equal
-# width and of equal mass, and the same after temperature scaling. A temperature near 1
-# says that the network was calibrated as trained.
+# As in table 1 of the paper, the columns are the error rate, the calibration error with
+# bins of equal width and of equal mass, and both errors after temperature scaling. A
+# temperature near 1 means that the network was calibrated before scaling.
 
 import pandas as pd
 from sklearn.frozen import FrozenEstimator
@@ -129,13 +131,13 @@ from sklearn_calib.metrics import expected_calibration_error
 
 
 def calibrate(model, calibrator):
-    """Return a trained network with a calibrator, fitted on images of its own."""
+    """Return a trained network with a calibrator fitted to the calibration set."""
     calibrated = CalibratedClassifier(FrozenEstimator(model), calibrator)
     return calibrated.fit(X_calib, y_calib)
 
 
 def calibration_errors(model):
-    """Return the calibration error with bins of equal width, and of equal mass."""
+    """Return the calibration errors with bins of equal width and of equal mass."""
     proba = model.predict_proba(X_test)
     return [
         expected_calibration_error(y_test, proba, strategy=strategy)
@@ -157,23 +159,28 @@ table = pd.DataFrame({name: measure(model) for name, model in models.items()}).T
 print(table.to_string(float_format="{:.3f}".format), end="\n\n")
 
 # %%
-# What came out, on the machine where this was written: all errors are close, and
-# cross-entropy is far more confident than it is right, ECE 0.26. With one update an
-# epoch AdaFocal has 0.12, no better than the focal losses of fixed gamma: it starts at
-# gamma 1 and has 20 steps to go. With four updates it has 0.05, the lowest. So the
-# default, "auto", makes several in each epoch of a short training. After temperature
-# scaling all are between 0.01 and 0.03, cross-entropy among them.
+# With CIFAR-10, on the machine where this was written, all error rates are close. The
+# network trained with cross-entropy is overconfident, with an ECE of 0.26.
 #
-# On 20,000 images and with weight decay, one update is enough: as the mean of three
-# seeds `benchmarks/bench_adafocal.py` finds 0.154 for cross-entropy and 0.014 for
-# AdaFocal, though also 0.013 for FLSD-53.
+# With one update per epoch, the ECE of AdaFocal is 0.12, which is not better than focal
+# losses with a fixed gamma: gamma starts at 1 and is updated only 20 times. With four
+# updates per epoch, the ECE is 0.05, the lowest of all losses. The default,
+# ``update_every="auto"``, therefore makes more than one update per epoch in short
+# trainings, here three.
+#
+# After temperature scaling, the ECE is between 0.01 and 0.03 for all losses, including
+# cross-entropy.
+#
+# With 20,000 images and weight decay, one update per epoch is enough. There
+# `benchmarks/bench_adafocal.py` measures an ECE of 0.154 for cross-entropy, 0.014 for
+# AdaFocal and 0.013 for FLSD-53, as means over three seeds.
 
 # %%
-# Look at the gammas
-# ------------------
-# Above, how far the confidence of a bin is above its accuracy on the validation share;
-# below, its gamma, which rises as long as the gap is positive. Of 15 bins the lowest,
-# the middle and the highest.
+# Plot the gammas
+# ---------------
+# The upper panel shows the gap between confidence and accuracy on the validation set,
+# for the lowest, the middle and the highest of 15 bins. The lower panel shows the gamma
+# of these bins, which increases while the gap is positive.
 
 from sklearn_calib.displays import GammaDynamicsDisplay
 
@@ -185,11 +192,11 @@ for name in ["AdaFocal", "AdaFocal, 4 updates"]:
 display.figure_.savefig(OUTPUT / "gammas.png", dpi=100)
 
 # %%
-# Search
-# ------
-# Its parameters are parameters of the classifier. Each is varied alone here, which
-# takes less time than all combinations. The networks of the two folds see half of the
-# images, so four updates an epoch are one after every 4 batches.
+# Search over the parameters
+# --------------------------
+# The parameters of the loss are parameters of the classifier. To save time, each is
+# varied separately. The networks of the two folds are trained on half of the images, so
+# an update after every 4 batches makes four updates per epoch.
 
 from sklearn.model_selection import GridSearchCV
 
@@ -223,18 +230,20 @@ table = table.fillna(defaults).assign(
 print(table.to_string(index=False, float_format="{:.3f}".format), end="\n\n")
 
 # %%
-# A faster lambd helps, and fewer bins, a little. A limit of 5 is too low; 20 and the
-# switch to the inverse focal loss were not reached. A focal loss stops raising a
-# confidence, but does not lower it: once the network knows its images by heart, a
-# higher gamma comes too late, unless weight decay draws the weights back. So it is with
-# the digits, of which there are few: FLSD-53, whose gamma is high from the start, is
-# better there than AdaFocal.
+# A larger lambd lowers the ECE, and fewer bins lower it slightly. A limit of 5 for
+# gamma is too low. The default limit of 20 and the switch to the inverse focal loss are
+# not reached.
+#
+# A focal loss stops increasing the confidence, but it does not decrease it. Once the
+# network has memorised its images, a larger gamma comes too late, unless weight decay
+# shrinks the weights. This happens with the digits, which are few: there FLSD-53, whose
+# gamma is large from the start, is better than AdaFocal.
 
 # %%
-# Calibrate the result
-# --------------------
-# What training has left, a calibrator may take away: scaling by one temperature, or
-# any classifier of scikit-learn, which gets the logits as features.
+# Calibrate the networks
+# ----------------------
+# A calibrator can reduce the remaining calibration error. We compare temperature
+# scaling and a scikit-learn classifier with the logits as features.
 
 from sklearn.linear_model import LogisticRegression
 

@@ -1,17 +1,18 @@
 """
-=============================================================
-A loss for abstaining that ranks no better than cross-entropy
-=============================================================
+====================================================
+Regularised AURC: a loss for selective prediction
+====================================================
 
-The area under the risk-coverage curve, AURC, asks a classifier to be wrong only where
-it is unsure. The regularised AURC (Zhou et al. 2025) makes it a loss: soft ranks of the
-confidences weigh the cross-entropy of each sample. We look at these weights, search its
-parameters and compare it with three other losses. On these images it does not lower the
-AURC, and focal loss lowers the calibration error more. At last a classifier abstains,
-with a guarantee.
+The area under the risk-coverage curve (AURC) is low if a classifier makes errors only
+at low confidence. The regularised AURC (r-AURC, Zhou et al. 2025) turns it into a loss:
+soft ranks of the confidences weight the cross-entropy of each sample. We show these
+weights, search over the parameters of the loss and compare it with three other losses.
+On these images r-AURC does not lower the AURC, and the focal loss lowers the
+calibration error more. Finally a classifier abstains such that its error rate is
+bounded.
 
-Takes about two minutes on two cores. Prints its tables, and writes the risk-coverage
-curves and the results of the search into the folder `aurc_output`.
+Takes about two minutes on two cores. Prints its tables and writes the risk-coverage
+curves and the results of the search to the folder `aurc_output`.
 """
 
 # Authors: The sklearn_calib developers
@@ -20,11 +21,10 @@ curves and the results of the search into the folder `aurc_output`.
 # %%
 # Images
 # ------
-# Two thousand images of Fashion-MNIST to train on, at half their height and width so
-# that the search is short, and five thousand for the test, out of the folder that
-# `SKLEARN_CALIB_DATA` names. Where they are not found, the handwritten digits of
-# scikit-learn take their place, with noise of half the grey scale on every pixel, for
-# they are too easy without.
+# 2000 training images and 5000 test images of Fashion-MNIST, at half their height and
+# width to shorten the search, from the folder in the environment variable
+# `SKLEARN_CALIB_DATA`. Without them, the handwritten digits of scikit-learn are used.
+# They are too easy, so noise of half the grey scale is added to every pixel.
 
 import os
 from pathlib import Path
@@ -57,12 +57,12 @@ else:
     )
 
 # %%
-# What a sample weighs
-# --------------------
-# The weight is -log(1 - r / (n + 1)), where r is the rank of the sample's confidence
-# among the n of its batch. A large epsilon draws the ranks together: at the 0.05 of the
-# paper the weights hardly differ, and the loss is nearly a multiple of cross-entropy.
-# "auto" reads epsilon off the batch.
+# Weights of the samples
+# ----------------------
+# The weight of a sample is -log(1 - r / (n + 1)), where r is the rank of its confidence
+# among the n samples of the mini-batch. A large epsilon makes the soft ranks more
+# equal. At 0.05, the value of the paper, the weights hardly differ, and the loss is
+# nearly a multiple of the cross-entropy. "auto" computes epsilon from the mini-batch.
 
 import pandas as pd
 import torch
@@ -76,9 +76,9 @@ BATCH = X_train[:128]
 
 
 def weight_range(confidence, epsilon):
-    """Return the lowest and the highest weight in a batch."""
+    """Return the lowest and the highest weight in a mini-batch."""
     values = regularized_aurc_loss(
-        torch.zeros(len(confidence), 2),  # a cross-entropy of log 2 for all
+        torch.zeros(len(confidence), 2),  # every sample has the cross-entropy log 2
         torch.zeros(len(confidence), dtype=int),
         lambd=1.0,
         epsilon=epsilon,
@@ -89,7 +89,7 @@ def weight_range(confidence, epsilon):
     return f"{lowest / np.log(2):.3f} to {highest / np.log(2):.2f}"
 
 
-batches = {"evenly from 0.1 to 1": np.linspace(0.1, 1, len(BATCH))}
+batches = {"evenly spaced from 0.1 to 1": np.linspace(0.1, 1, len(BATCH))}
 for epochs in [1, EPOCHS]:
     network = NeuralClassifier(lr=0.003, max_epochs=epochs, random_state=0)
     proba = network.fit(X_train, y_train).predict_proba(BATCH)
@@ -100,20 +100,21 @@ table = pd.DataFrame(
         for name, batch in batches.items()
     }
 )
-print("Weights in a batch of 128, by epsilon and confidences")
+print("Weights in a mini-batch of 128, by epsilon and confidences")
 print(table.to_string(), end="\n\n")
 
 # %%
-# Search
-# ------
-# All parameters of the loss, after Tables 9 and 10 of the paper, and the gammas of its
-# competitors, so that the comparison is fair. As in these tables epsilon matters most
-# where the area is alone, with lambd = 1: a small one costs accuracy, and with "auto",
-# whose weights spread most before the network has learned, it may not learn at all.
+# Search over the parameters
+# --------------------------
+# We search over all parameters of r-AURC, as in tables 9 and 10 of the paper, and over
+# gamma of the focal losses. As in these tables, epsilon matters most with lambd = 1,
+# where the loss is the AURC term alone. A small epsilon lowers the accuracy. With
+# "auto", the weights differ most at the start of the training, and the network may fail
+# to learn.
 
 from sklearn.model_selection import GridSearchCV
 
-torch.set_num_threads(1)  # the network is small: the search has the cores instead
+torch.set_num_threads(1)  # the search uses the cores
 grids = [
     {"loss": ["cross_entropy"]},
     {"loss": ["focal"], "loss__gamma": [1.0, 2.0, 3.0]},
@@ -162,11 +163,12 @@ print(table.to_string(float_format="{:.3f}".format), end="\n\n")
 # %%
 # Compare
 # -------
-# The regularised ones are taken at lambd = 0.5. The best AURC of each family chooses;
-# it needs a low error rate too, so unlike the calibration error it may choose alone.
-# Each is trained with five seeds, and tested before and after temperature scaling. The
-# last column is the change in AURC against cross-entropy, as a 95 % interval over draws
-# of the test images and of the seeds: one that holds zero shows none.
+# We select the candidate of each family with the lowest AURC, for r-AURC among those
+# with lambd = 0.5. Unlike the calibration error, the AURC suffices as the criterion,
+# since it requires a low error rate too. Each candidate is trained with five seeds and
+# tested before and after temperature scaling. The last column is a 95 % bootstrap
+# interval, over test images and seeds, of the difference in AURC from cross-entropy. An
+# interval that contains zero does not show a difference.
 
 from joblib import Parallel, delayed
 from sklearn.base import clone
@@ -184,7 +186,7 @@ mixed = results[results["lambd"] != 1]
 families = mixed["loss"] + mixed["confidence"].radd(", ").fillna("")
 best = mixed.groupby(families, sort=False)["AURC"].idxmin()
 chosen = {name: candidates[row] for name, row in best.items()}
-print("Chosen for each family")
+print("Selected for each family")
 for name, params in chosen.items():
     print(f"{name:34}", {k.removeprefix("loss__"): v for k, v in params.items()})
 
@@ -228,23 +230,26 @@ for stage, when in enumerate(["", ", scaled"]):
             "accuracy": np.mean(probas[model, :, stage].argmax(axis=2) == y_test),
             "ECE": mean_over_seeds(expected_calibration_error, model, stage),
             "AURC": mean_over_seeds(aurc_loss, model, stage),
-            "change in AURC": f"{low[model, stage]:+.3f} to {high[model, stage]:+.3f}",
+            "AURC difference": f"{low[model, stage]:+.3f} to {high[model, stage]:+.3f}",
         }
 print("\nOn the test images, mean over five seeds")
 print(pd.DataFrame(rows).T.to_string(float_format="{:.3f}".format), end="\n\n")
 
 # %%
-# Look
-# ----
-# What came out of Fashion-MNIST, on the machine where this was written: all AURCs are
-# 0.054 or 0.055, and every interval holds zero. The search itself prefers weights that
-# hardly differ. Cross-entropy has the ECE 0.060, the regularised ones 0.056 to 0.058,
-# inverse focal loss 0.099 and focal loss 0.017; after temperature scaling all have
-# 0.022 to 0.026. The regularised ones have 0.037 to 0.041 in the search with "auto" and
-# lambd = 0.5, but lose accuracy there.
+# Results
+# -------
+# With Fashion-MNIST, on the machine where this was written, every AURC is 0.054 or
+# 0.055, and all intervals contain zero. The search selects values of epsilon that make
+# the weights nearly equal.
 #
-# Risk is the error rate among the images that are answered, the surest first, of all
-# five seeds together. Below the curves is what is between each and cross-entropy's.
+# The ECE is 0.060 with cross-entropy, 0.056 to 0.058 with r-AURC, 0.099 with the
+# inverse focal loss and 0.017 with the focal loss. After temperature scaling it is
+# 0.022 to 0.026 for all losses. In the search, r-AURC with "auto" and lambd = 0.5 has
+# an ECE of 0.037 to 0.041, but a lower accuracy.
+#
+# In the upper panels, the risk is the error rate of the most confident images, over all
+# five seeds together. The lower panels show the difference from the curve of
+# cross-entropy.
 
 import matplotlib.pyplot as plt
 
@@ -278,35 +283,38 @@ for stage, (above, below) in enumerate(axes.T):
 figure.savefig(OUTPUT / "risk_coverage.png", dpi=100)
 
 # %%
-# What a perfect confidence would be worth
-# ----------------------------------------
-# If a confidence told right from wrong without fail, a calibrator could be certain of
-# the right predictions, and give the wrong ones 1 / K, for the calibration error, or at
-# most 1 / 2, for that of the classes (Props. 4.2 and 4.4). It is the highest error over
-# all bins that this lowers, here that of the narrowest ones. An oracle that has seen
-# the labels applies the maps; so does the network itself, to its surest images, as many
-# as it has right.
+# The value of a perfect ranking
+# ------------------------------
+# Suppose that the confidence separated correct from wrong predictions perfectly. Then a
+# calibrator could give all correct predictions the confidence 1. It could give the
+# wrong ones the confidence 1 / K, to lower the calibration error, or at most 1 / 2, to
+# lower the class-wise calibration error (propositions 4.2 and 4.4 of the paper). These
+# maps lower the largest error over all choices of bins, which here is that of the
+# narrowest bins.
 #
-# What came out of Fashion-MNIST: the first map is the better one for the classes too.
-# With 15 bins the second is worse than none, and so are both without an oracle.
+# We apply both maps with an oracle that knows the labels. We also apply them without an
+# oracle, with the most confident images of the network in place of the correct ones.
+#
+# With Fashion-MNIST, the first map is also the better one for the class-wise error.
+# With 15 bins, the second map is worse than no map. Without the oracle, both are worse.
 
 
-def oracle_maps(proba, is_right):
+def oracle_maps(proba, correct):
     """Return the probabilities of both maps, with rows that sum to one."""
     n_classes = proba.shape[1]
     top = np.eye(n_classes)[proba.argmax(axis=1)]
-    uniform = (1 - 1e-9) / n_classes + 1e-9 * top  # the prediction stays the same
+    uniform = (1 - 1e-9) / n_classes + 1e-9 * top  # keeps the predicted class
     excess = np.maximum(proba.max(axis=1, keepdims=True) - 0.5, 0)
     halved = proba - excess * top + excess * (1 - top) / (n_classes - 1)
-    return [np.where(is_right[:, None], top, unsure) for unsure in (uniform, halved)]
+    return [np.where(correct[:, None], top, wrong) for wrong in (uniform, halved)]
 
 
 plain, scaled = probas[0, 0]
-confidence, is_right = plain.max(axis=1), plain.argmax(axis=1) == y_test
-is_sure = confidence >= np.quantile(confidence, 1 - is_right.mean())
+confidence, correct = plain.max(axis=1), plain.argmax(axis=1) == y_test
+confident = confidence >= np.quantile(confidence, 1 - correct.mean())
 maps = {"as trained": plain, "scaled": scaled}
-for who, choice in [("oracle", is_right), ("itself", is_sure)]:
-    maps[f"1 / K by {who}"], maps[f"1 / 2 by {who}"] = oracle_maps(plain, choice)
+for how, chosen_rows in [("oracle", correct), ("most confident", confident)]:
+    maps[f"1 / K, {how}"], maps[f"1 / 2, {how}"] = oracle_maps(plain, chosen_rows)
 narrowest = {"n_bins": len(y_test), "strategy": "quantile"}
 table = {
     name: {
@@ -324,10 +332,10 @@ print(pd.DataFrame(table).T.to_string(float_format="{:.3f}".format), end="\n\n")
 # %%
 # Abstain
 # -------
-# Among the answers at most half as many may be wrong as among all images. The bound
-# holds with probability 95 % over the draw of the held-out images. It is meant for the
-# worst draw, and for the networks of the folds, which have seen fewer images than the
-# one that answers: expect fewer wrong answers than that.
+# The error rate among the predictions must be at most half of the error rate of all
+# images. The bound holds with probability 95 % over the draw of the held-out images,
+# for the networks of the folds. The final network is trained on more images, so its
+# error rate is usually below the bound.
 
 from sklearn_calib.estimators import SelectiveClassifier
 
@@ -336,8 +344,8 @@ error = 1 - mixed["accuracy"][best[name]]
 inner = clone(network).set_params(**chosen[name])
 model = SelectiveClassifier(inner, max_risk=error / 2, abstain_label=-1)
 model.fit(X_train, y_train)
-print("First predictions, -1 is no answer:", model.predict(X_test[:12]))
-print(f"Answered: {model.coverage_score(X_test):.2f} of the test images")
-wrong = 1 - model.score(X_test, y_test)
-print(f"Wrong among these: {wrong:.3f}, promised are at most {error / 2:.3f}")
+print("First predictions (-1 is an abstention):", model.predict(X_test[:12]))
+print(f"Coverage on the test images: {model.coverage_score(X_test):.2f}")
+risk = 1 - model.score(X_test, y_test)
+print(f"Error rate of the predictions: {risk:.3f}, bound: {error / 2:.3f}")
 print(f"\nRisk-coverage curves and search results are in {OUTPUT}/")

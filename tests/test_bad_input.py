@@ -82,11 +82,11 @@ DATA = {
     "continuous y": (_fit(y=X[:, 0]), ValueError, "Unknown label type: continuous"),
     "other dimensions": (
         lambda: _fit()().predict(X[:, :, None]), ValueError,
-        r"X must have 2 dimensions, as in fit, got shape \(12, 3, 1\). Reshape it",
+        r"X must have 2 dimensions, as in fit, got shape \(12, 3, 1\). Reshape X",
     ),
     "other dimensions of a refined net": (
         lambda: _refine()().predict(X[:, :, None]), ValueError,
-        r"X must have 2 dimensions, as in fit, got shape \(12, 3, 1\). Reshape it",
+        r"X must have 2 dimensions, as in fit, got shape \(12, 3, 1\). Reshape X",
     ),
     "meta": (
         _fit(torch.zeros(12, 3, device="meta")), TypeError,
@@ -174,13 +174,13 @@ PARAMETERS = {
     "refit": (_fit(refit="yes"), ValueError, "The 'refit' parameter"),
     "callback": (
         _fit(callbacks__update_los__update_every=2), ValueError,
-        "callbacks__update_los__update_every must .* Did you mean 'update_loss'",
+        "callbacks__update_los__update_every does not name .* mean 'update_loss'",
     ),
     "fraction too small": (
         _fit(early_stopping=True), ValueError, "validation_fraction=0.1 must leave",
     ),
     "width": (
-        _fit(module=torch.nn.Linear(3, 7)), ValueError, r"wanted width 3, got .*12, 7",
+        _fit(module=torch.nn.Linear(3, 7)), ValueError, r"n_classes=3, got .*12, 7",
     ),
     "calibrator objective": (_calibrate(objective="mse"), ValueError, "objective"),
     "calibrator of no kind": (

@@ -1,14 +1,14 @@
-"""Estimators: neural classifiers that train calibrated, and what wraps any classifier.
+"""Estimators: neural classifiers, and meta-estimators for any classifier.
 
-Each name loads its own module when first used, so that `CalibratedClassifier` and
-`SelectiveClassifier` work without torch being imported.
+Each name imports its module when it is first used, so that `CalibratedClassifier` and
+`SelectiveClassifier` do not import torch.
 """
 
 from typing import TYPE_CHECKING
 
 from sklearn_calib._core.lazy import lazy_names
 
-if TYPE_CHECKING:  # editors and type checkers cannot follow what is loaded later
+if TYPE_CHECKING:  # editors and type checkers do not see lazy imports
     from sklearn_calib.estimators._batches import iterate_batches
     from sklearn_calib.estimators._calibrated import CalibratedClassifier
     from sklearn_calib.estimators._modules import MLP, ConvNet

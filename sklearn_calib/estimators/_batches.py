@@ -1,4 +1,4 @@
-"""Batches of arrays in memory, cut by indexing instead of sample by sample."""
+"""Mini-batches of arrays in memory, indexed as a whole instead of sample by sample."""
 
 from collections.abc import Iterable, Iterator
 from numbers import Integral
@@ -14,17 +14,17 @@ from sklearn_calib._core.validation import Interval, validate_params
 
 
 class Batch(tuple):
-    """The pair (X, y) of one batch; beside it the samples' weights and positions."""
+    """Pair (X, y) of one mini-batch, with the samples' weights and indices."""
 
     sample_weight: Tensor | None = None
     indices: Tensor | None = None
 
 
 class ArrayBatches:
-    """Iterate over the batches of arrays, in order or shuffled.
+    """Mini-batches of arrays, in order or shuffled by torch's global generator.
 
-    A last batch of one sample joins the batch before it: batch normalisation cannot
-    train on one sample. The order is drawn from torch's global generator.
+    A last batch of one sample is merged into the previous one, since batch
+    normalisation cannot train on a single sample.
     """
 
     def __init__(
@@ -71,24 +71,24 @@ class ArrayBatches:
 def iterate_batches(
     dataset: Dataset[Any], batch_size: int = 1, shuffle: bool = False, **kwargs: Any
 ) -> Iterable[Any]:
-    """Return the batches of a dataset, cut from its arrays where it holds arrays.
+    """Return the mini-batches of a dataset, sliced from its arrays if it holds arrays.
 
-    The default of `NeuralClassifier`'s `iterator_train` and `iterator_valid`. Arrays
-    in memory are indexed a batch at a time, several times as fast as a `DataLoader`
-    that fetches and collates sample by sample. Any other dataset, and any option of
-    `DataLoader` in `kwargs`, gets a `DataLoader`; and so does any dataset where several
-    processes train together, since that is what accelerate can deal out to them.
+    It is the default of `iterator_train` and `iterator_valid` of `NeuralClassifier`.
+    Arrays in memory are indexed one batch at a time, which is several times as fast as
+    a `DataLoader` that fetches and collates sample by sample. A `DataLoader` is
+    returned for any other dataset, with any option in `kwargs`, and if several
+    processes train together, since accelerate can only distribute a `DataLoader`.
 
     Parameters
     ----------
     dataset : skorch.dataset.Dataset or torch.utils.data.Dataset
-        The samples; a `torch.utils.data.Subset` of either as well.
+        The samples, or a `torch.utils.data.Subset` of them.
 
     batch_size : int, default=1
-        Number of samples in a batch.
+        Number of samples in a mini-batch.
 
     shuffle : bool, default=False
-        Draw a new order at each pass, from torch's global generator.
+        Draw a new order in each pass, from torch's global generator.
 
     **kwargs : dict
         Options of `torch.utils.data.DataLoader`.
@@ -96,7 +96,7 @@ def iterate_batches(
     Returns
     -------
     batches : iterable of (Tensor, Tensor)
-        The pairs (X, y).
+        The mini-batches (X, y).
 
     Examples
     --------
@@ -116,15 +116,15 @@ def iterate_batches(
         return ArrayBatches(X, y, sample_weight, rows, batch_size, shuffle)
     if sample_weight is not None:
         raise ValueError(
-            "sample_weight needs batches that are cut from arrays by one process, got "
-            f"the DataLoader options {sorted(kwargs)}. Leave them out and train in one "
+            "sample_weight needs batches that are sliced from arrays by one process, "
+            f"got the DataLoader options {sorted(kwargs)}. Omit them and train in one "
             "process, or fit without sample_weight."
         )
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **kwargs)
 
 
 def _is_one_of_many() -> bool:
-    """Tell whether this process trains together with others."""
+    """Return whether several processes train together."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return False
@@ -132,7 +132,7 @@ def _is_one_of_many() -> bool:
 
 
 def resolve_subset(dataset: Any) -> tuple[Any, Array]:
-    """Return the dataset beneath nested subsets, and the rows of it that are meant."""
+    """Return the dataset beneath nested subsets, and the indices that they select."""
     rows = np.arange(len(dataset))
     while isinstance(dataset, Subset):
         rows = np.asarray(dataset.indices)[rows]
@@ -141,5 +141,5 @@ def resolve_subset(dataset: Any) -> tuple[Any, Array]:
 
 
 def _to_tensor(array: Array) -> Tensor:
-    """Share an array with torch, or copy one that may not be written to."""
+    """Return a tensor that shares the array's memory, or a copy if it is read-only."""
     return torch.from_numpy(np.require(array, requirements="W"))

@@ -1,4 +1,4 @@
-"""`CalibratedClassifier`: a classifier and its calibrator, as one estimator."""
+"""`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
 
 import pickle
 from typing import Any, Self
@@ -32,51 +32,50 @@ from sklearn_calib.estimators._routing import RoutingMixin
 class CalibratedClassifier(
     RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
-    """Calibrate any classifier on data that it was not trained on.
+    """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
-    Each fold of a cross-validation trains the classifier on one part and fits a
-    calibrator to what it says about the other. It is scikit-learn's
-    `CalibratedClassifierCV` with a calibrator *object*, whose parameters can be
-    searched as `calibrator__...`, and which can itself be searched.
+    For each fold of a cross-validation, the classifier is trained on one part of the
+    data and the calibrator is fitted to its predictions for the other part. Unlike in
+    scikit-learn's `CalibratedClassifierCV`, the calibrator is an object. A search can
+    select it, and its parameters as `calibrator__...`.
 
     Parameters
     ----------
     estimator : estimator
-        The classifier, with `predict_proba` or with a decision function that holds
-        logits. One that is fitted already comes as `FrozenEstimator(estimator)`: all
-        data given to `fit` then calibrate it, and must be others than it was trained
-        on.
+        The classifier, with `predict_proba` or a decision function that returns logits.
+        Pass a fitted classifier as `FrozenEstimator(estimator)`; then all data given to
+        `fit` are used for calibration, and must not contain its training data.
 
     calibrator : Calibrator or classifier, default=None
-        Cloned for each fold; whether it gets logits is set here, as its `from_logits`.
-        Any other classifier is fitted to the logits as features. None leaves the
-        probabilities as they are.
+        The calibrator, cloned for each fold. Its parameter `from_logits` is set
+        automatically. Any other classifier is fitted with the logits as features. None
+        leaves the probabilities unchanged.
 
     cv : int, cross-validation generator or iterable, default=5
-        How to split; an int means stratified folds.
+        Splitting strategy; an int is the number of stratified folds.
 
     ensemble : bool or "auto", default="auto"
-        True keeps the classifier and the calibrator of each fold and averages their
-        probabilities. False trains the classifier again on all data, and fits one
-        calibrator to the predictions of all test parts together. "auto" is True, but
-        False for a `FrozenEstimator`, and for `calibrator=None`, which then trains the
-        classifier once.
+        With True, the calibrated probabilities of the classifiers of all folds are
+        averaged. With False, the classifier is trained again on all data, and one
+        calibrator is fitted to the pooled predictions for the test parts of the folds.
+        "auto" is True, except for a `FrozenEstimator` and for `calibrator=None`, which
+        then trains the classifier once.
 
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-        What the calibrator gets to see: logits from `decision_function`, or
-        `predict_proba`. "auto" takes logits where the decision function is known to
-        hold them: the classifier has an attribute `decision_function_is_logits`, as
-        :class:`NeuralClassifier` has, or is scikit-learn's LogisticRegression (not one
-        against the rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
+        Input of the calibrator: logits from `decision_function`, or probabilities from
+        `predict_proba`. "auto" means logits if the decision function is known to return
+        them: the classifier has a true attribute `decision_function_is_logits`, like
+        :class:`NeuralClassifier`, or is scikit-learn's LogisticRegression (not
+        one-vs-rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
         QuadraticDiscriminantAnalysis or HistGradientBoostingClassifier. Margins, such
-        as those of a support vector machine, are no logits.
+        as those of a support vector machine, are not logits.
 
     memory : str, path or joblib.Memory, default=None
-        Where to keep the classifiers and their predictions, so that a search over
-        calibrators and their parameters trains each classifier once. Among them
-        `calibrator=None` costs one more, on all data, unless `ensemble=True`. Splits
-        that differ from call to call, as those of a shuffled `cv` without a
-        `random_state`, are trained anew.
+        Cache for the classifiers and their predictions, so that a search over
+        calibrators and their parameters trains each classifier once. Unless
+        `ensemble=True`, `calibrator=None` needs one more training, on all data. Splits
+        that differ between calls, as with a shuffled `cv` without a `random_state`, are
+        not found in the cache.
 
     Attributes
     ----------
@@ -84,27 +83,27 @@ class CalibratedClassifier(
         The labels, sorted.
 
     calibrated_classifiers_ : list
-        Pairs with attributes `estimator`, fitted, and `calibrator`, fitted or None: one
-        for each fold with `ensemble=True`, otherwise one.
+        Pairs with the attributes `estimator` (fitted) and `calibrator` (fitted, or
+        None): one for each fold with `ensemble=True`, otherwise one.
 
     n_features_in_ : int
-        Number of features, if the classifier knows it.
+        Number of features. Defined only if the classifier has it.
 
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, if the classifier knows them.
+        Names of the features. Defined only if the classifier has them.
 
     See Also
     --------
-    TemperatureScaling : The calibrator to try first.
+    TemperatureScaling : Calibrator with one parameter, the first to try.
 
     Notes
     -----
-    A class may be missing from the test part of a fold, not from the training part.
+    A class may be absent from a test fold but not from a training fold.
 
-    A calibrator warns if the samples that it is fitted to hold few errors of the
+    A calibrator warns if the samples that it is fitted to contain few errors of the
     classifier, see :class:`~sklearn_calib.calibrators.Calibrator`. The errors of all
-    folds count together: the average of their calibrators is about as good as one that
-    is fitted to all folds.
+    folds are added up, because averaging the calibrators of the folds is about as good
+    as one calibrator fitted to all folds.
 
     References
     ----------
@@ -166,18 +165,18 @@ class CalibratedClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training data, as the classifier takes them; for a `FrozenEstimator`
-            calibration data.
+            Training data in the form that the classifier accepts. For a
+            `FrozenEstimator`, calibration data.
 
         y : array-like of shape (n_samples,)
-            Labels of any kind, of at least two classes.
+            Labels of any type, of at least two classes.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, for the classifier and for the calibrator.
 
         **fit_params : dict
-            Passed to `fit` of the classifier, those of length n_samples cut like X;
-            with metadata routing enabled, also to the splitter.
+            Passed to `fit` of the classifier. Values of length n_samples are split
+            like X. With metadata routing enabled, also passed to the splitter.
 
         Returns
         -------
@@ -187,11 +186,11 @@ class CalibratedClassifier(
         Raises
         ------
         TypeError
-            If `calibrator` is no classifier or not an instance.
+            If `calibrator` is not an instance of a classifier or calibrator.
 
         ValueError
-            If the training part of a fold lacks a class, or the classifier has
-            neither probabilities nor logits.
+            If a class is absent from the training part of a fold, or the classifier
+            returns neither probabilities nor logits.
         """
         self._validate_params()
         _check_calibrator(self.calibrator)
@@ -203,7 +202,7 @@ class CalibratedClassifier(
             self.estimator, X, y, splits, refit, fit_params, self.response_method
         )
         if self.calibrator is None and hasattr(classifiers[0], "predict_proba"):
-            from_logits = False  # the probabilities as they are, not a softmax
+            from_logits = False  # keep the probabilities instead of a softmax
         tests = [test for _, test in splits]
         if refit and splits:
             scores, tests = [np.concatenate(scores)], [np.concatenate(tests)]
@@ -213,7 +212,7 @@ class CalibratedClassifier(
                 self._fit_calibrator(part, y, sample_weight, test, from_logits)
                 for part, test in zip(scores, tests, strict=True)
             ]
-            # Their average is about as good as one calibrator for all of the errors.
+            # Their average is about as good as one calibrator fitted to all errors.
             n_errors = sum(calibrator.n_errors_ for calibrator in calibrators)
             calibrators[0]._warn_of_few_errors(n_errors)
         self.calibrated_classifiers_ = [
@@ -238,7 +237,7 @@ class CalibratedClassifier(
         return make_splits(self.cv, X, y, needed, **split_params), not ensemble
 
     def _fit_and_predict(self, *arguments: Any) -> Any:
-        """Return the classifiers and what they say, remembered if there is a memory."""
+        """Return the classifiers and their predictions, cached if `memory` is set."""
         if self.memory is None:
             return fit_and_predict(*arguments)
         return pickle.loads(remembered(_fit_and_pickle, self.memory)(*arguments))
@@ -246,7 +245,7 @@ class CalibratedClassifier(
     def _fit_calibrator(
         self, scores: Any, y: Any, sample_weight: Any, rows: Any, from_logits: bool
     ) -> Calibrator:
-        """Fit a clone of the calibrator to the scores of some rows."""
+        """Fit a clone of the calibrator to the scores of the given rows."""
         calibrator = clone(self.calibrator)
         if isinstance(calibrator, Calibrator):
             calibrator.set_params(from_logits=from_logits)
@@ -256,17 +255,17 @@ class CalibratedClassifier(
         return calibrator._fit_checked(scores, y[rows], weight, self.classes_)
 
     def predict_proba(self, X: MatrixLike) -> Floats:
-        """Return calibrated probabilities, averaged over the ensemble.
+        """Predict calibrated probabilities, averaged over the ensemble.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as the classifier takes them.
+            Data in the form that the classifier accepts.
 
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to one, columns are in the order of `classes_`.
+            Rows sum to one. Columns are in the order of `classes_`.
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
@@ -274,17 +273,17 @@ class CalibratedClassifier(
         return total / len(pairs)
 
     def predict(self, X: MatrixLike) -> Array:
-        """Return the most probable class, the first one of a tie.
+        """Predict the most probable class; ties go to the first class.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as the classifier takes them.
+            Data in the form that the classifier accepts.
 
         Returns
         -------
         y_pred : ndarray of shape (n_samples,)
-            Labels.
+            Predicted labels.
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
@@ -306,16 +305,16 @@ class _CalibratedPair:
 
 
 def _fit_and_pickle(*arguments: Any) -> bytes:
-    """Return the results of `fit_and_predict` in one piece.
+    """Return the results of `fit_and_predict` as one pickle.
 
-    joblib reads objects array by array: the trees of a forest twice, and those of a
-    gradient boosting ten times as slowly.
+    joblib reads an object array by array, which takes twice as long for a random forest
+    and ten times as long for gradient boosting.
     """
     return pickle.dumps(fit_and_predict(*arguments), protocol=5)
 
 
 def _check_calibrator(calibrator: Any) -> None:
-    """Refuse what cannot calibrate."""
+    """Raise TypeError unless the calibrator is None or an instance of a classifier."""
     has_methods = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
     if calibrator is None or (has_methods and not isinstance(calibrator, type)):
         return

@@ -1,4 +1,4 @@
-"""Any classifier of scikit-learn as a calibrator."""
+"""Any scikit-learn classifier as a calibrator."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from sklearn_calib.calibrators import Calibrator
 
 
 class ClassifierCalibrator(Calibrator):
-    """Calibrator that fits a classifier to the logits as features."""
+    """Calibrator that fits a classifier with the logits as features."""
 
     def __init__(self, classifier: Any, *, from_logits: bool = False) -> None:
         self.classifier = classifier
@@ -23,9 +23,9 @@ class ClassifierCalibrator(Calibrator):
         missing = np.delete(self.classes_, self.classifier_.classes_).tolist()
         if missing:
             raise ValueError(
-                "y must hold every class to calibrate by "
+                "y must contain every class to calibrate with "
                 f"{type(self.classifier).__name__}, got no sample of {shown(missing)}. "
-                "Calibrate on more samples, or by a method of "
+                "Calibrate on more samples, or with a calibrator of "
                 "sklearn_calib.calibrators."
             )
 

@@ -1,4 +1,4 @@
-"""What the parameters of `NeuralClassifier` must be: names, ranges, and together."""
+"""Checks of the names and values of the parameters of `NeuralClassifier`."""
 
 import inspect
 import warnings
@@ -44,60 +44,59 @@ CONSTRAINTS = {
     "verbose": ["verbose"],
 }
 
-# Parameters of skorch that have another spelling here, with the way out.
+# Parameters of skorch that are not supported here, with their replacements.
 REFUSED = {
-    "classes": "partial_fit(X, y, classes=...)",
-    "criterion": "loss, and loss__... for its parameters",
-    "predict_nonlinearity": "nothing: predict_proba is the softmax of the logits",
+    "classes": "Use partial_fit(X, y, classes=...)",
+    "criterion": "Use loss, and loss__... for its parameters",
+    "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
 }
 
 
 def check_not_refused(names):
-    """Raise TypeError for parameters of skorch that are spelled otherwise here."""
+    """Raise TypeError for parameters of skorch that are not supported here."""
     for name in names:
         prefix = name.split("__")[0]
         if prefix in REFUSED:
             raise TypeError(
-                f"{name!r} is not a parameter of NeuralClassifier. Use "
-                f"{REFUSED[prefix]}."
+                f"{name!r} is not a parameter of NeuralClassifier. {REFUSED[prefix]}."
             )
 
 
 def check_known(estimator, names):
-    """Raise TypeError for misspelt names, which a constructor with **kwargs takes."""
+    """Raise TypeError for unknown names, which a constructor with **kwargs accepts."""
     classes = [each for each in type(estimator).mro() if "__init__" in vars(each)]
     known = {name for each in classes for name in inspect.signature(each).parameters}
     known -= {*REFUSED, "args", "kwargs"}
     prefixes = {f"{prefix}__" for prefix in estimator.prefixes_}
     for name in names:
         prefix, is_nested, _ = name.partition("__")
-        alike = prefixes if is_nested else known
-        if f"{prefix}{is_nested}" not in alike:
+        allowed = prefixes if is_nested else known
+        if f"{prefix}{is_nested}" not in allowed:
             raise TypeError(
                 f"{name!r} is not a parameter of {type(estimator).__name__}."
-                f"{did_you_mean(f'{prefix}{is_nested}', alike)} Its parameters: "
-                f"{sorted(known)}, and those that begin with one of {sorted(prefixes)}."
+                f"{did_you_mean(f'{prefix}{is_nested}', allowed)} Valid parameters "
+                f"are: {sorted(known)}, and those with a prefix in {sorted(prefixes)}."
             )
 
 
 def check_takes(target, names, prefix):
-    """Raise ValueError for the first name that is not a parameter of a part."""
+    """Raise ValueError for the first name that is not a parameter of the target."""
     known = accepted_names(target)
     for name in names:
         if known is not None and name.partition("__")[0] not in known:
             raise ValueError(
                 f"{_name(target)} has no parameter {name!r}, got {prefix}{name}."
-                f"{did_you_mean(name, known)} Its parameters: {sorted(known)}."
+                f"{did_you_mean(name, known)} Valid parameters are: {sorted(known)}."
             )
 
 
 def accepted_names(target):
-    """Return the names of what a callable or a callback takes, None for any."""
+    """Return the parameter names of a callable or callback, None if it accepts any."""
     if isinstance(target, Callback):
         return {*target.get_params(deep=False)}
     try:
         parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):  # written in C
+    except (TypeError, ValueError):  # implemented in C
         return None
     names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
     if target is iterate_batches:
@@ -115,7 +114,7 @@ def _name(target):
 
 
 def check_params(net):
-    """Raise an error for a parameter of a net with a wrong name or value."""
+    """Raise an error for a parameter of a net with an invalid name or value."""
     check_known(net, net._get_param_names())
     BaseEstimator._validate_params(net)
     check_device(net.device)
@@ -126,18 +125,18 @@ def check_params(net):
         check_callbacks(net)
     if net.refit and net.warm_start:
         raise ValueError(
-            "refit must be False with warm_start, which goes on from weights that "
-            "have seen the data, got True. Pass one of the two."
+            "refit must be False with warm_start, which continues from weights that "
+            "were trained on the data, got True. Set only one of the two."
         )
     _warn_of_plain_update(net.loss)
 
 
 def _warn_of_plain_update(loss):
-    """Warn of a loss that looks as if it learned, and does not say so."""
+    """Warn of a loss with a method `update` that does not declare to learn."""
     kind = loss if isinstance(loss, type) else type(loss)
     if issubclass(kind, CalibrationLoss):
         is_silent = kind.update is not CalibrationLoss.update
-        # A class with a base declares it by a property, which asks the base.
+        # Losses with a base loss declare it in a property that asks the base.
         is_silent &= not (kind.learns_from_validation or loss.learns_from_validation)
     else:
         is_silent = hasattr(kind, "update") and not issubclass(kind, str)
@@ -151,17 +150,17 @@ def _warn_of_plain_update(loss):
 
 
 def check_takes_weights(criterion):
-    """Raise TypeError unless a loss has a form with sample weights."""
+    """Raise TypeError unless the loss supports `sample_weight`."""
     if "sample_weight" not in inspect.signature(criterion.forward).parameters:
         raise TypeError(
             f"sample_weight must be None for the loss {type(criterion).__name__}, "
-            "which has no weighted form. Choose a loss whose forward takes "
+            "which does not support it. Choose a loss whose forward accepts "
             "sample_weight, or repeat the samples."
         )
 
 
 def check_posterior(net):
-    """Raise ValueError if a net is to return a posterior, and its loss knows none."""
+    """Raise ValueError if `posterior` is True and the loss does not support it."""
     if not net.posterior:
         return
     n_classes = len(net.classes_inferred_)
@@ -170,13 +169,13 @@ def check_posterior(net):
     except NotImplementedError:
         raise ValueError(
             f"posterior must be False for the loss {type(net.criterion_).__name__}"
-            ", which is not known to determine it, got True. Choose another loss, "
-            "such as 'focal', or calibrate afterwards."
+            ", for which no map to the class posterior is known, got True. Choose "
+            "another loss, such as 'focal', or fit a calibrator."
         ) from None
 
 
 def check_device(device):
-    """Raise ValueError unless torch can put numbers on a device, and get them back."""
+    """Raise an error unless torch can compute on the device."""
     if not isinstance(device, str | torch.device | None):
         raise TypeError(
             f"`device` must be a str, a torch.device or None, got {device!r}. Write "
@@ -193,19 +192,18 @@ def check_device(device):
 
 
 def check_callbacks(net):
-    """Raise an error for what is no callback, and for parameters of none."""
+    """Raise an error for an invalid callback, or for a parameter of an unknown one."""
     for item in net.callbacks or []:
         _check_callback(item)
     callbacks = dict(net._uniquely_named_callbacks())
-    # These two come and go with verbose and early_stopping.
+    # Whether these two exist depends on verbose and early_stopping.
     names = {"early_stopping", "print_log", *callbacks}
     for param, value in net.get_params_for("callbacks").items():
         name, is_nested, _ = param.partition("__")
         if name not in names:
             raise ValueError(
-                f"callbacks__{param} must name a callback that there is, got "
-                f"{name!r}.{did_you_mean(name, names)} The callbacks: "
-                f"{sorted(names)}."
+                f"callbacks__{param} does not name a callback, got {name!r}."
+                f"{did_you_mean(name, names)} Valid callbacks are: {sorted(names)}."
             )
         if not is_nested:
             _check_callback((name, value))
@@ -217,33 +215,34 @@ def check_callbacks(net):
 
 
 def _check_callback(item):
-    """Raise TypeError unless an item of `callbacks` is one, or a name and one."""
+    """Raise TypeError unless an item is a callback, or a pair of a name and one."""
     is_pair = isinstance(item, tuple | list) and len(item) == 2
     callback = item[1] if is_pair and isinstance(item[0], str) else item
     kind = callback if isinstance(callback, type) else type(callback)
     if not (callback is None or issubclass(kind, Callback)):
         raise TypeError(
-            "`callbacks` must hold callbacks of skorch, classes or instances, or pairs "
-            f"of a name and one, got {item!r}. Write "
+            "`callbacks` must hold skorch callbacks (classes or instances), or pairs "
+            f"of a name and a callback, got {item!r}. Write "
             "callbacks=[('stop', skorch.callbacks.EarlyStopping())]."
         )
 
 
 def check_can_refit(callbacks):
-    """Raise ValueError if a callback cannot go through a second run on all data."""
+    """Raise ValueError if a callback cannot take part in a second run on all data."""
     for name, callback in callbacks:
         if name != "early_stopping" and _belongs_to_one_run(callback):
             raise ValueError(
-                "refit must be False beside a callback that loads a state or "
-                "watches validation data, which the run on all data has not, got "
-                f"True and {name!r}. Leave it out, or use early_stopping=True."
+                "refit must be False with a callback that loads a state or monitors "
+                "validation data, which the second run does not have, got True and "
+                f"{name!r}. Remove the callback, or use early_stopping=True."
             )
 
 
 def _belongs_to_one_run(callback):
-    """Tell whether a callback of skorch would fail, or begin elsewhere, in a second."""
+    """Return whether a skorch callback would fail, or load a state, in a second run."""
     if isinstance(callback, LoadInitState):
         return True
     monitor = getattr(callback, "monitor", None)
-    watches = isinstance(monitor, str) and monitor.startswith("valid")
-    return watches and isinstance(callback, Checkpoint | EarlyStopping | LRScheduler)
+    needs_validation = isinstance(monitor, str) and monitor.startswith("valid")
+    kinds = Checkpoint | EarlyStopping | LRScheduler
+    return needs_validation and isinstance(callback, kinds)

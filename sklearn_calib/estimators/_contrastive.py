@@ -1,4 +1,4 @@
-"""Stage 1 of `RefCalClassifier`: an encoder that learns by supervised contrast."""
+"""Stage 1 of `RefCalClassifier`: supervised contrastive training of an encoder."""
 
 import numpy as np
 import torch
@@ -13,10 +13,10 @@ from sklearn_calib.losses import SupConLoss
 
 
 class Projected(nn.Module):
-    """An encoder and, on top of it, a projection onto the unit sphere.
+    """Encoder with a projection head, whose output has unit length.
 
-    The loss sees the projections; what is kept afterwards are the embeddings beneath,
-    which have not yet lost what tells the samples of a class apart.
+    The loss is computed from the projections. After training only the encoder is used,
+    since its embeddings keep information that the projections discard.
     """
 
     def __init__(self, encoder, width, n_projection):
@@ -26,14 +26,14 @@ class Projected(nn.Module):
         self.projection = nn.Sequential(*layers)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return projections of length 1."""
+        """Return the projections, of length 1."""
         return F.normalize(self.projection(self.encoder(X)), dim=1)
 
 
 class ContrastiveNet(NeuralClassifier):
-    """A skorch net that trains an encoder, and transforms by it.
+    """Net that trains an encoder with the supervised contrastive loss.
 
-    `module` is the encoder and `batch_transform` what makes the views of a batch.
+    `module` is the encoder, and `batch_transform` makes the views of a mini-batch.
     """
 
     _module_prefix = "encoder__"
@@ -44,12 +44,12 @@ class ContrastiveNet(NeuralClassifier):
         self.n_projection = n_projection
 
     def initialize_criterion(self):
-        """Build the loss of the projections."""
+        """Build the supervised contrastive loss."""
         self.criterion_ = SupConLoss(temperature=self.temperature)
         return self
 
     def initialize_module(self):
-        """Build the encoder, and a projection for what it returns."""
+        """Build the encoder and the projection head."""
         super().initialize_module()
         width = self._embedding_width(self.module_)
         self.module_ = Projected(self.module_, width, self.n_projection)
@@ -57,12 +57,12 @@ class ContrastiveNet(NeuralClassifier):
         return self
 
     def _data_params(self, module):
-        """Ask for a network without its last layer."""
+        """Return the sizes for a network without its output layer."""
         sizes = super()._data_params(module)
         return {**sizes, **({"n_classes": None} if "n_classes" in sizes else {})}
 
     def _embedding_width(self, encoder):
-        """Return the width of the embeddings, by those of two samples of zeros."""
+        """Return the width of the embeddings, computed from two samples of zeros."""
         dtype = getattr(torch, self.dtype)
         was_training = encoder.training
         with torch.no_grad():
@@ -73,23 +73,23 @@ class ContrastiveNet(NeuralClassifier):
         if len(shape) != 2:
             raise ValueError(
                 "encoder must return embeddings of shape (n_samples, width), got shape "
-                f"{tuple(shape)} for two samples. Flatten them, or take their mean."
+                f"{tuple(shape)} for two samples. Flatten or average them."
             )
         return shape[1]
 
     def _transform(self, batch):
-        """Return the views of a batch, one below the other, and the labels."""
+        """Return the concatenated views of a mini-batch, and the labels."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
         views = make_views(self.batch_transform, X, "augment")
         return Batch((views.flatten(0, 1), y))
 
     def get_loss(self, y_pred, y_true, *args, **kwargs):
-        """Return the loss of the projections of all views of a batch."""
+        """Return the loss of the projections of all views of a mini-batch."""
         target = to_tensor(y_true, device=self.device)
         return self.criterion_(y_pred.unflatten(0, (len(target), -1)), target)
 
     def embed(self, X):
-        """Return the embeddings of checked data, batch by batch."""
+        """Return the embeddings of validated data, batch by batch."""
         batches = self.get_iterator(self.get_dataset(X), training=False)
         parts = [
             self.encode(to_tensor(unpack_data(batch)[0], device=self.device))
@@ -98,13 +98,13 @@ class ContrastiveNet(NeuralClassifier):
         return np.concatenate([to_numpy(part) for part in parts])
 
     def encode(self, X):
-        """Return the embeddings of one batch, by the encoder as it is."""
+        """Return the embeddings of one mini-batch, without gradients."""
         with torch.no_grad():
             return self.module_.encoder.eval()(X)
 
 
 def make_views(augment, X, name):
-    """Return the views of a batch; errors call what makes them `name`."""
+    """Return the views of a mini-batch; `name` is the parameter named in errors."""
     views = augment(X)
     if views.ndim != X.ndim + 1 or views.shape[0] != len(X):
         raise ValueError(
@@ -115,7 +115,7 @@ def make_views(augment, X, name):
     return views
 
 
-def refine(net, key, X, y):  # noqa: ARG001 - joblib looks a result up by the key
-    """Train the encoder; return it and the embeddings of the data it has seen."""
+def refine(net, key, X, y):  # noqa: ARG001 - joblib looks up results by the key
+    """Train the encoder, and return it and the embeddings of the training data."""
     net.fit(X, y)
     return net, net.embed(X)

@@ -1,4 +1,4 @@
-"""Stage 2 of `RefCalClassifier`: a linear head that learns from frozen embeddings."""
+"""Stage 2 of `RefCalClassifier`: a linear head trained on frozen embeddings."""
 
 from contextlib import contextmanager
 
@@ -13,14 +13,14 @@ from sklearn_calib.estimators._neural import NeuralClassifier
 
 
 class LinearHead(NeuralClassifier):
-    """A linear classifier of embeddings, which can learn from views of the samples.
+    """Linear classifier of embeddings, optionally trained on augmented views.
 
-    With `augment` and inside of `learning_from`, it trains on the embeddings of views
-    that are drawn anew for each batch. All else sees the embeddings that it is given:
-    the validation pass, callbacks and predictions.
+    With `augment`, and within the context `learning_from`, each training step draws new
+    views of the mini-batch and embeds them. The validation pass, callbacks and
+    predictions use the given embeddings.
     """
 
-    # The samples behind the embeddings and what embeds them, in one call of fit.
+    # The samples of the embeddings and the function that embeds them, during fit.
     _source = None
 
     def __init__(self, module=MLP, *, augment=None, **kwargs):
@@ -29,7 +29,7 @@ class LinearHead(NeuralClassifier):
 
     @contextmanager
     def learning_from(self, X, encode):
-        """Train on views of these samples, if there is something that makes views."""
+        """Train on views of these samples if `augment` is set."""
         self._source = None if self.augment is None else (X, encode)
         try:
             yield
@@ -37,35 +37,35 @@ class LinearHead(NeuralClassifier):
             self._source = None
 
     def get_iterator(self, dataset, training=False):
-        """Return the batches of a dataset, or of the samples behind it."""
+        """Return the mini-batches of a dataset, or of its samples before embedding."""
         if training and self._source is not None:
             dataset = self._samples_of(dataset)
         return super().get_iterator(dataset, training=training)
 
     def _samples_of(self, dataset):
-        """Return the samples whose embeddings a dataset holds."""
+        """Return the dataset with the samples in place of their embeddings."""
         embedded, rows = resolve_subset(dataset)
         X, _ = self._source
         if len(embedded) != len(X):
             raise ValueError(
-                "head__train_split must select rows of the training data where "
+                "head__train_split must select rows of the training data if "
                 f"augment_head is set, got a dataset of {len(embedded)} samples for "
-                f"{len(X)}. Return torch.utils.data.Subset of the data it is given, or "
-                "leave augment_head out."
+                f"{len(X)}. Return a torch.utils.data.Subset of its input, or set "
+                "augment_head=None."
             )
         samples = self.get_dataset(X, embedded.y)
         samples.sample_weight = embedded.sample_weight
         return Subset(samples, rows)
 
     def train_step(self, batch, **fit_params):
-        """Train on one batch, or on the embeddings of its views."""
+        """Train on one mini-batch, or on the embeddings of its views."""
         if self._source is not None:
             batch = self._embed_views(batch)
             self._keep(batch)
         return super().train_step(batch, **fit_params)
 
     def _embed_views(self, batch):
-        """Return the embeddings of the views of a batch, sample by sample."""
+        """Return the embeddings of the views of a mini-batch, grouped by sample."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
         views = make_views(self.augment, X, "augment_head")
         _, encode = self._source
@@ -78,7 +78,7 @@ class LinearHead(NeuralClassifier):
         return embedded
 
     def on_batch_end(self, net, batch=None, training=False, **kwargs):
-        """Let a loss that has a history record what the network said of each view."""
+        """Let a loss with a history record the logits of each view."""
         if training and self._source is not None:
             batch = self._trainer.batch
         super().on_batch_end(net, batch=batch, training=training, **kwargs)

@@ -1,4 +1,4 @@
-"""The networks that `NeuralClassifier` builds when it is given none."""
+"""Default networks of `NeuralClassifier`."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,22 +12,22 @@ _SIZE = [Interval(Integral, 1, None, closed="left")]
 
 
 class MLP(nn.Sequential):
-    """Fully connected network for tables, with rectified linear hidden layers.
+    """Multilayer perceptron (MLP) with ReLU activations, for tabular data.
 
     Parameters
     ----------
     n_features : int
-        Width of the input.
+        Number of input features.
 
     n_classes : int or None
-        Width of the output: one logit for each class. None leaves out the last layer:
-        the output are the last hidden units, as of an encoder.
+        Number of classes, which is the number of logits. With None the network is an
+        encoder: it has no output layer and returns the last hidden units.
 
     hidden_sizes : sequence of int, default=(128, 128)
-        Width of each hidden layer. None at all makes a linear model.
+        Number of units of each hidden layer. An empty sequence makes a linear model.
 
     dropout : float, default=0.0
-        Share of the hidden units dropped in training, in [0, 1].
+        Fraction of the hidden units dropped during training, in [0, 1].
 
     Examples
     --------
@@ -71,32 +71,31 @@ def _check_sizes(hidden_sizes: Sequence[int]) -> None:
     """Raise ValueError unless all sizes are positive integers."""
     if not all(_SIZE[0].is_satisfied_by(size) for size in hidden_sizes):
         raise ValueError(
-            f"hidden_sizes must hold positive integers, got {hidden_sizes!r}. Pass one "
-            "width for each hidden layer, such as (128, 128)."
+            f"hidden_sizes must hold positive integers, got {hidden_sizes!r}. Pass the "
+            "number of units of each hidden layer, such as (128, 128)."
         )
 
 
 class ConvNet(nn.Module):
     """Small convolutional network for images of any height and width.
 
-    Each stage halves the image and doubles the number of filters; the last feature
-    maps are averaged, so that the size of the images does not matter.
+    Each stage halves the image and doubles the number of filters. The last feature
+    maps are averaged over the image, so images may have any size.
 
     Parameters
     ----------
     n_channels : int
-        Channels of an image: 1 for grey, 3 for colour.
+        Number of channels of an image: 1 for grey, 3 for colour.
 
     n_classes : int or None
-        Width of the output: one logit for each class. None leaves out the last layer:
-        the output are the averaged feature maps, as of an encoder.
+        Number of classes, which is the number of logits. With None the network is an
+        encoder: it has no output layer and returns the averaged feature maps.
 
     n_filters : int, default=32
-        Filters of the first stage.
+        Number of filters of the first stage.
 
     n_stages : int, default=3
-        Number of stages, each a convolution, batch normalisation, a rectified linear
-        unit and pooling.
+        Number of stages: convolution, batch normalisation, ReLU and max pooling.
 
     Examples
     --------
@@ -137,7 +136,7 @@ class ConvNet(nn.Module):
 
 
 def _stage(n_inputs: int, n_filters: int) -> nn.Sequential:
-    """Convolution, normalisation, rectifier and pooling that keeps small images."""
+    """Return convolution, batch normalisation, ReLU and max pooling, rounded up."""
     return nn.Sequential(
         nn.Conv2d(n_inputs, n_filters, kernel_size=3, padding=1, bias=False),
         nn.BatchNorm2d(n_filters),

@@ -1,4 +1,4 @@
-"""Nested parameters: `loss__...`, and `module__...`, `encoder__...`, `head__...`."""
+"""Nested parameters: `loss__...`, `module__...`, `encoder__...`, `head__...`."""
 
 import inspect
 from collections import defaultdict
@@ -18,36 +18,36 @@ from sklearn_calib.losses import CalibrationLoss
 
 LOSS = "loss__"
 HINT = (
-    " A search over losses with different parameters is a list of grids, one for each "
-    "set of parameters."
+    " To search over losses with different parameters, pass a list of grids, one for "
+    "each set of parameters."
 )
 
-_BOTH = {"batch_size", "callbacks", "compile", "iterator_train", "iterator_valid"}
-_BOTH |= {"lr", "max_epochs", "optimizer"}
-_OF_THE_HEAD = {"batch_transform", "early_stopping", "n_iter_no_change", "posterior"}
-_OF_THE_HEAD |= {"refit", "train_split", "use_caching", "validation_fraction"}
+_BOTH_STAGES = {"batch_size", "callbacks", "compile", "iterator_train"}
+_BOTH_STAGES |= {"iterator_valid", "lr", "max_epochs", "optimizer"}
+_HEAD_ONLY = {"batch_transform", "early_stopping", "n_iter_no_change", "posterior"}
+_HEAD_ONLY |= {"refit", "train_split", "use_caching", "validation_fraction"}
 
-# For each prefix of RefCalClassifier the names that may follow, None if any may.
+# Names that may follow each prefix of RefCalClassifier; None allows any name.
 STAGES = {
     "encoder": None,
-    "head": _BOTH | _OF_THE_HEAD,
+    "head": _BOTH_STAGES | _HEAD_ONLY,
     "loss": None,
-    "refine": _BOTH,
+    "refine": _BOTH_STAGES,
 }
 
 
 class NestedParams(BaseEstimator):
-    """`get_params` and `set_params` of an estimator with a loss and other parts.
+    """`get_params` and `set_params` of an estimator with a loss and other components.
 
-    Each parameter is an attribute, those of parts under their names with the prefix.
-    A subclass has the prefixes in `_prefixes`.
+    Each parameter is an attribute; parameters of components have a prefix. Subclasses
+    list the prefixes in `_prefixes`.
     """
 
     def _get_param_names(self):
         return [name for name in vars(self) if name[0] != "_" and name[-1] != "_"]
 
     def get_params_for(self, prefix: str) -> dict[str, Any]:
-        """Return the parameters with a prefix, by their names without it."""
+        """Return the parameters that have a prefix, with the prefix removed."""
         return remove_prefix(f"{prefix}__", vars(self))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class NestedParams(BaseEstimator):
         Parameters
         ----------
         deep : bool, default=True
-            Include the parameters of the current loss and of its base, with their
+            Include the parameters of the loss and of its base loss, with their
             defaults, and those of the callbacks.
 
         Returns
@@ -64,37 +64,38 @@ class NestedParams(BaseEstimator):
         params : dict
             Parameter names mapped to their values.
         """
-        # Not skorch's, which lists the callbacks of the fit before.
+        # skorch's `get_params` would list the callbacks of the previous fit.
         params = BaseEstimator.get_params(self, deep=deep)
         if not deep:
             return params
-        # Of an instance scikit-learn lists what it was made with, changed or not.
+        # For a loss instance, scikit-learn lists its constructor parameters even if
+        # other values are set here.
         others = {k: v for k, v in params.items() if not k.startswith(LOSS)}
         return {**others, **self._get_callback_params(), **self._get_loss_params()}
 
     def _get_callback_params(self):
-        """Return the callbacks and their parameters, if there are any."""
+        """Return the callbacks and their parameters."""
         return {}
 
     def _get_loss_params(self):
-        """Return the loss and its parameters, with its defaults."""
+        """Return the loss and its parameters, including defaults."""
         given = self.get_params_for("loss")
         params = CalibrationLoss.list_params(self.loss, given)
         return {"loss": self.loss, **add_prefix(LOSS, params)}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of this estimator and of what it consists of.
+        """Set parameters of this estimator and of its components.
 
-        They act in the next `fit`. `partial_fit`, and `fit` with `warm_start`, go on
-        from what is trained: there `optimizer__...` and `lr` act on the optimizer as
-        it is, and a new module, loss or optimizer replaces the one in use.
+        They take effect in the next `fit`. `partial_fit`, and `fit` with `warm_start`,
+        continue the training: `optimizer__...` and `lr` change the current optimizer,
+        and a new module, loss or optimizer replaces the current one.
 
         Parameters
         ----------
         **params : dict
             Parameter names mapped to their values. A new `loss` drops the `loss__...`
-            values that were set for another one and are not given here, and a new
-            `loss__base` the `loss__base__...`.
+            values that were set for the previous one and are not given here. A new
+            `loss__base` drops the `loss__base__...` values in the same way.
 
         Returns
         -------
@@ -104,11 +105,11 @@ class NestedParams(BaseEstimator):
         Raises
         ------
         TypeError
-            If a stage of two has no parameter of a name, or a name is one of skorch
-            that has another spelling here.
+            If a name is not a parameter of a stage, or is a parameter of skorch that is
+            not supported here.
 
         ValueError
-            If another name is not a parameter. No parameter is set then.
+            If any other name is not a parameter. No parameter is set then.
         """
         params = leave_out_known(params, self.get_params())
         self._check_names(params)
@@ -116,7 +117,7 @@ class NestedParams(BaseEstimator):
         return self
 
     def _check_loss_params(self, params):
-        """Check new values of the loss and its parameters; return what they end."""
+        """Check new values of the loss and its parameters; return the names to drop."""
         new = {name: v for name, v in params.items() if prefix_of(name) == "loss"}
         if not new:
             return ()
@@ -128,7 +129,7 @@ class NestedParams(BaseEstimator):
         return stored.keys() - after.keys()
 
     def _replace(self, dropped, params):
-        """Set parameters of known names, and forget those that are dropped."""
+        """Set checked parameters, and delete those that are dropped."""
         nested = self._of_parts(params)
         own = {name: value for name, value in params.items() if name not in nested}
         BaseEstimator.set_params(self, **own)
@@ -137,7 +138,7 @@ class NestedParams(BaseEstimator):
         vars(self).update(nested)
 
     def _of_parts(self, params):
-        """Return the parameters whose names begin with the prefix of a part."""
+        """Return the parameters whose names begin with the prefix of a component."""
         return {
             name: value
             for name, value in params.items()
@@ -146,10 +147,11 @@ class NestedParams(BaseEstimator):
 
 
 def leave_out_known(params, current):
-    """Return parameters without the prefixes all of whose values are set already.
+    """Return the parameters without groups whose values are all set already.
 
-    `get_params` lists the defaults of losses and callbacks too. Setting them would pin
-    them, such as the patience of early stopping to an earlier `n_iter_no_change`.
+    A group has a common prefix. `get_params` also lists the defaults of losses and
+    callbacks. Setting these would fix them, for example the patience of early stopping
+    at an earlier value of `n_iter_no_change`.
     """
     groups = defaultdict(dict)
     for name, value in params.items():
@@ -163,7 +165,7 @@ def leave_out_known(params, current):
 
 
 def _is_same(value, other):
-    """Tell whether a value is the other, or a default callback made like it."""
+    """Return whether two values are identical, or callbacks with equal parameters."""
     if (
         value is other
         or not isinstance(value, Callback)
@@ -176,11 +178,11 @@ def _is_same(value, other):
     )
 
 
-# Of nets ----------------------------------------------------------------------------
+# Nets -------------------------------------------------------------------------------
 
 
 def callback_params(net):
-    """Return the callbacks that the next fit of a net uses, and their parameters."""
+    """Return the callbacks of the next fit of a net, and their parameters."""
     stored = {k: v for k, v in vars(net).items() if k.startswith("callbacks__")}
     params = {}
     for name, callback in _listed_callbacks(net):
@@ -193,7 +195,7 @@ def callback_params(net):
 
 
 def _listed_callbacks(net):
-    """Return the callbacks by name, none if fit would refuse them."""
+    """Return the callbacks with their names, none if they are invalid."""
     try:
         return list(net._uniquely_named_callbacks())
     except (TypeError, ValueError):
@@ -212,21 +214,21 @@ def check_names_of_net(names, net):
         close = did_you_mean(f"{prefix}__" if is_nested else name, known)
         raise ValueError(
             f"Invalid parameter {name!r} for estimator {type(net).__name__}."
-            f"{close} Valid parameters are: {sorted(own)}, and those that begin "
-            f"with one of {sorted(f'{each}__' for each in prefixes)}."
+            f"{close} Valid parameters are: {sorted(own)}, and those with a "
+            f"prefix in {sorted(f'{each}__' for each in prefixes)}."
         )
 
 
 def _is_nested(value):
-    """Tell whether a value has parameters of its own, as scikit-learn tells it."""
+    """Return whether scikit-learn treats a value as an object with parameters."""
     return hasattr(value, "set_params") and not isinstance(value, type)
 
 
-# Of stages --------------------------------------------------------------------------
+# Stages -----------------------------------------------------------------------------
 
 
 def check_names_of_stages(names, estimator):
-    """Raise TypeError for a name that is not a parameter of an estimator or a stage."""
+    """Raise TypeError for a name that is not a parameter of the estimator or stage."""
     own = {*inspect.signature(estimator).parameters} - {"kwargs"}
     for name in names:
         stage, _, rest = name.partition("__")
@@ -235,18 +237,18 @@ def check_names_of_stages(names, estimator):
         elif name not in own:
             raise TypeError(
                 f"{name!r} is not a parameter of {estimator.__name__}."
-                f"{did_you_mean(name, own)} Its parameters: {sorted(own)}, and those "
-                f"that begin with one of {[f'{stage}__' for stage in STAGES]}."
+                f"{did_you_mean(name, own)} Valid parameters are: {sorted(own)}, and "
+                f"those with a prefix in {[f'{stage}__' for stage in STAGES]}."
             )
 
 
 def _check_name_in_stage(name, stage, first):
-    """Raise TypeError for a parameter that the net of a stage does not have."""
+    """Raise TypeError for a name that is not a parameter of the net of a stage."""
     known = STAGES[stage]
     if known is None or first in known:
         return
     raise TypeError(
         f"{name!r} is not a parameter: {stage}__... must begin with one of "
-        f"{sorted(known)}, got {first!r}.{did_you_mean(first, known)} What both stages "
-        "share, such as random_state, dtype and device, has no prefix."
+        f"{sorted(known)}, got {first!r}.{did_you_mean(first, known)} Parameters of "
+        "both stages, such as random_state, dtype and device, have no prefix."
     )

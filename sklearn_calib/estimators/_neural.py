@@ -1,4 +1,4 @@
-"""`NeuralClassifier`: skorch's classifier with a loss to choose and to search."""
+"""`NeuralClassifier`: skorch's classifier with the loss as a parameter."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -28,111 +28,106 @@ from sklearn_calib.estimators._trainer import Trainer
 
 
 class NeuralClassifier(SkorchClassifier):
-    """Neural classifier that is trained with a calibration loss.
+    """Neural network classifier trained with a calibration loss.
 
-    A :class:`skorch.NeuralNetClassifier` in which the loss is a parameter like any
-    other: `loss` names it and `loss__gamma`, `loss__lambd`, ... are its own
-    parameters, which :class:`~sklearn.model_selection.GridSearchCV` can search.
+    A :class:`skorch.NeuralNetClassifier` with the loss as a parameter: `loss` names the
+    loss, and `loss__gamma`, `loss__lambd`, ... are the parameters of the loss, which
+    :class:`~sklearn.model_selection.GridSearchCV` can search.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance, default=None
-        The network. It returns one logit for each class, shape
-        (n_samples, n_classes). A class is built with `module__...` parameters, and
-        with `n_features`, `n_channels` and `n_classes` of the data where its
-        constructor takes them; an instance is copied. None builds
-        :class:`~sklearn_calib.estimators.MLP` for tables and
+        The network, which returns logits of shape (n_samples, n_classes). A class is
+        built with the `module__...` parameters, and with `n_features`, `n_channels` and
+        `n_classes` of the data if it takes them. An instance is copied. None means
+        :class:`~sklearn_calib.estimators.MLP` for tabular data and
         :class:`~sklearn_calib.estimators.ConvNet` for images of shape
         (n_samples, n_channels, height, width).
 
     loss : str, class or instance, default="cross_entropy"
-        The loss: a name out of :func:`sklearn_calib.losses.get_loss_names`, or a
+        The loss: a name listed by :func:`sklearn_calib.losses.get_loss_names`, or a
         `torch.nn.Module` class or instance that is called with logits and encoded
-        labels. When `loss` changes, values of `loss__...` that were set for the
-        loss before are dropped.
+        labels. A new `loss` drops the `loss__...` values set for the previous one.
 
     optimizer : torch.optim.Optimizer class, default=torch.optim.Adam
-        The optimiser; its parameters are `optimizer__...`.
+        The optimizer. Its parameters are `optimizer__...`.
 
     lr : float, default=1e-3
         Learning rate, greater than 0.
 
     batch_size : int, default=128
-        Samples in a batch; -1 takes all of them at once.
+        Number of samples in a mini-batch; -1 means all samples.
 
     max_epochs : int, default=50
-        Passes over the training data, at least 1.
+        Number of passes over the training data, at least 1.
 
     validation_fraction : float, default=None
-        Fraction of the training data that is held out, stratified, in (0, 1). None is
-        0.1 where something watches validation data (early stopping, a callback that
-        monitors `valid_...`, a loss that learns from them), and nothing otherwise.
+        Fraction of the training data to hold out as a stratified validation set, in
+        (0, 1). None means 0.1 if validation data are needed by early stopping, a
+        callback that monitors `valid_...` or the loss, and no validation set otherwise.
 
     early_stopping : bool, default=False
-        Stop when `valid_log_loss` has not improved for `n_iter_no_change` epochs,
-        and return to the weights that had the best.
+        Stop when `valid_log_loss` has not improved for `n_iter_no_change` epochs, and
+        restore the weights of the best epoch.
 
     n_iter_no_change : int, default=10
-        Epochs without improvement before early stopping.
+        Number of epochs without improvement before early stopping.
 
     batch_transform : callable, default=None
-        What each batch goes through before the network trains on it, such as
-        :class:`~sklearn_calib.datasets.Mixup`: a function of inputs, targets as
-        probabilities and weights (or None) that returns the three. The loss must take
-        probabilities as targets, as all losses of single samples and "mdca" do.
+        Transformation of each mini-batch before the training step, such as
+        :class:`~sklearn_calib.datasets.Mixup`: a function that takes and returns the
+        inputs, the soft targets and the weights (or None). The loss must accept soft
+        targets, as all per-sample losses and "mdca" do.
 
     refit : bool, default=False
-        Train once more, on all of the data, if a share of them was held out: for as
-        many epochs as gave the weights that were kept, and with a loss that learns
-        starting each epoch in the state in which it started that epoch before.
+        If a validation set was held out, train again on all data, for as many epochs
+        as led to the weights that were kept. A loss that learns from validation data
+        starts each epoch in the state that it had there in the first run.
 
     posterior : bool, default=False
-        Let `predict_proba` return the class posterior that the loss recovers from the
-        network's output, by its method `posterior`. Losses such as the focal loss are
-        not proper: their minimiser differs from the true probabilities by a known map.
-        Nothing is fitted for it, and `predict` stays the same.
+        If True, `predict_proba` returns the class posterior, recovered in closed form
+        from the network's output, see Notes. `predict` does not change.
 
     random_state : int, RandomState instance or None, default=None
         Controls the initial weights, the order of the samples, dropout and the
-        validation set. With an int every epoch is seeded by the int and its number: a
-        resumed run equals one that was never interrupted, except that early stopping
-        counts anew. Torch's global generator is seeded while `fit` runs, and put back
-        afterwards. Seeded fits in several threads wait for each other. A thread that
-        draws from the generator meanwhile, such as a fit without a seed, changes their
-        results: give it a seed, or a `torch.Generator` of its own.
+        validation set. With an int, each epoch has a seed that depends on the int and
+        the epoch's number only. So a resumed run gives the results of an uninterrupted
+        one, except that early stopping restarts its count. `fit` seeds torch's global
+        generator and restores it afterwards; seeded fits in several threads run one
+        after the other. A thread that draws from that generator at the same time, such
+        as a fit without a seed, changes their results.
 
     dtype : {"float32", "float64"}, default="float32"
-        Precision of the data and of the network. A module for integers casts them
-        back itself; in float32 they are exact up to 2**24.
+        Precision of the data and of the network. A module that needs integers must
+        cast its input; float32 represents integers exactly up to 2**24.
 
     device : str or torch.device, default="cpu"
-        Where to compute.
+        Device that the network is trained on.
 
     callbacks : list, default=None
-        Further skorch callbacks, such as `Checkpoint` and `ProgressBar`.
+        Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`.
 
     train_split : callable, default=None
-        skorch's own way to hold out validation data, in place of
-        `validation_fraction`.
+        skorch's splitter for validation data, an alternative to `validation_fraction`.
 
     iterator_train, iterator_valid : callable, default=iterate_batches
-        Make batches out of a dataset. The training batches are shuffled unless
-        `iterator_train__shuffle=False`.
+        Functions that return the mini-batches of a dataset. Training data are shuffled
+        unless `iterator_train__shuffle=False`.
 
     dataset : class, default=skorch.dataset.Dataset
-        Holds X and y.
+        Dataset that holds X and y.
 
     warm_start : bool, default=False
-        Let `fit` go on from the weights of the previous call.
+        Continue training from the weights of the previous call of `fit`.
 
     verbose : int, default=0
         0 is silent, 1 prints a row for each epoch.
 
     compile : bool, default=False
-        Compile the network by `torch.compile`.
+        Compile the network with `torch.compile`.
 
     use_caching : bool or "auto", default="auto"
-        Whether scores of the validation data reuse the validation pass.
+        Whether scores on the validation set reuse the outputs of the validation pass.
 
     torch_load_kwargs : dict, default=None
         Passed to `torch.load` when parameters are loaded.
@@ -144,34 +139,42 @@ class NeuralClassifier(SkorchClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. While the network trains, callbacks see labels encoded as
-        0 to n_classes - 1, here, in `predict` and in y.
+        The labels, sorted. During training, callbacks see labels encoded as 0 to
+        n_classes - 1: in this attribute, in `predict` and in y.
 
     n_features_in_ : int
-        Number of columns of X, or of channels.
+        Number of features, or of channels for images.
 
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, when X is a DataFrame with string names.
+        Names of the features. Defined only if X is a DataFrame with string names.
 
     module_ : torch.nn.Module
         The trained network.
 
     criterion_ : torch.nn.Module
-        The loss that was trained.
+        The loss that the network was trained with.
 
     history_ : skorch.history.History
         For each epoch `train_loss` and, with validation data, `valid_loss`,
-        `valid_acc`, `valid_log_loss` and `valid_ece`; and what a loss that learns has
-        learned, such as the `gamma` of each bin.
+        `valid_acc`, `valid_log_loss` and `valid_ece`. A loss that learns from
+        validation data adds its state, such as the `gamma` of each bin.
 
     interrupted_ : bool
-        Whether training ended by `KeyboardInterrupt`, which `fit` raises again after
-        the callbacks' `on_train_end`. The network keeps the weights of that moment, or
-        with early stopping the best until then. Before the first epoch an interrupt
-        leaves everything as it was before `fit`.
+        Whether a `KeyboardInterrupt` ended the training. `fit` calls the callbacks'
+        `on_train_end` and raises it again. The network keeps its current weights, or
+        with early stopping the best so far. An interrupt before the first epoch leaves
+        the estimator as it was before `fit`.
 
     validation_history_ : skorch.history.History
-        The history of the run with a held-out share, where `refit` made another.
+        The history of the first run. Defined only if `refit` made a second run.
+
+    Notes
+    -----
+    Focal-type losses are not proper: the probabilities q that minimise the expected
+    loss differ from the true ones by a known map. With `posterior=True`, the method
+    `posterior` of the loss inverts this map, without fitting a parameter. The focal
+    loss (:class:`~sklearn_calib.calibrators.FocalPosterior`) has, before normalisation,
+    ``q_k / ((1 - q_k)**gamma - gamma * q_k * (1 - q_k)**(gamma - 1) * log(q_k))``.
 
     Examples
     --------
@@ -244,13 +247,13 @@ class NeuralClassifier(SkorchClassifier):
         self.posterior = posterior
         self.random_state = random_state
         self.dtype = dtype
-        # Not parameters here, or state that the class holds until the first fit.
+        # Not parameters of this class, or class attributes until the first fit.
         for name in (*REFUSED, "history_", "initialized_", "virtual_params_"):
             self.__dict__.pop(name, None)
 
     @property
     def decision_function_is_logits(self) -> bool:
-        """Whether the softmax of the decision function is `predict_proba`."""
+        """Whether `predict_proba` is the softmax of the decision function."""
         return not self.posterior
 
     @restores(unless="interrupted_")
@@ -261,7 +264,7 @@ class NeuralClassifier(SkorchClassifier):
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train the network: anew, or further if `warm_start`.
+        """Train the network from new weights, or from the current ones if `warm_start`.
 
         Parameters
         ----------
@@ -270,13 +273,13 @@ class NeuralClassifier(SkorchClassifier):
             (n_samples, n_channels, height, width).
 
         y : array-like of shape (n_samples,)
-            Labels of any kind, of at least two classes.
+            Labels of any type, of at least two classes.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; 2 counts as two samples, 0 leaves one out.
+            Non-negative weights. A weight of 2 counts as two samples, 0 as none.
 
         **fit_params : dict
-            Passed to the forward of the module, and to `train_split`.
+            Passed to the `forward` method of the module, and to `train_split`.
 
         Returns
         -------
@@ -286,10 +289,10 @@ class NeuralClassifier(SkorchClassifier):
         Raises
         ------
         TypeError
-            If X is sparse, `loss` is no loss, or a loss takes no weights.
+            If X is sparse, or `loss` is not a loss or has no weighted form.
 
         ValueError
-            If X, y or a parameter is not as described; the message names it.
+            If X, y or a parameter is invalid; the message names it.
         """
         Trainer(self, "fit", fit_params).train(X, y, sample_weight)
         return self
@@ -303,7 +306,7 @@ class NeuralClassifier(SkorchClassifier):
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train for one epoch on all of the data, from the weights as they are.
+        """Train for one epoch on all given data, starting from the current weights.
 
         Parameters
         ----------
@@ -314,24 +317,23 @@ class NeuralClassifier(SkorchClassifier):
             Labels.
 
         classes : array-like of shape (n_classes,), default=None
-            All the labels that there are. Required in the first call.
+            All classes that can occur in y. Required in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
 
         **fit_params : dict
-            Passed to the forward of the module.
+            Passed to the `forward` method of the module.
 
         Returns
         -------
         self : NeuralClassifier
-            The classifier, trained further.
+            The classifier after the epoch.
 
         Raises
         ------
         ValueError
-            If the first call lacks `classes`, a later one changes them, or
-            `early_stopping` is on.
+            If `classes` is missing or changes, or `early_stopping` is True.
         """
         fit_params = {**fit_params, "epochs": 1}
         trainer = Trainer(self, "partial_fit", fit_params)
@@ -341,7 +343,7 @@ class NeuralClassifier(SkorchClassifier):
     def predict_proba(self, X: ArrayLike | TorchDataset) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
-        With `posterior`, what the loss makes of it.
+        With `posterior=True`, the class posterior recovered from it.
 
         Parameters
         ----------
@@ -351,7 +353,7 @@ class NeuralClassifier(SkorchClassifier):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to one; columns are in the order of `classes_`.
+            Rows sum to one. Columns are in the order of `classes_`.
         """
         proba = softmax(self._logits(X))
         if not self.posterior:
@@ -370,13 +372,13 @@ class NeuralClassifier(SkorchClassifier):
         Returns
         -------
         logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes the logit of the second minus that of the first.
+            For two classes, the logit of the second class minus that of the first.
         """
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: ArrayLike | TorchDataset) -> Array:
-        """Predict the most probable label, the first one of a tie.
+        """Predict the most probable class; ties go to the first class.
 
         Parameters
         ----------
@@ -386,7 +388,7 @@ class NeuralClassifier(SkorchClassifier):
         Returns
         -------
         y_pred : ndarray of shape (n_samples,)
-            Labels.
+            Predicted labels.
         """
         codes = softmax(self._logits(X)).argmax(axis=1)
         return self.classes_[codes]

@@ -1,4 +1,4 @@
-"""Labels and folds: what a classifier says about data it has not seen."""
+"""Held-out predictions of a classifier, by cross-validation."""
 
 import os
 from collections.abc import Iterable
@@ -19,14 +19,14 @@ from sklearn.utils.validation import check_memory
 from sklearn_calib._core.arrays import as_labels, check_unmasked
 from sklearn_calib._core.predicted_scores import predict_scores, uses_logits
 
-# What a wrapped classifier may take as X, and what its wrappers take as cv and memory.
+# Types of X of a wrapped classifier, and of cv and memory of its wrappers.
 MatrixLike = ArrayLike | sparray | spmatrix
 SplitterLike = int | BaseCrossValidator | Iterable[Any] | None
 MemoryLike = str | os.PathLike[str] | Memory | None
 
 
 def check_training_data(X, y, estimator):
-    """Return X, y as a 1-d array and its labels, or those a frozen classifier knows."""
+    """Return X, y as a 1-d array, and the classes of y or of a frozen classifier."""
     check_unmasked(X, "X")
     y = column_or_1d(as_labels(y, "y"), warn=True)
     assert_all_finite(y, input_name="y")
@@ -36,14 +36,14 @@ def check_training_data(X, y, estimator):
     labels = np.unique(y)
     if len(labels) < 2:
         raise ValueError(
-            f"y must hold at least two classes, got one class: {labels.tolist()}. "
+            f"y must contain at least two classes, got one class: {labels.tolist()}. "
             "Add samples of another class."
         )
     return *indexable(X, y), labels
 
 
 def make_splits(cv, X, y, classes, **params):
-    """Return the rows of each fold's parts; all classes must be in the first."""
+    """Return the training and test indices of each fold, and check them."""
     rows = np.arange(len(y))
     try:
         folds = check_cv(cv, y, classifier=True).split(X, y, **params)
@@ -64,26 +64,26 @@ def make_splits(cv, X, y, classes, **params):
             raise ValueError(
                 "y must have every class in the training part of each fold, got no "
                 f"sample of {missing} in fold {fold} of {len(splits)}, counted from 0. "
-                "Use fewer or stratified folds, or add samples of it."
+                "Use fewer or stratified folds, or add samples of the missing classes."
             )
     return splits
 
 
 def fit_and_predict(estimator, X, y, splits, refit, fit_params, response_method):
-    """Fit a clone to each training part, and let it predict the test part.
+    """Fit a clone to each training part, and predict each test part.
 
     Parameters
     ----------
     splits : list of tuples (train, test)
-        Rows, as indices or slices.
+        Row indices or slices.
 
     refit : bool
-        Whether to fit another clone to all data and return it alone.
+        Whether to fit another clone to all data and return only that one.
 
     Returns
     -------
     classifiers : list
-        The fitted clones, one for each split, or the one for all data.
+        The fitted clones, one for each split, or only the one for all data.
 
     scores : list of ndarrays
         Logits or probabilities of each test part.
@@ -96,7 +96,7 @@ def fit_and_predict(estimator, X, y, splits, refit, fit_params, response_method)
     for train in [train for train, _ in splits] + [slice(None)] * refit:
         params = {name: _take(v, train, len(y)) for name, v in fit_params.items()}
         classifier = clone(estimator).fit(take(X, train), y[train], **params)
-        uses_logits(classifier, response_method)  # refuse before the next is fitted
+        uses_logits(classifier, response_method)  # raise before the next is fitted
         classifiers.append(classifier)
     from_logits = all(uses_logits(c, response_method) for c in classifiers)
     scores = [
@@ -107,7 +107,7 @@ def fit_and_predict(estimator, X, y, splits, refit, fit_params, response_method)
 
 
 def copy_features(classifier, owner):
-    """Give the owner of a classifier the number and the names of its features."""
+    """Copy the number and the names of the features from a classifier to its owner."""
     for name in ("n_features_in_", "feature_names_in_"):
         vars(owner).pop(name, None)
         if hasattr(classifier, name):
@@ -131,7 +131,7 @@ def _take(value, rows, n_samples):
 
 
 def remembered(function, memory, **options):
-    """Return a function whose results are kept in a memory; a path says where it is."""
+    """Return a function with results cached in a `joblib.Memory` or a folder."""
     if isinstance(memory, os.PathLike):
         memory = os.fspath(memory)
     with _naming_folder(memory):
@@ -147,14 +147,14 @@ def remembered(function, memory, **options):
 
 @contextmanager
 def _naming_folder(folder):
-    """Say of which parameter a folder is that cannot be written."""
+    """Raise a ValueError that names `memory` if its folder cannot be written."""
     try:
         yield
     except OSError as error:
-        # The function that is remembered may have files of its own.
+        # The cached function may fail with other files.
         if folder is None or str(folder) not in str(error.filename):
             raise
         raise ValueError(
-            f"memory must be a folder that can be written, got {str(folder)!r}: "
-            f"{error}. Pass another folder, or None."
+            f"memory must be a writable folder, got {str(folder)!r}: {error}. Pass "
+            "another folder, or None."
         ) from error

@@ -1,4 +1,4 @@
-"""Files of parameters: written whole, and read with errors that name them."""
+"""Parameter files: written atomically, and read with errors that name the file."""
 
 import os
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ from sklearn_calib.estimators._state import NetWithState
 
 File = str | os.PathLike[str] | IO[Any]
 
-# Beside these, torch raises an OSError for a file that was cut short.
+# torch also raises an OSError for a truncated file, so these are listed.
 _NOT_OF_CONTENT = (
     FileNotFoundError,
     IsADirectoryError,
@@ -25,7 +25,7 @@ _NOT_OF_CONTENT = (
 
 
 class NetWithFiles(NetWithState):
-    """skorch's classifier with files that are written whole."""
+    """skorch's classifier with parameter files that are written atomically."""
 
     def save_params(
         self,
@@ -38,16 +38,16 @@ class NetWithFiles(NetWithState):
     ) -> None:
         """Save the weights, the optimizer's state, the loss's state or the history.
 
-        Each file is written under another name and renamed, so that it is whole even
+        Each file is written under a temporary name and renamed, so it is complete even
         if the process is killed.
 
         Parameters
         ----------
         f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
-            Where to write, None not to.
+            Files to write; None writes nothing.
 
         use_safetensors : bool, default=False
-            Write in the format of safetensors, which holds tensors only.
+            Write the safetensors format, which contains tensors only.
 
         **kwargs : dict
             ``f_<name>`` for other modules of the net.
@@ -55,7 +55,7 @@ class NetWithFiles(NetWithState):
         Raises
         ------
         ImportError
-            If safetensors is asked for and not installed.
+            If `use_safetensors` is True and safetensors is not installed.
         """
         _check_safetensors(use_safetensors)
         files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
@@ -80,13 +80,13 @@ class NetWithFiles(NetWithState):
         Parameters
         ----------
         f_params, f_optimizer, f_criterion, f_history : str, path or file, default=None
-            What `save_params` has written, None to leave this as it is.
+            Files written by `save_params`; None leaves this part unchanged.
 
         checkpoint : skorch.callbacks.Checkpoint, default=None
-            Load its files, unless another one is given for them.
+            Load the files of this checkpoint, except those given as other arguments.
 
         use_safetensors : bool, default=False
-            Read the format of safetensors.
+            Read the safetensors format.
 
         **kwargs : dict
             ``f_<name>`` for other modules of the net.
@@ -94,11 +94,11 @@ class NetWithFiles(NetWithState):
         Raises
         ------
         ImportError
-            If safetensors is asked for and not installed.
+            If `use_safetensors` is True and safetensors is not installed.
 
         ValueError
-            If a file is damaged, of another kind, or of another network; the message
-            names it.
+            If a file is damaged, has another format, or belongs to another network;
+            the message names the file.
         """
         _check_safetensors(use_safetensors)
         files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
@@ -108,7 +108,7 @@ class NetWithFiles(NetWithState):
             self._load_file(name, file, use_safetensors)
 
     def _files_of(self, checkpoint):
-        """Return the files of a checkpoint of skorch, whose names the history tells."""
+        """Return the files of a skorch checkpoint; names may depend on the history."""
         if not self.initialized_:
             self.initialize()
         if checkpoint.f_history is not None:
@@ -121,7 +121,7 @@ class NetWithFiles(NetWithState):
         }
 
     def _load_file(self, name, file, use_safetensors):
-        """Load one file, and name it if it cannot be."""
+        """Load one file; the error names a file that cannot be loaded."""
         try:
             super().load_params(**{name: file}, use_safetensors=use_safetensors)
             if name == "f_history":
@@ -135,16 +135,16 @@ class NetWithFiles(NetWithState):
             if not hasattr(self, part):
                 raise
             raise ValueError(
-                f"{name} must be a file that save_params has written for a net of "
-                f"these parameters, got {str(getattr(file, 'name', file))!r}, which "
-                f"cannot be loaded: {type(error).__name__}: {first_line(error)}. It "
-                "may be damaged, of another format (see use_safetensors) or of "
+                f"{name} must be a file that save_params wrote for a net with these "
+                f"parameters, got {str(getattr(file, 'name', file))!r}, which cannot "
+                f"be loaded: {type(error).__name__}: {first_line(error)}. It may be "
+                "damaged, have another format (see use_safetensors) or belong to "
                 "another network."
             ) from error
 
 
 def _given(f_params, f_optimizer, f_criterion, f_history, others):
-    """Return the files that are given, by the names of their parameters."""
+    """Return the files that are not None, by parameter name."""
     files = {
         "f_history": f_history,
         "f_params": f_params,
@@ -156,16 +156,16 @@ def _given(f_params, f_optimizer, f_criterion, f_history, others):
 
 
 def _check_safetensors(is_wanted):
-    """Raise ImportError where safetensors is not installed."""
+    """Raise ImportError if safetensors is needed and not installed."""
     if is_wanted and find_spec("safetensors") is None:
         raise ImportError(
             "use_safetensors must be False unless safetensors is installed, got True. "
-            "Run `pip install safetensors`, or leave it out."
+            "Run `pip install safetensors`, or set use_safetensors=False."
         )
 
 
 def _check_history(history):
-    """Raise ValueError for JSON of another kind."""
+    """Raise ValueError for JSON that is not a history."""
     if not isinstance(history, History) or not all(
         isinstance(r, dict) for r in history
     ):

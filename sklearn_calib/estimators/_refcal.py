@@ -1,4 +1,4 @@
-"""`RefCalClassifier`: refine an encoder by contrast, then train a calibrated head."""
+"""`RefCalClassifier`: contrastive training of an encoder, then of a linear head."""
 
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -38,50 +38,51 @@ from sklearn_calib.estimators._trainer import check_partial_fit
 class RefCalClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, NestedParams
 ):
-    """Neural classifier trained in two stages: refinement, then calibration.
+    """RefCal: contrastive training of an encoder, then a linear head with any loss.
 
-    Stage 1 trains an encoder and a projection head by supervised contrastive learning
-    [1]_ [2]_. Stage 2 freezes the encoder and trains a linear head on its embeddings
-    with any loss.
+    Stage 1 (refinement) trains an encoder and a projection head with the supervised
+    contrastive loss [1]_ [2]_. Stage 2 (calibration) freezes the encoder and trains a
+    linear head on its embeddings with any loss.
 
     Parameters
     ----------
     encoder : torch.nn.Module class or instance, default=None
-        The network of stage 1. It returns embeddings, shape (n_samples, width). A class
-        is built with `encoder__...` parameters, and with `n_features`, `n_channels` of
-        the data and `n_classes=None` where its constructor takes them; an instance is
-        copied. None builds :class:`~sklearn_calib.estimators.MLP` for tables and
+        The network of stage 1, which returns embeddings of shape (n_samples, width). A
+        class is built with the `encoder__...` parameters, and with `n_features` or
+        `n_channels` of the data and `n_classes=None` if it takes them. An instance is
+        copied. None means :class:`~sklearn_calib.estimators.MLP` for tabular data and
         :class:`~sklearn_calib.estimators.ConvNet` for images of shape
-        (n_samples, n_channels, height, width), without their last layer.
+        (n_samples, n_channels, height, width), without their output layer.
 
     loss : str, class or instance, default="cross_entropy"
-        The loss of stage 2, as in :class:`NeuralClassifier`; its parameters are
+        The loss of stage 2, as in :class:`NeuralClassifier`. Its parameters are
         `loss__...`.
 
     augment : callable, "auto" or None, default="auto"
-        Makes the views that stage 1 learns from: a function of a Tensor (N, ...) that
-        returns a Tensor (N, n_views, ...). "auto" is
-        :class:`~sklearn_calib.datasets.FeatureCorruption` for tables and
-        :class:`~sklearn_calib.datasets.ImageAugmentation` for images. None leaves the
-        samples as they are.
+        Augmentation that makes the views for stage 1: a function of a Tensor (N, ...)
+        that returns a Tensor (N, n_views, ...). "auto" means
+        :class:`~sklearn_calib.datasets.FeatureCorruption` for tabular data and
+        :class:`~sklearn_calib.datasets.ImageAugmentation` for images. None uses the
+        samples without augmentation.
 
     augment_head : callable, default=None
-        Makes the views that stage 2 learns from, as `augment` does for stage 1, such as
-        ``ImageAugmentation(n_views=1, jitter=0)``. Views of each batch are drawn and
-        embedded anew in each epoch, as in [1]_ and [2]_, so an epoch takes about as
-        long as predicting the training data. None embeds the samples as they are, once.
+        Augmentation that makes the views for stage 2, with the same signature as
+        `augment`, such as ``ImageAugmentation(n_views=1, jitter=0)``. New views of each
+        mini-batch are drawn and embedded in each epoch, as in [1]_ and [2]_, so an
+        epoch takes about as long as predicting the training data. None embeds the
+        samples once, without augmentation.
 
     temperature : float, default=0.1
-        Of the contrast, greater than 0; see :func:`~sklearn_calib.losses.supcon_loss`.
+        Temperature of :func:`~sklearn_calib.losses.supcon_loss`, greater than 0.
 
     n_projection : int, default=128
-        Width of the projections that the contrast sees in stage 1, at least 1.
+        Width of the output of the projection head in stage 1, at least 1.
 
     memory : str, path or joblib.Memory, default=None
-        Where to keep trained encoders and embeddings, so that a search over the loss
-        and the head trains stage 1 once for each fold. They are found again by the
-        data, `random_state` and the parameters of stage 1; with `random_state=None`
-        the same encoder comes back each time.
+        Cache for trained encoders and embeddings, so that a search over the loss and
+        the head trains stage 1 once for each fold. The cache key consists of the data,
+        `random_state` and the parameters of stage 1; with `random_state=None` all fits
+        use the same cached encoder.
 
     random_state : int, RandomState instance or None, default=None
         Controls both stages, as in :class:`NeuralClassifier`.
@@ -90,19 +91,20 @@ class RefCalClassifier(
         Precision of the data and of the networks.
 
     device : str or torch.device, default="cpu"
-        Where to compute.
+        Device that the networks are trained on.
 
     verbose : int, default=0
-        0 is silent, 1 prints a row for each epoch of either stage.
+        0 is silent, 1 prints a row for each epoch of both stages.
 
     **kwargs : dict
-        `encoder__...`, `loss__...`, and for stage 1 `refine__...`, for stage 2
-        `head__...`, parameters of :class:`NeuralClassifier` with its defaults:
-        `batch_size`, `callbacks` (which hold schedules), `compile`, `iterator_train`,
-        `iterator_valid`, `lr`, `max_epochs` and `optimizer`, with all that is below
-        them; for stage 2 also `batch_transform`, `early_stopping`, `n_iter_no_change`,
-        `posterior`, `refit`, `train_split`, `use_caching` and `validation_fraction`.
-        The default of `head__lr` is 0.01.
+        `encoder__...`, `loss__...`, and parameters of :class:`NeuralClassifier` as
+        `refine__...` for stage 1 and `head__...` for stage 2. Both stages have
+        `batch_size`, `callbacks` (such as learning rate schedules), `compile`,
+        `iterator_train`, `iterator_valid`, `lr`, `max_epochs` and `optimizer`, with
+        their nested parameters. Stage 2 also has `batch_transform`, `early_stopping`,
+        `n_iter_no_change`, `posterior`, `refit`, `train_split`, `use_caching` and
+        `validation_fraction`. The defaults are those of :class:`NeuralClassifier`,
+        except that `head__lr` is 0.01.
 
     Attributes
     ----------
@@ -113,39 +115,39 @@ class RefCalClassifier(
         The trained encoder.
 
     head_ : NeuralClassifier
-        The trained linear head, a classifier of embeddings.
+        The trained linear head, which classifies embeddings.
 
     refiner_ : estimator
-        The skorch net that trained the encoder, its projection head included.
+        The skorch net that trained the encoder, with the projection head.
 
     history_ : skorch.history.History
-        What stage 2 recorded in each epoch, as in :class:`NeuralClassifier`.
+        The history of stage 2, as in :class:`NeuralClassifier`.
 
     interrupted_ : bool
-        Whether stage 2 ended by `KeyboardInterrupt`, which `fit` raises again. An
-        interrupt in stage 1 leaves everything as it was before `fit`.
+        Whether a `KeyboardInterrupt` ended stage 2; `fit` raises it again. An interrupt
+        in stage 1 leaves the estimator as it was before `fit`.
 
     refine_history_ : skorch.history.History
-        What stage 1 recorded in each epoch: `train_loss`, the supervised contrast.
+        The history of stage 1, with the contrastive loss as `train_loss`.
 
     n_features_in_ : int
-        Number of columns of X, or of channels.
+        Number of features, or of channels for images.
 
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, when X is a DataFrame with string names.
+        Names of the features. Defined only if X is a DataFrame with string names.
 
     See Also
     --------
-    NeuralClassifier : The same losses in one stage.
-    sklearn_calib.losses.refinement_loss : What the contrast is an upper bound of.
+    NeuralClassifier : Training with the same losses in one stage.
+    sklearn_calib.losses.refinement_loss : Loss that stage 1 bounds from above.
 
     Notes
     -----
     Stage 2 uses `sample_weight`; stage 1 only leaves out samples of weight 0. For
     imbalanced classes, weights in the head alone were found to be best [3]_.
 
-    The encoder has been trained on the validation set of stage 2, which is therefore
-    told apart better than new data.
+    Stage 1 also trains on the validation set of stage 2. So the embeddings separate the
+    classes of the validation set better than those of new data.
 
     References
     ----------
@@ -216,7 +218,7 @@ class RefCalClassifier(
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Train both stages anew.
+        """Train both stages from new weights.
 
         Parameters
         ----------
@@ -225,10 +227,10 @@ class RefCalClassifier(
             (n_samples, n_channels, height, width).
 
         y : array-like of shape (n_samples,)
-            Labels of any kind, of at least two classes.
+            Labels of any type, of at least two classes.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights in stage 2; stage 1 leaves out those of weight 0.
+            Non-negative weights for stage 2. Stage 1 leaves out samples of weight 0.
 
         Returns
         -------
@@ -238,10 +240,10 @@ class RefCalClassifier(
         Raises
         ------
         TypeError
-            If X is sparse, `loss` is no loss, or a loss takes no weights.
+            If X is sparse, or `loss` is not a loss or has no weighted form.
 
         ValueError
-            If X, y or a parameter is not as described; the message names it.
+            If X, y or a parameter is invalid; the message names it.
         """
         self.interrupted_ = False
         train_head(self, "fit", refine_encoder(self, X, y, sample_weight))
@@ -255,10 +257,10 @@ class RefCalClassifier(
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train the head for one epoch; in the first call the encoder before it.
+        """Train the head for one epoch, and in the first call the encoder before it.
 
-        The first call trains stage 1 on its data, for all its epochs, unless `fit` has
-        done so already. Later ones leave the encoder as it is.
+        The first call trains stage 1 on the given data, for all its epochs, unless
+        `fit` was called before. Later calls do not change the encoder.
 
         Parameters
         ----------
@@ -269,7 +271,7 @@ class RefCalClassifier(
             Labels.
 
         classes : array-like of shape (n_classes,), default=None
-            All the labels that there are. Required in the first call.
+            All classes that can occur in y. Required in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
@@ -277,13 +279,12 @@ class RefCalClassifier(
         Returns
         -------
         self : RefCalClassifier
-            The classifier, trained further.
+            The classifier after the epoch.
 
         Raises
         ------
         ValueError
-            If the first call lacks `classes`, a later one changes them, or
-            `head__early_stopping` is on.
+            If `classes` is missing or changes, or `head__early_stopping` is True.
         """
         self.interrupted_ = False
         if hasattr(self, "head_"):
@@ -305,12 +306,14 @@ class RefCalClassifier(
         Returns
         -------
         embeddings : ndarray of shape (n_samples, width)
-            What the head sees, of the precision `dtype`.
+            Input of the head, of the precision `dtype`.
         """
         return self._embed(X)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
+
+        With `head__posterior=True`, the class posterior recovered from it.
 
         Parameters
         ----------
@@ -320,7 +323,7 @@ class RefCalClassifier(
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to one; columns are in the order of `classes_`.
+            Rows sum to one. Columns are in the order of `classes_`.
         """
         embeddings = self._embed(X)  # raises NotFittedError before there is a head
         return self.head_.predict_proba(embeddings)
@@ -336,13 +339,13 @@ class RefCalClassifier(
         Returns
         -------
         logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes the logit of the second minus that of the first.
+            For two classes, the logit of the second class minus that of the first.
         """
         embeddings = self._embed(X)  # raises NotFittedError before there is a head
         return self.head_.decision_function(embeddings)
 
     def predict(self, X: ArrayLike) -> Array:
-        """Predict the most probable label, the first one of a tie.
+        """Predict the most probable class; ties go to the first class.
 
         Parameters
         ----------
@@ -352,13 +355,13 @@ class RefCalClassifier(
         Returns
         -------
         y_pred : ndarray of shape (n_samples,)
-            Labels.
+            Predicted labels.
         """
         embeddings = self._embed(X)  # raises NotFittedError before there is a head
         return self.head_.predict(embeddings)
 
     def _embed(self, X: ArrayLike) -> Floats:
-        """Return the embeddings of data that are yet to be checked."""
+        """Validate data, and return their embeddings."""
         check_is_fitted(self)
         return self.refiner_.embed(check_data(self, X, reset=False))
 
@@ -392,7 +395,7 @@ class RefCalClassifier(
 
     @property
     def decision_function_is_logits(self) -> bool:
-        """Whether the softmax of the decision function is `predict_proba`."""
+        """Whether `predict_proba` is the softmax of the decision function."""
         return not self.get_params_for("head").get("posterior", False)
 
     @property

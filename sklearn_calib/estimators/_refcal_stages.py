@@ -1,4 +1,4 @@
-"""The nets of the two stages of `RefCalClassifier`, and the first stage."""
+"""Construction and training of the two stages of `RefCalClassifier`."""
 
 from sklearn.base import clone
 from skorch.utils import noop
@@ -23,15 +23,15 @@ from sklearn_calib.estimators._out_of_fold import remembered
 from sklearn_calib.estimators._resume import fingerprint
 from sklearn_calib.estimators._seeds import draw_seed
 
-# Embeddings are short, as only their directions were trained: at the usual 0.001 the
-# head would still be far from the minimum after as many epochs.
+# The embeddings have a small norm, since stage 1 trains only their directions. With the
+# usual learning rate of 0.001 the head would need many more epochs.
 HEAD_DEFAULTS = {"lr": 0.01}
 
 
 def refine_encoder(model, X, y, sample_weight):
-    """Train stage 1; return it, the untrained head and what that is to learn.
+    """Train stage 1, and return it, the untrained head and the head's training data.
 
-    The last are the samples, their embeddings, labels and weights.
+    The training data are the samples, their embeddings, the labels and the weights.
     """
     check_names_of_stages(model._get_param_names(), type(model))
     model._validate_params()
@@ -40,22 +40,22 @@ def refine_encoder(model, X, y, sample_weight):
     X, y, sample_weight = _leave_out_zeros(X, y, sample_weight)
     seed = draw_seed(model.random_state)
     head, refiner = build_head(model, seed), _build_refiner(model, X, seed)
-    # Whatever is wrong with stage 2 is said before stage 1 takes its time.
+    # Errors in stage 2 are raised before the long training of stage 1.
     head.initialize_criterion()
     if sample_weight is not None:
         check_takes_weights(head.criterion_)
     _check_params(refiner, "refine")
     _check_params(head, "head")
-    tell = print if model.verbose else noop
-    tell("Stage 1: the encoder learns by supervised contrast.")
+    log = print if model.verbose else noop
+    log("Stage 1: supervised contrastive training of the encoder.")
     refine_once = remembered(refine, model.memory, ignore=["net"])
     refiner, embeddings = refine_once(refiner, fingerprint(refiner), X, y)
-    tell("Stage 2: the linear head learns on frozen embeddings.")
+    log("Stage 2: training of the linear head on frozen embeddings.")
     return refiner, head, X, embeddings, y, sample_weight
 
 
 def embed_more(model, X, y, sample_weight):
-    """Return both stages as they are, and what the head is to learn next."""
+    """Return both trained stages, and new training data for the head."""
     X, y = check_data(model, X, y, reset=False)
     X, y, sample_weight = _leave_out_zeros(X, y, sample_weight)
     refiner = model.refiner_
@@ -63,7 +63,7 @@ def embed_more(model, X, y, sample_weight):
 
 
 def train_head(model, method, stages, **fit_params):
-    """Train the head, and keep one whose training is interrupted."""
+    """Train the head, and keep it even if its training is interrupted."""
     refiner, head, X, embeddings, y, sample_weight = stages
     train = getattr(head, method)
     try:
@@ -75,14 +75,14 @@ def train_head(model, method, stages, **fit_params):
 
 
 def _leave_out_zeros(X, y, sample_weight):
-    """Return the data without the samples of weight 0, and the weights of the rest."""
+    """Return the data and weights without the samples of weight 0."""
     if sample_weight is None:
         return X, y, None
     return drop_zeros(X, y, check_sample_weight(sample_weight, X))
 
 
 def _build_refiner(model, X, seed):
-    """Return the net of stage 1."""
+    """Build the net of stage 1."""
     if model.encoder is None:
         hint = "Pass a torch.nn.Module that returns embeddings."
         check_table_or_images(X.ndim, "encoder", hint)
@@ -95,11 +95,11 @@ def _build_refiner(model, X, seed):
         **_shared_params(model, seed),
         **model.get_params_for("refine"),
     )
-    return clone(net)  # which copies the callbacks and the encoder
+    return clone(net)  # copies the callbacks and the encoder
 
 
 def build_head(model, seed):
-    """Return the classifier of stage 2."""
+    """Build the classifier of stage 2."""
     net = LinearHead(
         module__hidden_sizes=(),
         augment=model.augment_head,
@@ -118,16 +118,16 @@ def _shared_params(model, seed):
 
 
 def _find_augment(model, X):
-    """Return what makes the views, by the shape of the data where it is left."""
+    """Return the augmentation of stage 1; "auto" depends on the shape of the data."""
     if model.augment != "auto":
         return model.augment
-    hint = "Pass a function that returns views, or None for the samples as they are."
+    hint = "Pass a function that returns views, or None for no augmentation."
     check_table_or_images(X.ndim, "augment", hint)
     return FeatureCorruption() if X.ndim == 2 else ImageAugmentation()
 
 
 def _check_params(net, stage):
-    """Raise an error that names the stage for a parameter of one of its nets."""
+    """Raise an error that names the stage if a parameter of its net is invalid."""
     try:
         check_params(net)
     except (TypeError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""How new parameters act on a net that is built already.
+"""Effects of new parameters on an initialized net.
 
-They act in the next fit. One that goes on from a trained network renews what the
-parameters concern, no sooner: until then the net predicts as it did. Values of an
-optimizer act at once, as in skorch.
+New parameters take effect in the next fit. If that continues the training, it rebuilds
+the components with new parameters; predictions before it do not change. New values of
+an optimizer take effect immediately, as in skorch.
 """
 
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix
@@ -11,7 +11,7 @@ from sklearn_calib.estimators._constraints import check_takes
 
 
 def find_live(net, params):
-    """Return where each value goes that can act on an optimizer as it is."""
+    """Return the optimizer options that can be set without building a new optimizer."""
     live = {}
     for part in net._optimizers if net.initialized_ else ():
         if part in {*params, *net._stale}:
@@ -29,12 +29,12 @@ def find_live(net, params):
 
 
 def take_effect(net, params, live):
-    """Let the optimizer take what it can, and note what is to be renewed."""
+    """Set the options of the current optimizer, and note which parts to rebuild."""
     for name, (groups, option) in live.items():
         for group in groups:
             group[option] = params[name]
             if option == "lr":
-                group["initial_lr"] = params[name]  # from which schedules go on
+                group["initial_lr"] = params[name]  # the base value of schedules
     kinds = {
         "compile": {"compile"},
         "loss": {"loss", *net._criteria},
@@ -50,7 +50,7 @@ def take_effect(net, params, live):
 
 
 def renew(net):
-    """Build anew what was built by other parameters, and what depends on it."""
+    """Rebuild the parts with changed parameters, and the parts that depend on them."""
     stale = net._stale
     vars(net).pop("_stale", None)
     if "module" in stale:
@@ -63,12 +63,12 @@ def renew(net):
     if stale & {"module", "optimizer"} or (learns and "loss" in stale):
         net._initialize_optimizer()
     for group in net.optimizer_.param_groups:
-        if "lr" in group:  # a schedule that begins now asks for it
+        if "lr" in group:  # required by a schedule that starts now
             group.setdefault("initial_lr", group["lr"])
 
 
 def _compile_again(net):
-    """Compile the parts as they are, or stop doing so."""
+    """Compile the current parts with the new options, or undo the compilation."""
     for name in (*net._modules, *net._criteria):
         part = getattr(net, f"{name}_")
         part = net.torch_compile(getattr(part, "_orig_mod", part), name)
@@ -76,7 +76,7 @@ def _compile_again(net):
 
 
 def set_group_options(net):
-    """Set in a new optimizer what was set for one of its groups."""
+    """Set the options of single parameter groups in a new optimizer."""
     for name, value in net.get_params_for("optimizer").items():
         if name.startswith("param_groups__"):
             groups, option = _find_groups(net.optimizer_, name)
@@ -84,7 +84,7 @@ def set_group_options(net):
 
 
 def _find_groups(optimizer, name):
-    """Return the groups of an optimizer that a parameter is for, and the option."""
+    """Return the parameter groups that a parameter sets, and the name of the option."""
     groups = optimizer.param_groups
     if not name.startswith("param_groups__"):
         return groups, name
@@ -103,6 +103,6 @@ def _find_groups(optimizer, name):
 
 
 def _needs_new_state(groups, option, value):
-    """Tell whether an option is switched on that an optimizer keeps state for."""
+    """Return whether a value switches on an option that needs optimizer state."""
     is_off = not all(group.get(option) for group in groups)
     return is_off and (value is True or (option == "momentum" and value))

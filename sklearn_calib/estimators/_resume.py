@@ -1,4 +1,4 @@
-"""How a training resumes from a checkpoint."""
+"""Resuming a training from a checkpoint."""
 
 import joblib
 from skorch.utils import to_numpy
@@ -6,23 +6,23 @@ from torch import nn
 
 from sklearn_calib.callbacks import Checkpoint
 
-# What may differ between a run and its continuation.
+# Parameters that may differ between a run and its continuation.
 _FREE = ("callbacks", "device", "max_epochs", "verbose")
 
 
 def find_checkpoint(net):
-    """Return the checkpoint among the callbacks of a net, None without one."""
+    """Return the checkpoint among the callbacks of a net, or None."""
     found = [each for _, each in net.callbacks_ if isinstance(each, Checkpoint)]
     if len(found) > 1:
         raise ValueError(
             "callbacks must hold one sklearn_calib.callbacks.Checkpoint, got "
-            f"{len(found)}. Leave the others out."
+            f"{len(found)}. Remove the others."
         )
     return found[0] if found else None
 
 
 def check_can_resume(net, *, hold_out, seed):
-    """Raise ValueError for a training that cannot be cut into two."""
+    """Raise ValueError for a training that cannot be resumed."""
     for name, is_set, way_out in [
         ("warm_start", net.warm_start, "Set max_epochs to the sum of all epochs"),
         ("refit", net.refit, "Use early_stopping without refit"),
@@ -30,18 +30,18 @@ def check_can_resume(net, *, hold_out, seed):
     ]:
         if is_set:
             raise ValueError(
-                f"{name} must not be used beside a Checkpoint, which continues "
-                f"one call of fit. {way_out}, or leave the Checkpoint out."
+                f"{name} must not be used with a Checkpoint, which resumes one "
+                f"call of fit. {way_out}, or remove the Checkpoint."
             )
     if seed is None:
         raise ValueError(
-            "random_state must be an integer beside a Checkpoint, got None: what "
-            "is drawn after a resumption would differ. Set it."
+            "random_state must be an integer with a Checkpoint, got None, since the "
+            "results of a resumed training would differ. Set it to an integer."
         )
 
 
 def resume(net, checkpoint, n_epochs):
-    """Load what a checkpoint holds; return how many epochs are left to train."""
+    """Load a checkpoint, and return the number of remaining epochs."""
     n_epochs = net.max_epochs if n_epochs is None else n_epochs
     n_done = checkpoint.resume(net)
     if n_done > n_epochs:
@@ -61,9 +61,10 @@ def training_key(net, X, y, sample_weight):
 
 
 def fingerprint(net):
-    """Return what the training of a net depends on, in a form that hashes alike.
+    """Return the parameters of a net in a form with a reproducible hash.
 
-    A copy of a module is another object to a hash, though it has the same weights.
+    joblib hashes a module and its copy differently although their weights are equal, so
+    modules are replaced by their type, representation and weights.
     """
     params = net.get_params(deep=False)
     del params["verbose"]

@@ -1,4 +1,4 @@
-"""What a classifier around another one passes on: weights, other metadata and tags."""
+"""Metadata routing and tags of a classifier that wraps another one."""
 
 import warnings
 from typing import Any
@@ -15,14 +15,14 @@ from sklearn.utils.validation import has_fit_parameter
 
 
 class RoutingMixin:
-    """For a classifier with the parameters `estimator` and `cv`."""
+    """Mixin for a classifier with the parameters `estimator` and `cv`."""
 
     estimator: Any
     cv: Any
-    _weighted_part = "held-out part"  # what uses the weights beside the classifier
+    _weighted_part = "held-out part"  # uses the weights in addition to the classifier
 
     def _route(self, sample_weight, fit_params):
-        """Return what the classifier's fit and the splitter are given."""
+        """Return the arguments for the classifier's fit and for the splitter."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(
                 self, "fit", sample_weight=sample_weight, **fit_params
@@ -33,16 +33,16 @@ class RoutingMixin:
         if has_fit_parameter(self.estimator, "sample_weight"):
             return {**fit_params, "sample_weight": sample_weight}, {}
         warnings.warn(
-            f"The weights reach the {self._weighted_part} only: "
-            f"{type(self.estimator).__name__} takes no sample_weight. Pass them to a "
-            "step of a pipeline, such as logisticregression__sample_weight, or enable "
+            f"sample_weight is only used by the {self._weighted_part}: "
+            f"{type(self.estimator).__name__} does not support it. Pass it to a step "
+            "of a pipeline, such as logisticregression__sample_weight, or enable "
             "metadata routing.",
             UserWarning,
         )
         return fit_params, {}
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return how metadata are passed on to the classifier and the splitter.
+        """Return the metadata routing to the classifier and the splitter.
 
         Returns
         -------

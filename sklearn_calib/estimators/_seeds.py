@@ -1,4 +1,4 @@
-"""Seeds of a fit and of its epochs."""
+"""Random seeds of a fit and of its epochs."""
 
 import os
 import threading
@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-# Dropout draws from torch's global generator, so two seeded fits in two threads would
-# draw from each other's seeds.
+# Dropout uses torch's global generator, so two seeded fits in two threads would disturb
+# each other.
 _SEED_LOCK = threading.RLock()
 
 
 def _unlock_in_child():
-    """Forget a lock that a thread of the parent holds, which the child has not."""
+    """Replace a lock that a thread of the parent process may hold."""
     global _SEED_LOCK
     _SEED_LOCK = threading.RLock()
 
@@ -32,7 +32,7 @@ def draw_seed(random_state):
 
 @contextmanager
 def seeded_torch(seed):
-    """Seed torch for a while and put its generators back; None leaves them alone."""
+    """Seed torch's generators within the context, then restore them, unless None."""
     if seed is None:
         yield
         return
@@ -43,5 +43,5 @@ def seeded_torch(seed):
 
 
 def epoch_seed(seed, epoch):
-    """Return the seed of one epoch, which does not depend on the epochs before it."""
+    """Return the seed of one epoch, which is independent of earlier epochs."""
     return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])

@@ -1,4 +1,4 @@
-"""`SelectiveClassifier`: a classifier that abstains where it is not sure."""
+"""`SelectiveClassifier`: a classifier that abstains at low confidence."""
 
 import warnings
 from collections.abc import Callable
@@ -40,48 +40,47 @@ from sklearn_calib.estimators._routing import RoutingMixin
 class SelectiveClassifier(
     RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
-    """Answer only where the confidence is high enough, and abstain elsewhere.
+    """Selective classification: abstain when the confidence is below a threshold.
 
-    The threshold on the confidence comes from predictions for samples that the
-    classifier was not trained on. Choose either which share of the samples is to be
-    answered, or which risk, the error rate among the answers, must not be exceeded.
+    The threshold is set with held-out data. Choose either the coverage, the fraction of
+    samples with a prediction, or the largest risk, the error rate among these samples.
 
     Parameters
     ----------
     estimator : estimator
-        The classifier, with `predict_proba`. One that is fitted already comes as
-        `FrozenEstimator(estimator)`: all data given to `fit` then set the threshold,
-        and must be others than it was trained on.
+        The classifier, with `predict_proba`. Pass a fitted classifier as
+        `FrozenEstimator(estimator)`; then all data given to `fit` are used to set the
+        threshold, and must not contain its training data.
 
     coverage : float in (0, 1], default=None
-        Share of the samples to answer. The threshold is the highest that accepts at
-        least this share of the held-out samples, all that are tied at it included. 1
-        answers everything. Either this or `max_risk` must be given.
+        Fraction of the samples to predict. The threshold is the highest that accepts at
+        least this fraction of the held-out samples, including ties. With 1 the
+        classifier never abstains. Exactly one of `coverage` and `max_risk` is needed.
 
     max_risk : float in (0, 1), default=None
-        Error rate among the answers that must not be exceeded. The threshold is the
-        lowest that fixed-sequence testing of the held-out confidences can guarantee.
+        Error rate among the predicted samples that must not be exceeded. The threshold
+        is the lowest for which fixed-sequence testing on held-out data guarantees it.
 
     delta : float in (0, 1), default=0.05
         Probability, over the draw of the held-out samples, that the guarantee of
         `max_risk` fails.
 
     confidence : str or callable, default="msp"
-        How sure the classifier is: "msp", the largest probability, "margin",
+        The confidence measure: "msp" (maximum softmax probability), "margin",
         "negative_entropy", "negative_gini", "l2_norm" or "max_logit". A callable takes
-        the probabilities of shape (n_samples, n_classes) and returns one number for
-        each sample, larger if surer. "max_logit" needs a classifier whose decision
-        function is known to hold logits, see :class:`CalibratedClassifier`; those of
-        two classes are taken to have mean zero.
+        probabilities of shape (n_samples, n_classes) and returns one number for each
+        sample, larger for higher confidence. "max_logit" needs a classifier whose
+        decision function is known to return logits, see :class:`CalibratedClassifier`;
+        the logits of two classes are assumed to sum to zero.
 
     abstain_label : str or number, default=None
-        What `predict` says where it abstains: a string if the labels are strings, a
-        number if they are numbers, and no label of a class. None is "abstain" for
-        strings; for numbers it must be given.
+        Label that `predict` returns for abstentions: a string if the labels are
+        strings, a number if they are numbers, and not one of the classes. None means
+        "abstain" for strings; for numbers the label must be given.
 
     cv : int, cross-validation generator or iterable, default=5
-        How to split for the held-out predictions; an int means stratified folds.
-        Afterwards the classifier is trained on all data.
+        Splitting strategy for the held-out predictions; an int is the number of
+        stratified folds. Afterwards the classifier is trained on all data.
 
     Attributes
     ----------
@@ -92,47 +91,47 @@ class SelectiveClassifier(
         The classifier, fitted to all data.
 
     abstain_label_ : str or number
-        What `predict` says where it abstains.
+        The label that `predict` returns for abstentions.
 
     threshold_ : float
-        The lowest confidence that is answered; minus infinity for `coverage=1`.
+        The lowest confidence with a prediction; minus infinity for `coverage=1`.
 
     coverage_ : float
-        Share of the held-out samples at or above the threshold.
+        Fraction of the held-out samples at or above the threshold.
 
     risk_ : float
-        Error rate among those, an estimate without a guarantee.
+        Error rate among these samples, an estimate without a guarantee.
 
     guaranteed_risk_ : float or None
         The error rate that is not exceeded with probability `1 - delta`, which is
-        `max_risk`. None if only `coverage` was asked for: nothing is guaranteed.
+        `max_risk`. None if `coverage` was set, since nothing is guaranteed then.
 
     n_features_in_ : int
-        Number of features, if the classifier knows it.
+        Number of features. Defined only if the classifier has it.
 
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, if the classifier knows them.
+        Names of the features. Defined only if the classifier has them.
 
     See Also
     --------
-    CalibratedClassifier : Repair the probabilities first.
+    CalibratedClassifier : Calibrate the probabilities.
 
     Notes
     -----
     `max_risk` is guaranteed by the fixed-sequence testing of Learn then Test [1]_: from
-    the highest threshold to the lowest, an exact binomial test asks whether the risk
-    exceeds `max_risk`. The level is `delta` / 2 at the threshold that accepts all
-    held-out samples, `delta` / 4 at that of the most confident half, and so on; a test
-    that rejects adds its level to that of the next [2]_.
+    the highest threshold to the lowest, an exact binomial test is applied to the
+    hypothesis that the risk exceeds `max_risk`. The level is `delta` / 2 at the
+    threshold that accepts all held-out samples, `delta` / 4 at that of the most
+    confident half, and so on. A test that rejects passes its level to the next [2]_.
 
-    It holds for new samples of the same distribution, and for a `FrozenEstimator`,
-    which the held-out samples did not train. With cross-validation it holds for the
-    classifiers of the folds, and is expected of the one trained on all data. Thresholds
-    are confidences of the same samples: that is harmless if the error rate does not
-    rise with the confidence, and was in simulations where it does.
+    The guarantee holds for new samples from the same distribution and a
+    `FrozenEstimator`. With cross-validation it holds for the classifiers of the folds,
+    and is only expected to hold for the classifier trained on all data. The thresholds
+    are confidences of the held-out samples themselves. This is harmless if the error
+    rate does not increase with the confidence, and was in simulations where it does.
 
-    `sample_weight` counts as repetition for `coverage`. The guarantee ignores weights,
-    except that it leaves out samples of weight zero.
+    For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
+    the weights, except that samples of weight zero are left out.
 
     References
     ----------
@@ -154,8 +153,9 @@ class SelectiveClassifier(
     >>> model = model.fit(X, y)
     >>> model.predict(X_test[:9])
     array([ 2,  8,  2,  6,  6,  7,  1,  9, -1])
-    >>> f"{model.score(X_test, y_test):.2f} right of {model.coverage_score(X_test):.2f}"
-    '0.97 right of 0.73'
+    >>> accuracy, coverage = model.score(X_test, y_test), model.coverage_score(X_test)
+    >>> f"accuracy {accuracy:.2f} at coverage {coverage:.2f}"
+    'accuracy 0.97 at coverage 0.73'
     """
 
     _weighted_part = "threshold"
@@ -198,18 +198,18 @@ class SelectiveClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training data, as the classifier takes them; for a `FrozenEstimator` data
-            that it was not trained on.
+            Training data in the form that the classifier accepts. For a
+            `FrozenEstimator`, held-out data.
 
         y : array-like of shape (n_samples,)
-            Labels of any kind, of at least two classes.
+            Labels of any type, of at least two classes.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, for the classifier and for the coverage.
 
         **fit_params : dict
-            Passed to `fit` of the classifier, those of length n_samples cut like X;
-            with metadata routing enabled, also to the splitter.
+            Passed to `fit` of the classifier. Values of length n_samples are split
+            like X. With metadata routing enabled, also passed to the splitter.
 
         Returns
         -------
@@ -220,8 +220,8 @@ class SelectiveClassifier(
         ------
         ValueError
             If not exactly one of `coverage` and `max_risk` is given, no threshold can
-            guarantee `max_risk`, `abstain_label` is missing or that of a class, a
-            confidence is NaN, or the training part of a fold lacks a class.
+            guarantee `max_risk`, `abstain_label` is missing or one of the classes, a
+            confidence is NaN, or a class is absent from the training part of a fold.
         """
         self._validate_params()
         check_goals(self.estimator, self.coverage, self.max_risk)
@@ -243,7 +243,7 @@ class SelectiveClassifier(
         return self
 
     def _held_out(self, X: Any, y: Any, fit_params: Any, split_params: Any) -> Any:
-        """Fit the classifier; return held-out scores and the rows they belong to."""
+        """Fit the classifier and return held-out scores and their row indices."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
         response = "auto" if self.confidence == "max_logit" else "predict_proba"
         splits = [(slice(None), np.arange(len(y)))]
@@ -253,8 +253,8 @@ class SelectiveClassifier(
         if self.max_risk is not None and len(np.unique(rows)) < len(rows):
             raise ValueError(
                 "cv must test each sample at most once for max_risk, got "
-                f"{len(rows)} tests of {len(np.unique(rows))} samples. Use folds that "
-                "are not repeated."
+                f"{len(rows)} tests of {len(np.unique(rows))} samples. Use a splitter "
+                "without repetitions."
             )
         (self.estimator_,), scores, self._from_logits = fit_and_predict(
             self.estimator, X, y, splits, not is_frozen, fit_params, response
@@ -264,41 +264,41 @@ class SelectiveClassifier(
         return np.concatenate(scores), rows
 
     def _confidence_of(self, scores: Array) -> Array:
-        """Return the confidence of each row, refusing what cannot be compared."""
+        """Return the checked confidence of each row."""
         if self._from_logits and scores.shape[1] == 2:
-            # A decision function of two classes tells only their difference.
+            # The decision function of two classes is only their difference.
             scores = scores - scores.mean(axis=1, keepdims=True)
         confidence = get_confidence(self.confidence)(scores)
         return check_confidence(confidence, len(scores))
 
     def _set_threshold(self, confidence: Any, wrong: Any, weight: Any) -> None:
-        """Set the threshold and what is known about it."""
+        """Set the threshold, and its coverage and risk on the held-out data."""
         self.guaranteed_risk_ = self.max_risk
         if self.coverage is not None:
             self.threshold_ = threshold_for_coverage(confidence, weight, self.coverage)
         else:
             weight = np.sign(weight)
-            seen = weight > 0
+            counted = weight > 0
             self.threshold_ = threshold_for_risk(
-                confidence[seen], wrong[seen], self.max_risk, self.delta
+                confidence[counted], wrong[counted], self.max_risk, self.delta
             )
         accepted = confidence >= self.threshold_
         self.coverage_ = float(np.average(accepted, weights=weight))
         self.risk_ = float(np.average(wrong[accepted], weights=weight[accepted]))
 
     def _decide(self, X: MatrixLike) -> tuple[Array, Bools]:
-        """Return the column of the predicted class, and whether it is said."""
+        """Return the index of the predicted class, and whether it is accepted."""
         check_is_fitted(self)
         scores = predict_scores(self.estimator_, X, self._from_logits)
         return scores.argmax(axis=1), self._confidence_of(scores) >= self.threshold_
 
     def accepts(self, X: MatrixLike) -> Bools:
-        """Return which samples are answered.
+        """Return which samples get a prediction.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as the classifier takes them.
+            Data in the form that the classifier accepts.
 
         Returns
         -------
@@ -308,29 +308,29 @@ class SelectiveClassifier(
         return self._decide(X)[1]
 
     def predict(self, X: MatrixLike) -> Array:
-        """Return the most probable class, or `abstain_label_`.
+        """Predict the most probable class, or return `abstain_label_`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as the classifier takes them.
+            Data in the form that the classifier accepts.
 
         Returns
         -------
         y_pred : ndarray of shape (n_samples,)
-            Labels, the first one of a tie.
+            Predicted labels; ties go to the first class.
         """
         codes, accepted = self._decide(X)
         labels = np.concatenate([self.classes_, [self.abstain_label_]])
         return labels[np.where(accepted, codes, len(self.classes_))]
 
     def predict_proba(self, X: MatrixLike) -> Floats:
-        """Return the classifier's probabilities, also where it abstains.
+        """Predict probabilities of all samples, including those without a prediction.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as the classifier takes them.
+            Data in the form that the classifier accepts.
 
         Returns
         -------
@@ -343,14 +343,14 @@ class SelectiveClassifier(
     def score(
         self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the accuracy among the samples that are answered.
+        """Return the accuracy among the samples with a prediction.
 
-        It favours abstaining, since it ignores how many these are: `coverage_score`.
+        It favours abstaining, as it ignores the coverage: see `coverage_score`.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as the classifier takes them.
+            Data in the form that the classifier accepts.
 
         y : array-like of shape (n_samples,)
             True labels.
@@ -361,7 +361,7 @@ class SelectiveClassifier(
         Returns
         -------
         accuracy : float
-            In [0, 1]; NaN, with an `UndefinedMetricWarning`, if no sample is answered.
+            In [0, 1]; NaN, with an `UndefinedMetricWarning`, if no sample has one.
         """
         codes, accepted = self._decide(X)
         y = column_or_1d(as_labels(y, "y"))
@@ -371,7 +371,7 @@ class SelectiveClassifier(
         if not weight.any():
             warnings.warn(
                 f"The accuracy is undefined: none of {len(codes)} samples reaches the "
-                f"threshold {self.threshold_:.4g}. Ask for more coverage or risk.",
+                f"threshold {self.threshold_:.4g}. Set a larger coverage or max_risk.",
                 UndefinedMetricWarning,
             )
             return float("nan")
@@ -380,12 +380,12 @@ class SelectiveClassifier(
     def coverage_score(
         self, X: MatrixLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Return the share of the samples that are answered.
+        """Return the fraction of the samples with a prediction.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Data, as the classifier takes them.
+            Data in the form that the classifier accepts.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples.

@@ -1,4 +1,4 @@
-"""The part of a neural classifier that skorch calls while it trains."""
+"""The methods of a neural classifier that skorch calls during training."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -39,20 +39,20 @@ from sklearn_calib.losses import CalibrationLoss
 
 
 class _PrintNumbers(PrintLog):
-    """skorch's log without the lists of what a loss has learned of each bin."""
+    """skorch's log without lists, such as the parameters of each bin of a loss."""
 
     def table(self, row: dict[str, Any]) -> Any:
-        """Lay out one epoch."""
+        """Format one epoch."""
         return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
 
 class SkorchClassifier(NestedParams, NetWithFiles):
-    """skorch's classifier as a `Trainer` uses it.
+    """skorch's classifier with the hooks that a `Trainer` needs.
 
-    `_trainer` is the `Trainer` of a call of fit, and None outside of it.
+    `_trainer` is the `Trainer` during a call of fit, and None otherwise.
     """
 
-    # What skorch collects in each instance as it is built is fixed for this class.
+    # skorch collects these for each instance; here they are fixed for the class.
     prefixes_ = [
         *NeuralNetClassifier.prefixes_,
         *("module", "criterion", "loss", "optimizer"),
@@ -66,9 +66,9 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     interrupted_ = False
     virtual_params_: dict = {}
 
-    # The prefix of the parameters of the module, for subclasses that rename it.
+    # Prefix of the module's parameters in error messages; subclasses may change it.
     _module_prefix = "module__"
-    # The parts that were built by other parameters than those that are set.
+    # The parts whose parameters have changed since they were built.
     _stale: frozenset[str] = frozenset()
     _params_to_validate: set[str]
     _trainer: Any = None
@@ -80,15 +80,15 @@ class SkorchClassifier(NestedParams, NetWithFiles):
 
     @property
     def classes_(self) -> Array:
-        """The labels; while the net trains, their codes.
+        """The labels, or during training their integer codes.
 
-        skorch's `EpochScoring` compares predictions with the targets in the batches,
-        which are tensors and so hold codes; and a scorer asks the net for its classes.
+        skorch's `EpochScoring` compares predictions with the targets of the batches,
+        which are tensors of codes, and scorers use `classes_` of the net.
         """
         if self._known_classes is None:
             raise AttributeError(
-                f"{type(self).__name__} has no attribute 'classes_' before it has seen "
-                "labels. Call fit, or partial_fit with classes."
+                f"{type(self).__name__} has no attribute 'classes_' before it is "
+                "fitted. Call fit, or partial_fit with classes."
             )
         if self._trainer is None:
             return self._known_classes
@@ -100,11 +100,11 @@ class SkorchClassifier(NestedParams, NetWithFiles):
 
     @property
     def _loss(self) -> CalibrationLoss:
-        """The loss as far as it declares what it needs."""
+        """The loss, as a `CalibrationLoss` that declares what it needs."""
         return CalibrationLoss.of(self.criterion_)
 
     def check_data(self, X: Any, y: Any = None) -> None:
-        """Do nothing: the data were checked before they were encoded."""
+        """Do nothing, because the data were validated before they were encoded."""
 
     # Parameters ---------------------------------------------------------------------
 
@@ -129,12 +129,12 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     # Parts --------------------------------------------------------------------------
 
     def initialize(self) -> Self:
-        """Build all parts by the parameters that are set."""
+        """Build all parts from the parameters."""
         self.__dict__.pop("_stale", None)
         return super().initialize()
 
     def initialize_module(self) -> Self:
-        """Build the network in the shape of the data, or copy the given one."""
+        """Build the network for the shape of the data, or copy the given instance."""
         module = self._default_module() if self.module is None else self.module
         is_instance = isinstance(module, torch.nn.Module)
         given = self.get_params_for("module")
@@ -151,14 +151,14 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         if self._input_shape is None:
             raise ValueError(
                 "module must be given to initialize without data, got None. Call fit, "
-                "which builds the default network in the shape of the data."
+                "which builds the default network for the shape of the data."
             )
         hint = "Pass a torch.nn.Module that returns one logit for each class."
         check_table_or_images(1 + len(self._input_shape), "module", hint)
         return MLP if len(self._input_shape) == 1 else ConvNet
 
     def _data_params(self, module: Any) -> dict[str, int]:
-        """Return the data's sizes that the constructor of a module asks for."""
+        """Return the sizes of the data that the constructor of a module takes."""
         if isinstance(module, torch.nn.Module) or self._input_shape is None:
             return {}
         sizes = {"n_classes": len(self.classes_inferred_)}
@@ -169,7 +169,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         return {name: size for name, size in sizes.items() if name in wanted}
 
     def initialize_criterion(self) -> Self:
-        """Build the loss, anew for each fit."""
+        """Build a new loss for each fit."""
         params = self.get_params_for("loss")
         self.criterion_ = CalibrationLoss.build(
             self.loss, params, prefix=LOSS, hint=HINT
@@ -177,7 +177,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         return self
 
     def initialize_optimizer(self) -> Self:
-        """Build the optimizer, and set what was set for one of its groups."""
+        """Build the optimizer, and set the options of single parameter groups."""
         super().initialize_optimizer()
         set_group_options(self)
         return self
@@ -185,31 +185,31 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def get_params_for_optimizer(
         self, prefix: str, named_parameters: Iterable[tuple[str, Tensor]]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the optimizer's arguments, with torch's fused kernel where it can."""
+        """Return the optimizer's arguments, with torch's fused kernel if possible."""
         args, kwargs = super().get_params_for_optimizer(prefix, named_parameters)
-        # Those of one group are set once there are groups.
+        # Options of single parameter groups are set after the optimizer is built.
         kwargs = {k: v for k, v in kwargs.items() if "__" not in k}
-        # One kernel instead of ten for each parameter saves a tenth of the time of an
-        # epoch of a small network.
+        # One kernel instead of ten per parameter saves a tenth of an epoch's time for a
+        # small network.
         can_fuse = "fused" in inspect.signature(self.optimizer).parameters
-        is_free = not kwargs.keys() & {"foreach", "differentiable"}
-        if can_fuse and is_free and str(self.device).startswith(("cpu", "cuda")):
+        is_allowed = not kwargs.keys() & {"foreach", "differentiable"}
+        if can_fuse and is_allowed and str(self.device).startswith(("cpu", "cuda")):
             kwargs.setdefault("fused", True)
         return args, kwargs
 
     def initialize_callbacks(self) -> Self:
-        """Build the callbacks, and refuse parameters of one that is not there."""
+        """Build the callbacks, and check them and their parameters."""
         check_callbacks(self)
         return super().initialize_callbacks()
 
     def get_default_callbacks(self) -> list[tuple[str, Callback]]:
-        """Return the default callbacks; the log only where it is printed."""
+        """Return the default callbacks, with the log only if `verbose`."""
         callbacks = dict(super().get_default_callbacks())
         del callbacks["print_log"]
         for score in (valid_log_loss, valid_ece):
             callbacks[score.__name__] = EpochScoring(score, name=score.__name__)
         callbacks["update_loss"] = UpdateLoss()
-        # It lays out its table in each epoch, which costs 3 % of a small network.
+        # Formatting its table takes 3 % of an epoch's time for a small network.
         if self.verbose:
             callbacks["print_log"] = _PrintNumbers()
         return list(callbacks.items())
@@ -217,7 +217,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def _yield_callbacks(self) -> Iterator[tuple[str, Callback, bool]]:
         yield from super()._yield_callbacks()
         holds_out = self._trainer is None or self._trainer.hold_out
-        # Last, because it ends the epoch for the callbacks after it.
+        # Last, because callbacks after it are not called in the epoch that it ends.
         if self.early_stopping and holds_out:
             stopping = EarlyStopping(
                 "valid_log_loss",
@@ -228,7 +228,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             yield "early_stopping", stopping, True
 
     def initialize_history(self) -> Self:
-        """Begin a history, and leave the one before to a fit that fails."""
+        """Create a new history, so that a failed fit can restore the previous one."""
         self.history_ = History()
         return self
 
@@ -237,11 +237,11 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def get_split_datasets(
         self, X: Any, y: Any = None, **split_params: Any
     ) -> tuple[Any, Any]:
-        """Return the training data and the validation set, None without one."""
+        """Return the training set and the validation set or None."""
         return self._trainer.split(X, y, split_params)
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
-        """Return the batches of a dataset, shuffled while the network trains."""
+        """Return the mini-batches of a dataset, shuffled for training."""
         iterator_train = self.get_params_for("iterator_train")
         if not (training and self._trainer) or "shuffle" in iterator_train:
             return super().get_iterator(dataset, training=training)
@@ -251,21 +251,21 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         return self.iterator_train(dataset, shuffle=True, **params)
 
     def _set_training(self, training: bool = True) -> None:
-        # Walking through the modules for every batch costs 3 % of a small network.
+        # Traversing the modules for every batch takes 3 % of an epoch's time for small
+        # networks. The loss is None after trim_for_prediction.
         parts = [self.module_, self.criterion_]
-        # Without a loss after trim_for_prediction.
         if any(part is not None and part.training != training for part in parts):
             super()._set_training(training)
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
-        """Let the trainer set the seed and the loss for the epoch."""
+        """Let the trainer set the seed and the state of the loss for the epoch."""
         super().on_epoch_begin(net, **kwargs)
         self._trainer.start_epoch()
 
     def on_batch_begin(
         self, net: Any, batch: Any = None, training: bool = False, **kwargs: Any
     ) -> None:
-        """Keep the batch, whose weights and indices its loss may need."""
+        """Store the mini-batch, since the loss may need its weights and indices."""
         super().on_batch_begin(net, batch=batch, training=training, **kwargs)
         self._keep(batch)
 
@@ -274,7 +274,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             self._trainer.batch = batch
 
     def train_step(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
-        """Train on one batch, as `batch_transform` makes it."""
+        """Train on one mini-batch, transformed by `batch_transform`."""
         # Not in train_step_single, which skorch's mixin for accelerate replaces.
         if self.batch_transform is not None:
             batch = self._transform(batch)
@@ -282,7 +282,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         return super().train_step(batch, **fit_params)
 
     def _transform(self, batch: Any) -> Batch:
-        """Return the transformed batch, whose targets are probabilities."""
+        """Return the transformed mini-batch, with soft targets."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
         target = one_hot(y, len(self.classes_inferred_)).to(X.dtype)
         weight = self._on_device(batch, "sample_weight")
@@ -299,30 +299,30 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         training: bool = False,
         **kwargs: Any,
     ) -> Tensor:
-        """Return the loss of one batch of logits and encoded labels."""
+        """Return the loss of one mini-batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
         if logits.ndim != 2 or logits.shape[1] != len(self.classes_inferred_):
             raise ValueError(
-                "module must return logits of shape (n_samples, n_classes), wanted "
-                f"width {len(self.classes_inferred_)}, got shape {tuple(logits.shape)}."
-                " Two classes need two logits."
+                "module must return logits of shape (n_samples, n_classes) with "
+                f"n_classes={len(self.classes_inferred_)}, got shape "
+                f"{tuple(logits.shape)}. Two classes need two logits."
             )
-        beside, batch = {}, self._trainer and self._trainer.batch
+        options, batch = {}, self._trainer and self._trainer.batch
         weight = self._on_device(batch, "sample_weight")
         if weight is not None:
-            beside["sample_weight"] = weight.to(logits.dtype)
+            options["sample_weight"] = weight.to(logits.dtype)
         if training and self._loss.needs_indices:
-            beside["indices"] = self._indices(batch)
+            options["indices"] = self._indices(batch)
         y_true = to_tensor(y_true, device=self.device)
-        return self.criterion_(logits, y_true, **beside)
+        return self.criterion_(logits, y_true, **options)
 
     def _indices(self, batch: Any) -> Tensor:
-        """Return where the samples of the batch are in the training data."""
+        """Return the indices of the samples of the mini-batch in the training data."""
         indices = self._on_device(batch, "indices")
         if indices is None:
             raise ValueError(
-                f"loss {type(self.criterion_).__name__} must know which samples it "
-                "sees, got a batch without indices. Leave out batch_transform and the "
+                f"loss {type(self.criterion_).__name__} needs the indices of the "
+                "samples, got a batch without indices. Remove batch_transform and the "
                 "DataLoader options of iterator_train, and pass X as an array."
             )
         return indices
@@ -335,7 +335,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         y_pred: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Let a loss that has a history record what the network said."""
+        """Let a loss with a history record the logits."""
         super().on_batch_end(net, batch=batch, training=training, **kwargs)
         if training and self._loss.needs_indices:
             logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
@@ -343,6 +343,6 @@ class SkorchClassifier(NestedParams, NetWithFiles):
             self._loss.record(logits, y, indices=self._indices(batch))
 
     def _on_device(self, batch: Any, name: str) -> Tensor | None:
-        """Return what stands beside a batch, None without."""
+        """Return an attribute of a mini-batch on the device, or None."""
         values = getattr(batch, name, None)
         return None if values is None else to_tensor(values, device=self.device)

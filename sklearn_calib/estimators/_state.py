@@ -1,4 +1,4 @@
-"""The state of a net in a file: for pickle all of it, for other formats no code."""
+"""Serialised state of a net: complete for pickle, without code for other formats."""
 
 from contextvars import ContextVar
 
@@ -16,25 +16,25 @@ from sklearn_calib._torch.net_state import (
 )
 
 _IS_PICKLING = ContextVar("is_pickling", default=False)
-_PASSING = ("_trainer", "_source")  # of one call of fit
+_TEMPORARY = ("_trainer", "_source")  # exist only during fit
 _FROM_PICKLE = "_from_pickle"
 _WEIGHTS = "_weights"
 
 
 def _blank(cls):
-    """Return a net to be filled with a state that comes from a pickle."""
+    """Return an empty net for a state that comes from a pickle."""
     net = cls.__new__(cls)
     vars(net)[_FROM_PICKLE] = True
     return net
 
 
 class NetWithState(NeuralNetClassifier):
-    """skorch's classifier with a state that needs no pickle.
+    """skorch's classifier with a state that does not need pickle.
 
-    A pickle holds the network itself, as skorch writes it, since unpickling may run any
-    code. Formats that read only known types, such as skops, call `__getstate__` and
-    `__setstate__` alone. They store the parameters and the weights as bytes. The
-    network is built anew from the parameters, and the weights are loaded into it.
+    A pickle contains the network itself, as skorch writes it. Formats that read only
+    known types, such as skops, call `__getstate__` and `__setstate__`, which store and
+    read the parameters, and the weights as bytes. Loading builds the network from the
+    parameters and loads the weights into it, without running code from the file.
     """
 
     def __reduce_ex__(self, protocol):
@@ -47,12 +47,12 @@ class NetWithState(NeuralNetClassifier):
 
     def __getstate__(self):
         if _IS_PICKLING.get():
-            return _without(super().__getstate__(), _PASSING)
+            return _without(super().__getstate__(), _TEMPORARY)
         parts = [f"{name}_" for name in part_names(self)]
         built = [*parts, "callbacks_", "virtual_params_"]
-        state = _without(vars(self), [*_PASSING, *built])
+        state = _without(vars(self), [*_TEMPORARY, *built])
         _check_has_no_tensors(state)
-        # Those of the last run hold what they have seen, and each run begins anew.
+        # Fitted callbacks contain training data, and each run starts with new ones.
         state["callbacks"] = clone(self.callbacks, safe=False)
         if state.pop("initialized_", False):
             state[_WEIGHTS] = to_bytes(get_states(self))
@@ -60,16 +60,16 @@ class NetWithState(NeuralNetClassifier):
         return state
 
     def __setstate__(self, state):
-        # No file of another format can set this.
+        # Only unpickling sets this, never a file of another format.
         if vars(self).pop(_FROM_PICKLE, False):
             super().__setstate__(state)
             return
         state = dict(state)
         if "__cuda_dependent_attributes__" in state:
             raise ValueError(
-                f"The state of {type(self).__name__} must hold no pickle, got one: it "
-                "was written by an earlier version, or by someone who wants it to run "
-                "code. Load it with that version and save it again, if you trust it."
+                f"The state of {type(self).__name__} must not contain a pickle, got "
+                "one. It was written by an earlier version, or by someone who wants "
+                "to run code. If you trust it, load and save it with that version."
             )
         weights = state.pop(_WEIGHTS, None)
         vars(self).update(state)
@@ -79,13 +79,13 @@ class NetWithState(NeuralNetClassifier):
             self._initialize_callbacks()
 
     def _rebuild(self, weights):
-        """Build all that has weights from the parameters, and load the weights."""
+        """Build the parts from the parameters, and load their weights."""
         try:
             states = from_bytes(weights)
         except ValueError as error:
             raise ValueError(
-                f"The weights in the state of {type(self).__name__} must be those that "
-                f"it has written, got other bytes: {error}. Save the net again."
+                f"The weights in the state of {type(self).__name__} must be in the "
+                f"format that it writes, got other bytes: {error}. Save the net again."
             ) from error
         with torch.random.fork_rng(devices=()):
             self._initialize_virtual_params()
@@ -96,11 +96,11 @@ class NetWithState(NeuralNetClassifier):
                 self._initialize_optimizer()
         set_states(self, states)
         for name in set(part_names(self)) - set(states):
-            setattr(self, f"{name}_", None)  # as trim_for_prediction leaves it
+            setattr(self, f"{name}_", None)  # trim_for_prediction sets it to None
         self.initialized_ = True
 
     def _check_comes_back(self, state):
-        """Raise ValueError unless the parameters build what has the weights."""
+        """Raise ValueError unless the parameters build a network with these weights."""
         twin = type(self).__new__(type(self))
         state = dict(state)
         weights = state.pop(_WEIGHTS)
@@ -112,21 +112,21 @@ class NetWithState(NeuralNetClassifier):
         else:
             if _frozen(twin) == _frozen(self):
                 return
-            reason = "other weights of it are frozen"
+            reason = "other weights are frozen"
         raise ValueError(
             "module_ must be what the parameters build to be saved without pickle, got "
-            f"another one: {reason}. Change it in the constructor of the module, or "
+            f"another module: {reason}. Change it in the constructor of the module, or "
             "use pickle."
         )
 
 
 def _check_has_no_tensors(state):
-    """Raise ValueError for a parameter that is a network and not its class."""
+    """Raise ValueError for a parameter that is a network instance, not a class."""
     for name, value in state.items():
         if isinstance(value, torch.nn.Module) and value.state_dict():
             raise ValueError(
                 f"{name} must be a class to be saved without pickle, got an instance "
-                f"of {type(value).__name__}, which holds tensors. Pass the class and "
+                f"of {type(value).__name__} with tensors. Pass the class and "
                 f"its parameters as {name}__..., or use pickle."
             )
 
@@ -136,5 +136,5 @@ def _without(state, names):
 
 
 def _frozen(net):
-    """Return which weights an optimizer leaves as they are."""
+    """Return which weights are frozen."""
     return [not p.requires_grad for p in net.module_.parameters()]

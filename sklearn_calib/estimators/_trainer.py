@@ -1,4 +1,4 @@
-"""One call of `fit` or `partial_fit`: from the data of a user to a trained network."""
+"""`Trainer`: one call of `fit` or `partial_fit` of a neural classifier."""
 
 import warnings
 from copy import deepcopy
@@ -38,19 +38,19 @@ from sklearn_calib.estimators._resume import (
 )
 from sklearn_calib.estimators._seeds import draw_seed, epoch_seed, seeded_torch
 
-# What of the keywords of fit is for skorch's loop over the epochs.
-_OF_THE_LOOP = {"epochs", "_routing_method"}
+# Keywords of fit for skorch's loop over the epochs.
+_FOR_LOOP = {"epochs", "_routing_method"}
 
-# Parameters up to this size are not those of a network that has diverged.
+# A network with all parameters below this size has not diverged.
 _MODERATE = 1e3
 
 
 class Trainer:
-    """Trains a net in one call of fit, and holds what holds only meanwhile.
+    """Train a net in one call of fit, and hold the state of that call.
 
-    The net has it as `_trainer` during that call: skorch calls the methods of the net,
-    and these ask the trainer for the split, the weights and the state of the loss.
-    There is a second run, on all of the data, if the net is to `refit`.
+    The net stores it as `_trainer` during the call. skorch calls the methods of the
+    net, which get the split, the weights and the state of the loss from the trainer.
+    With `refit`, there is a second run on all data.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ class Trainer:
         The net to train.
 
     method : {"fit", "partial_fit"}
-        Which method was called. `partial_fit` holds out no data.
+        The method that was called. `partial_fit` does not hold out data.
 
     fit_params : dict
-        Its further keywords.
+        Additional keywords of the method.
     """
 
     def __init__(self, net, method, fit_params):
@@ -69,21 +69,21 @@ class Trainer:
         self.hold_out = method == "fit"
         self.fit_params = {"_routing_method": method, **fit_params}
         self.seed = self.sample_weight = self.batch = None
-        # The states in which the loss starts the epochs: of a run that holds out data
-        # they are kept, and the run on all of the data returns to them.
+        # The states of the loss at the start of each epoch of a run with validation
+        # data. The second run, on all data, restores them.
         self.loss_states = []
 
     def train(self, X, y, sample_weight, classes=None):
-        """Check and encode the data, and train on them."""
+        """Validate and encode the data, and train on them."""
         net = self.net
         net.interrupted_ = False
         check_params(net)
-        anew = not net.initialized_ or (self.hold_out and not net.warm_start)
-        X, codes = self._prepare(X, y, sample_weight, classes, anew)
+        reset = not net.initialized_ or (self.hold_out and not net.warm_start)
+        X, codes = self._prepare(X, y, sample_weight, classes, reset)
         net._input_shape = X.shape[1:]
         vars(net).pop("validation_history_", None)
         self.seed = draw_seed(net.random_state)
-        self._run(X, codes, anew)
+        self._run(X, codes, reset)
         if not (net.refit and "valid_loss" in net.history[-1]):
             return
         n_epochs = self._count_epochs_kept()
@@ -93,16 +93,16 @@ class Trainer:
         net.validation_history_ = net.history
         self.hold_out = False
         self.fit_params["epochs"] = n_epochs
-        self._run(X, codes, anew=True)
+        self._run(X, codes, reset=True)
 
-    def _prepare(self, X, y, sample_weight, classes, anew):
-        """Return X and encoded labels, and let the net know the classes."""
+    def _prepare(self, X, y, sample_weight, classes, reset):
+        """Return X and encoded labels, and store the classes in the net."""
         net, known = self.net, self.net._known_classes
         if not self.hold_out:
             classes = check_partial_fit(net, classes)
-        elif not anew:
+        elif not reset:
             classes = known
-        X, y = check_data(net, X, y, reset=anew or known is None)
+        X, y = check_data(net, X, y, reset=reset or known is None)
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
         codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
@@ -115,13 +115,13 @@ class Trainer:
         net.classes_inferred_ = classes
         return X, codes
 
-    def _run(self, X, codes, anew):
-        """Let skorch train, on seeds and weights that hold for this run."""
+    def _run(self, X, codes, reset):
+        """Train one run with skorch, under the seed of the call."""
         net = self.net
         net._trainer, self.batch = self, None
         try:
             with seeded_torch(self.seed):
-                if anew:
+                if reset:
                     net.initialize()
                 else:
                     renew(net)
@@ -137,7 +137,7 @@ class Trainer:
         _warn_if_diverged(net.history, predicts_numbers)
 
     def _train_epochs(self, X, y):
-        """Train as skorch does, but resume, and let an interrupt through."""
+        """Train as skorch does, but resume from a checkpoint and raise interrupts."""
         net, params = self.net, dict(self.fit_params)
         checkpoint = find_checkpoint(net)
         if checkpoint is not None:
@@ -161,37 +161,37 @@ class Trainer:
         net.notify("on_train_end", X=X, y=y)
 
     def _has_stopped_early(self):
-        """Tell whether an interrupt is the way in which skorch stops early."""
+        """Return whether the interrupt came from skorch's early stopping."""
         return any(
             isinstance(each, EarlyStopping) and each.misses_ == each.patience
             for _, each in self.net.callbacks_
         )
 
     def _count_epochs_kept(self):
-        """Return how many epochs led to the weights that the network has now."""
+        """Return the number of epochs that led to the current weights."""
         if not self.net.early_stopping:
             return len(self.net.history)
         return dict(self.net.callbacks_)["early_stopping"].best_epoch_
 
     def _check_fit_params(self):
-        """Raise TypeError for a keyword that what it is passed to does not take."""
+        """Raise TypeError for a keyword that its receiver does not take."""
         net = self.net
         module = getattr(net.module_, "_orig_mod", net.module_)
-        takers = {f"the forward of {type(module).__name__}": module.forward}
+        receivers = {f"the forward of {type(module).__name__}": module.forward}
         splits = self.hold_out and net.train_split is not None
         if splits and not get_config()["enable_metadata_routing"]:
-            takers["train_split"] = net.train_split
-        for taker, function in takers.items():
+            receivers["train_split"] = net.train_split
+        for receiver, function in receivers.items():
             known = accepted_names(function)
             for name in self.fit_params:
-                if known is not None and name not in {*known, *_OF_THE_LOOP}:
+                if known is not None and name not in {*known, *_FOR_LOOP}:
                     raise TypeError(
-                        f"fit got an unexpected keyword {name!r}, which {taker} does "
-                        f"not take.{did_you_mean(name, {*known, 'sample_weight'})}"
+                        f"fit got an unexpected keyword {name!r}, which {receiver} "
+                        f"does not take.{did_you_mean(name, {*known, 'sample_weight'})}"
                     )
 
     def _predicts_numbers(self):
-        """Tell whether the probabilities are finite, of the last batch if need be."""
+        """Return whether the network's probabilities are finite, for the last batch."""
         net = self.net
         sizes = (p.detach().abs().max() for p in net.module_.parameters() if p.numel())
         if all(size < _MODERATE for size in sizes) or self.batch is None:
@@ -200,14 +200,14 @@ class Trainer:
         params = self.fit_params.items()
         net._set_training(False)
         with torch.no_grad():
-            output = net.infer(X, **{k: v for k, v in params if k not in _OF_THE_LOOP})
+            output = net.infer(X, **{k: v for k, v in params if k not in _FOR_LOOP})
         logits = output[0] if isinstance(output, tuple) else output
         return bool(logits.softmax(1).isfinite().all())
 
-    # What the net asks for as skorch trains it --------------------------------------
+    # Called by the net during training ---------------------------------------------
 
     def split(self, X, y, split_params):
-        """Return the training data and the validation set, None without one."""
+        """Return the training set and the validation set or None."""
         net = self.net
         dataset = net.get_dataset(X, y)
         dataset.sample_weight = self.sample_weight
@@ -226,48 +226,48 @@ class Trainer:
         return train, self._encode(valid)
 
     def _find_split(self, y):
-        """Return what splits the data, None if there is nothing to hold out."""
+        """Return the splitter for the validation set, or None."""
         net, fraction = self.net, self.net.validation_fraction
         if net.train_split is not None:
             if fraction is not None:
                 raise ValueError(
-                    "validation_fraction must be None beside a train_split, got "
-                    f"{fraction}. Pass one of the two."
+                    "validation_fraction must be None with a train_split, got "
+                    f"{fraction}. Set only one of the two."
                 )
             return net.train_split
-        if fraction is None and self._watches_validation():
+        if fraction is None and self._needs_validation():
             fraction = 0.1
         return None if fraction is None else validation_split(fraction, y, self.seed)
 
-    def _watches_validation(self):
-        """Tell whether the loss, early stopping or a callback needs validation data."""
+    def _needs_validation(self):
+        """Return whether the loss or a callback needs validation data."""
         monitors = [getattr(each, "monitor", None) for _, each in self.net.callbacks_]
         return self.net._loss.learns_from_validation or any(
             isinstance(name, str) and name.startswith("valid") for name in monitors
         )
 
     def _check_can_learn(self, valid):
-        """Raise ValueError if the loss learns and there is nothing to learn from."""
+        """Raise ValueError if the loss needs validation data and there are none."""
         learns = self.net._loss.learns_from_validation
         if valid is None and learns and not self.loss_states:
             raise ValueError(
                 f"loss {type(self.net.criterion_).__name__} must have validation data "
-                "to learn from, got none. Call fit, not partial_fit, and let "
-                "validation_fraction or train_split hold some out."
+                "to learn from, got none. Call fit instead of partial_fit, and hold "
+                "out data with validation_fraction or train_split."
             )
 
     def _start_history(self, n_samples, *, is_drawn):
-        """Let a loss with a history begin one, unless it has that of these samples."""
+        """Start the history of a loss, unless it has one of the same samples."""
         loss = self.net._loss
         if not loss.needs_indices:
             return
-        # Without a seed, others are held out than were in the fit before.
-        is_other_share = is_drawn and self.seed is None
-        if is_other_share or len(loss.history) != n_samples:
+        # Without a seed, the previous fit had another validation set.
+        is_new_split = is_drawn and self.seed is None
+        if is_new_split or len(loss.history) != n_samples:
             loss.start_history(n_samples)
 
     def _encode(self, dataset):
-        """Encode a validation set that was not split off the training data."""
+        """Encode a validation set that is not part of the training data."""
         if not isinstance(dataset, Dataset):
             return dataset
         X, y = check_data(self.net, dataset.X, dataset.y, reset=False)
@@ -276,7 +276,7 @@ class Trainer:
         return self.net.get_dataset(X, codes)
 
     def start_epoch(self):
-        """Seed the epoch by its number, so that a resumed run equals a whole one."""
+        """Seed the epoch by its number, so that a resumed run is reproducible."""
         epoch, loss = len(self.net.history), self.net._loss
         if self.seed is not None:
             torch.manual_seed(epoch_seed(self.seed, epoch))
@@ -285,11 +285,11 @@ class Trainer:
         loss.start_epoch()
 
     def _keep_loss_state(self, epoch):
-        """Keep the state of the loss, or return to the one of the run before."""
+        """Store the state of the loss, or restore the one of the first run."""
         criterion, loss = self.net.criterion_, self.net._loss
         if self.hold_out:
             state = criterion.state_dict()
-            # Of the samples of this run, and large.
+            # It is large, and belongs to the samples of this run.
             state.pop("history", None)
             self.loss_states.append(deepcopy(state))
         else:
@@ -298,43 +298,43 @@ class Trainer:
 
 
 def check_partial_fit(net, classes):
-    """Return the classes of a call of partial_fit."""
+    """Return the classes of a call of partial_fit, after checking them."""
     if net.early_stopping:
         raise ValueError(
-            "early_stopping must be False for partial_fit, which holds out no "
+            "early_stopping must be False for partial_fit, which does not hold out "
             "validation data, got True. Call fit instead."
         )
     known = net._known_classes
     if known is None and classes is None:
         raise ValueError(
             "classes must be given in the first call of partial_fit, got None. "
-            "Pass all the labels, such as numpy.unique(y) of the whole data."
+            "Pass all classes, such as numpy.unique(y) of the whole data."
         )
     classes = known if classes is None else np.unique(classes)
     if known is not None and not np.array_equal(classes, known):
         raise ValueError(
             f"classes must stay {known} after the first call of "
-            f"partial_fit, got {classes}. Leave classes out, or call fit."
+            f"partial_fit, got {classes}. Omit classes, or call fit."
         )
     return classes
 
 
 def validation_split(fraction, y, seed):
-    """Return the splitter that holds out a stratified share of encoded labels."""
+    """Return the splitter that holds out a stratified fraction of the samples."""
     n_classes, smallest = len(np.unique(y)), np.bincount(y)[np.unique(y)].min()
     n_valid = int(np.ceil(fraction * len(y)))
     if smallest < 2 or not n_classes <= n_valid <= len(y) - n_classes:
         raise ValueError(
-            f"validation_fraction={fraction} must leave every class a sample to train "
-            f"on and one to validate on, got {len(y)} samples of {n_classes} classes, "
+            f"validation_fraction={fraction} must leave a training and a validation "
+            f"sample of every class, got {len(y)} samples of {n_classes} classes, "
             f"{smallest} of the smallest. Pass more samples, another fraction, or a "
-            "train_split of your own."
+            "train_split."
         )
     return ValidSplit(float(fraction), stratified=True, random_state=seed)
 
 
 def _warn_if_diverged(history, predicts_numbers):
-    """Warn if the last epoch, or its last step, left something that is no number."""
+    """Warn if the training loss or the probabilities are not finite after training."""
     loss = history[-1].get("train_loss", 0.0) if len(history) else 0.0
     if np.isfinite(loss) and predicts_numbers:
         return
@@ -349,9 +349,9 @@ def _warn_if_diverged(history, predicts_numbers):
 
 
 def _warn_of_no_best_epoch(history):
-    """Warn that early stopping chose no epoch, so that there is none to repeat."""
+    """Warn that early stopping found no best epoch, so that there is no second run."""
     warnings.warn(
-        "refit was left out, as valid_log_loss was not finite in any of the "
+        "refit was skipped, because valid_log_loss was not finite in any of the "
         f"{len(history)} epochs. The network is that of the last epoch. Lower lr, or "
         "scale the features.",
         ConvergenceWarning,

@@ -96,5 +96,5 @@ def test_weights_and_cross_validation():
     "params", [{"iterator_train__num_workers": 0}, {"batch_transform": Mixup()}]
 )
 def test_batches_without_indices(params):
-    with pytest.raises(ValueError, match="CRLLoss must know which samples it sees"):
+    with pytest.raises(ValueError, match="CRLLoss needs the indices of the samples"):
         clone(NET).set_params(**params).fit(X, y)

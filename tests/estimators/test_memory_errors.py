@@ -32,13 +32,13 @@ class Reads(GaussianNB):
 def test_a_memory_that_cannot_be_written(model, tmp_path):
     (tmp_path / "file").write_text("")
     for memory in (tmp_path / "file", str(tmp_path / "file" / "folder")):
-        with pytest.raises(ValueError, match=r"memory must be a folder .* got '.*file"):
+        with pytest.raises(ValueError, match=r"must be a writable folder, got '.*file"):
             model.set_params(memory=memory).fit(X, Y)
-    # Where the results would be kept there is a file.
+    # The folder of the results is a file.
     (tmp_path / "memory" / "joblib").mkdir(parents=True)
     (tmp_path / "memory" / "joblib" / "sklearn_calib").write_text("")
     memory = joblib.Memory(str(tmp_path / "memory"), verbose=0)
-    with pytest.raises(ValueError, match=r"memory must be a folder .* got '.*memory'"):
+    with pytest.raises(ValueError, match=r"must be a writable folder, got '.*memory'"):
         model.set_params(memory=memory).fit(X, Y)
 
 

@@ -220,7 +220,7 @@ def test_the_share_is_stratified(table):
 def test_own_split_wins_and_both_are_an_error(table):
     net = NeuralClassifier(train_split=ValidSplit(4), early_stopping=True, **SEEDED)
     assert _valid_size(net.fit(*table)) == 60
-    with pytest.raises(ValueError, match="validation_fraction must be None beside"):
+    with pytest.raises(ValueError, match="validation_fraction must be None with"):
         net.set_params(validation_fraction=0.1).fit(*table)
 
 
@@ -322,9 +322,9 @@ def test_pickle_and_clone(table):
 
 @pytest.mark.parametrize("name", ["criterion", "criterion__x", "predict_nonlinearity"])
 def test_other_spellings_are_refused(name):
-    with pytest.raises(TypeError, match=f"'{name}' is not a parameter .* Use "):
+    with pytest.raises(TypeError, match=f"'{name}' is not a parameter .*(Use|Omit) "):
         NeuralClassifier(**{name: None})
-    with pytest.raises(TypeError, match=f"'{name}' is not a parameter .* Use "):
+    with pytest.raises(TypeError, match=f"'{name}' is not a parameter .*(Use|Omit) "):
         NeuralClassifier().set_params(**{name: None})
 
 

@@ -101,7 +101,7 @@ def test_a_damaged_checkpoint_of_skorch_is_named(tmp_path):
 @pytest.mark.parametrize("method", ["save_params", "load_params"])
 def test_safetensors_is_missing(net, method, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(ImportError, match="Run `pip install safetensors`, or leave"):
+    with pytest.raises(ImportError, match="Run `pip install safetensors`, or set"):
         getattr(net, method)(f_params=tmp_path / "net", use_safetensors=True)
 
 

@@ -185,7 +185,7 @@ BAD = {
         r"augment must return views of shape \(120, n_views, ...\), got \(120, 20\)",
     ),
     "name": (lambda: fit(temperatur=1), TypeError, "Did you mean 'temperature'"),
-    "prefix": (lambda: fit(stage__lr=1), TypeError, "those that begin with one of"),
+    "prefix": (lambda: fit(stage__lr=1), TypeError, "those with a prefix in"),
     "stage 1": (
         lambda: fit(refine__early_stopping=True), TypeError,
         "refine__... must begin with one of .* got 'early_stopping'",

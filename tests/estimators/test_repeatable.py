@@ -88,7 +88,7 @@ class TooWide(MLP):
 
 def test_an_error_in_training_leaves_no_trace(whole_run):
     net = clone(NET)
-    with pytest.raises(ValueError, match="wanted width 3, got shape"):
+    with pytest.raises(ValueError, match="with n_classes=3, got shape"):
         net.set_params(module=TooWide).fit(X, y)
     net.set_params(module=None)
     np.testing.assert_array_equal(net.fit(X, y).predict_proba(X), whole_run)

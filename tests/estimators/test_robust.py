@@ -28,7 +28,7 @@ def test_weights_of_a_trained_net_load_into_a_new_one(table, tmp_path):
     net = NeuralClassifier(MLP(8, 3), **SEEDED).initialize()
     net.load_params(f_params=tmp_path / "net.pt")
     np.testing.assert_array_equal(net.predict_proba(X), trained.predict_proba(X))
-    with pytest.raises(AttributeError, match="no attribute 'classes_' before it has"):
+    with pytest.raises(AttributeError, match="no attribute 'classes_' before it is"):
         net.predict(X)
     net.partial_fit(X, y, classes=np.unique(y))
     assert set(net.predict(X)) <= set(y)
@@ -110,7 +110,7 @@ def test_without_a_best_epoch_refit_is_left_out(table):
         net.fit(X, y)
     first, second = [str(each.message) for each in warned]
     assert first.startswith("The training loss is nan after epoch 2, and the prob")
-    assert second.startswith("refit was left out, as valid_log_loss was not finite in")
+    assert second.startswith("refit was skipped, because valid_log_loss was not finite")
     assert len(net.history_) == 2
     assert not hasattr(net, "validation_history_")
 

@@ -241,7 +241,7 @@ def test_weights_reach_the_classifier():
     model = selective(coverage=0.5).fit(X, y, sample_weight=weight)
     expected = GaussianNB().fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
-    with pytest.warns(UserWarning, match="reach the threshold only: KNeighbors"):
+    with pytest.warns(UserWarning, match="only used by the threshold: KNeighbors"):
         selective(KNeighborsClassifier(), coverage=0.5).fit(X, y, sample_weight=weight)
 
 
