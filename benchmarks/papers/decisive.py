@@ -27,11 +27,24 @@ def verdict_table(settled):
             "here": f"{row.ours:.2f}",
             "95 % interval": f"{row.low:.2f} to {row.high:.2f}",
             "verdict": f"**{row.verdict}**",
-            "size": f"{row.size_}, {row.seeds} seeds",
+            "size": row.size_,
+            "seeds": row.seeds,
         }
         for row in settled.rename(columns={"size": "size_"}).itertuples()
     ]
     return write_table(pd.DataFrame(rows).set_index(""))
+
+
+def count_verdicts(settled):
+    """Return in words how many claims hold."""
+    counts = settled["verdict"].value_counts()
+    holds, does_not, cannot = (
+        counts.get(name, 0) for name in ("holds", "does not hold", "cannot tell")
+    )
+    return (
+        f"Of {len(settled)} claims, {holds} hold here, {does_not} do not, and for "
+        f"{cannot} the runs cannot tell."
+    )
 
 
 def medium_table(results):
@@ -82,7 +95,7 @@ def sums_table(results):
                 title = DATA[data]
                 rows[name][f"{title}, error"] = with_deviation(values["error"])
                 rows[name][f"{title}, ECE"] = with_deviation(values["ece"])
-                rows[name][f"{title}, ratio"] = "" if name == baseline else ratio
+                rows[name][f"{title}, ratio"] = ratio
     return pd.DataFrame(rows).T
 
 

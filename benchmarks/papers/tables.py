@@ -25,6 +25,7 @@ from claims import (
     settle,
 )
 from decisive import (
+    count_verdicts,
     long_tail_table,
     medium_table,
     sums_table,
@@ -233,6 +234,7 @@ def write_page():
     settled = settle(sources, published)
     parts = {
         "claims": verdict_table(settled),
+        "counts": count_verdicts(settled),
         "medium": write_table(medium_table(medium)),
         "medium_settings": write_settings(medium, "medium"),
         "medium_made": write_versions(medium),
