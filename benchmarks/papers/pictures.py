@@ -5,14 +5,14 @@ import numpy as np
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import LogLocator, NullFormatter
 
-BELOW = {"r-aurc-probability"}  # its label would lie on that of its neighbour
+BELOW = {"r-aurc-entropy", "mbls"}  # labels that would lie on those of neighbours
 
 
 def draw_ratios(compared, titles, path):
     """Draw the ratios to cross-entropy here over those in the papers."""
     figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
     # Papers quote each other: points of one loss that are close get one label.
-    places = compared.assign(place=np.log10(compared["theirs"]).round(1))
+    places = compared.assign(place=(5 * np.log10(compared["theirs"])).round())
     is_labelled = places.duplicated(["loss", "place"], keep="last")
     for index, (paper, part) in enumerate(compared.groupby("paper", sort=False)):
         color = f"C{index}"
