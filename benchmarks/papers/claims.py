@@ -44,7 +44,9 @@ def add_tuned(results):
     parts, chosen = [results], {}
     for loss, candidates in read_toml("medium")["tuned"].items():
         part = results[results["loss"].isin(candidates)]
-        if set(part["loss"]) != set(candidates):
+        n_trained = part.groupby("seed")["loss"].transform("nunique")
+        part = part[n_trained == len(candidates)]
+        if part.empty:
             continue
         plain = part[part["map"] == "none"].set_index("loss")
         chosen[loss] = plain.groupby("seed")["valid_ece"].idxmin()

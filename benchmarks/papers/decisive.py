@@ -24,14 +24,27 @@ def verdict_table(settled):
             "": SHORT[row.paper],
             "claim": row.says,
             "paper": as_ratio(row.theirs),
-            "here": f"{row.ours:.2f}",
-            "95 % interval": f"{row.low:.2f} to {row.high:.2f}",
+            "here": f"{row.ours:.3f}",
+            "95 % interval": f"{row.low:.3f} to {row.high:.3f}",
             "verdict": f"**{row.verdict}**",
-            "size": f"{row.size_}, {row.seeds} seeds",
+            "size": row.size_,
+            "seeds": row.seeds,
         }
         for row in settled.rename(columns={"size": "size_"}).itertuples()
     ]
     return write_table(pd.DataFrame(rows).set_index(""))
+
+
+def count_verdicts(settled):
+    """Return in words how many claims hold."""
+    counts = settled["verdict"].value_counts()
+    holds, does_not, cannot = (
+        counts.get(name, 0) for name in ("holds", "does not hold", "cannot tell")
+    )
+    return (
+        f"Of {len(settled)} claims, {holds} hold here, {does_not} do not, and for "
+        f"{cannot} the runs cannot tell."
+    )
 
 
 def medium_table(results):
@@ -71,18 +84,20 @@ def tuned_table(results, chosen):
 
 def sums_table(results):
     """Return three losses as a mean, and as a sum with clipped gradients."""
-    rows = {}
-    for loss in ("cross-entropy", "flsd-53", "adafocal"):
-        for name in (loss, f"{loss}-sum"):
-            rows[name] = {}
-            for data, part in results.groupby("data", sort=False):
-                values = part[(part["map"] == "none") & (part["loss"] == name)]
-                baseline = "cross-entropy-sum" if name.endswith("-sum") else BASELINE
-                ratio = with_interval(name, part, "ece", higher=baseline)
-                title = DATA[data]
-                rows[name][f"{title}, error"] = with_deviation(values["error"])
-                rows[name][f"{title}, ECE"] = with_deviation(values["ece"])
-                rows[name][f"{title}, ratio"] = "" if name == baseline else ratio
+    losses = ("cross-entropy", "flsd-53", "adafocal")
+    rows = {name: {} for loss in losses for name in (loss, f"{loss}-sum")}
+    for data, part in results.groupby("data", sort=False):
+        plain = part[part["map"] == "none"]
+        for name in rows if set(rows) <= set(plain["loss"]) else ():
+            values = plain[plain["loss"] == name]
+            baseline = "cross-entropy-sum" if name.endswith("-sum") else BASELINE
+            rows[name] |= {
+                f"{DATA[data]}, error": with_deviation(values["error"]),
+                f"{DATA[data]}, ECE": with_deviation(values["ece"]),
+                f"{DATA[data]}, ratio": with_interval(
+                    name, part, "ece", higher=baseline
+                ),
+            }
     return pd.DataFrame(rows).T
 
 

@@ -50,6 +50,6 @@ def as_ratio(value):
 def with_interval(lower, results, metric, fitted="none", higher=BASELINE):
     """Return the ratio of two losses and its interval."""
     ratios = seed_ratios(lower, higher, metric, fitted, results)
-    if not len(ratios):
+    if lower == higher or not len(ratios):
         return ""
     return "{:.2f} ({:.2f} to {:.2f})".format(*interval(ratios))

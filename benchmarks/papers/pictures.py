@@ -5,10 +5,15 @@ import numpy as np
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import LogLocator, NullFormatter
 
+BELOW = {"r-aurc-entropy", "mbls"}  # labels that would lie on those of neighbours
+
 
 def draw_ratios(compared, titles, path):
     """Draw the ratios to cross-entropy here over those in the papers."""
     figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
+    # Papers quote each other: points of one loss that are close get one label.
+    places = compared.assign(place=(5 * np.log10(compared["theirs"])).round())
+    is_labelled = places.duplicated(["loss", "place"], keep="last")
     for index, (paper, part) in enumerate(compared.groupby("paper", sort=False)):
         color = f"C{index}"
         axes.errorbar(
@@ -20,11 +25,11 @@ def draw_ratios(compared, titles, path):
             ecolor=to_rgba(color, 0.4),
             label=titles[paper],
         )
-        for row in part.itertuples():
+        for row in part[~is_labelled[part.index]].itertuples():
             axes.annotate(
                 row.loss,
                 (row.theirs, row.ours),
-                xytext=(4, 3),
+                xytext=(4, -10 if row.loss in BELOW else 4),
                 textcoords="offset points",
                 fontsize=7,
                 color=color,
@@ -40,7 +45,7 @@ def draw_ratios(compared, titles, path):
     )
     for axis in (axes.xaxis, axes.yaxis):
         _plain_ticks(axis)
-    axes.legend(title="the paper of")
+    axes.legend(title="the paper of", loc="upper left")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -25,6 +25,7 @@ from claims import (
     settle,
 )
 from decisive import (
+    count_verdicts,
     long_tail_table,
     medium_table,
     sums_table,
@@ -41,20 +42,18 @@ IN_PERCENT = [name for name in METRICS if name != "nll"]
 
 
 def read_results(size):
-    """Return the results of a size, shares in percent, of whole seeds only."""
+    """Return the results of a size, shares in percent."""
     path = HERE / "results" / f"{size}.csv"
     results = pd.read_csv(path, dtype={"revision": str})
     results[IN_PERCENT] *= 100
     order = {"data": list(DATA), "loss": list(read_toml("losses"))}
-    results = results.sort_values(
+    return results.sort_values(
         ["data", "seed", "loss"],
         key=lambda column: (
             column.map(order[column.name].index) if column.name in order else column
         ),
         kind="stable",
     )
-    n_losses = results.groupby(["data", "seed"])["loss"].transform("nunique")
-    return results[n_losses == n_losses.groupby(results["data"]).transform("max")]
 
 
 def losses_table(results):
@@ -233,10 +232,10 @@ def write_page():
     settled = settle(sources, published)
     parts = {
         "claims": verdict_table(settled),
+        "counts": count_verdicts(settled),
         "medium": write_table(medium_table(medium)),
         "medium_settings": write_settings(medium, "medium"),
         "medium_made": write_versions(medium),
-        "tuned": write_table(tuned_table(medium, chosen)),
         "sums": write_table(sums_table(small)),
         "long_tail": write_table(long_tail_table(long_tail)),
         "settings": write_settings(small, "small"),
@@ -244,6 +243,8 @@ def write_page():
         "protocols": write_table(protocol_table(small)),
         "ood": write_table(ood_table(small, published)),
     }
+    if chosen:
+        parts["tuned"] = write_table(tuned_table(medium, chosen))
     updates = count_updates({"small": small, "medium": medium}, DATA)
     if updates["updates"].nunique() > 2:
         draw_updates(updates, DOC / "images" / "papers_updates.png")
