@@ -133,7 +133,7 @@ def _excess(
 
 def _check_parameters(margin: float, lambd_top: float, lambd_others: float) -> None:
     """Check the parameters of the function and the module."""
-    hint = "Use a small value, such as 0, to penalise all differences."
+    hint = "Use a small value, such as 0, to penalise all distances."
     check_nonnegative("margin", margin, hint=hint)
     check_nonnegative("lambd_top", lambd_top)
     check_nonnegative("lambd_others", lambd_others)

@@ -135,7 +135,7 @@ def _check_per_sample(per_sample: bool) -> None:
     """Raise a TypeError unless `per_sample` is a bool."""
     if not isinstance(per_sample, bool):
         raise TypeError(
-            f"per_sample must be True or False, got {per_sample!r}. With False gamma "
+            f"per_sample must be True or False, got {per_sample!r}. With False, gamma "
             "depends only on the bin."
         )
 

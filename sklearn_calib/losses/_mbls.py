@@ -108,7 +108,7 @@ def _excess(logits: Tensor, *_: Tensor, margin: float) -> Tensor:
 
 def _check_margin(margin: float) -> float:
     """Return `margin` if it is a non-negative number."""
-    hint = "Use a small value, such as 0, to penalise all differences."
+    hint = "Use a small value, such as 0, to penalise all distances."
     return check_nonnegative("margin", margin, hint=hint)
 
 

@@ -147,7 +147,7 @@ def _check_schedule(
         )
     if len(gammas) != len(thresholds) + 1:
         raise ValueError(
-            f"gammas must have one value more than thresholds, got {gammas!r} and "
+            f"gammas must have one more value than thresholds, got {gammas!r} and "
             f"{thresholds!r}. FLSD-53 uses (5.0, 3.0) and (0.2,)."
         )
 

@@ -51,7 +51,7 @@ def check_bins(logits: Tensor, edges: Tensor, **per_bin: Tensor) -> None:
         n_values = edges.numel() + (name != "edges")
         if value.shape != (n_values,):
             raise ValueError(
-                f"{name} must have shape ({n_values},), with one edge between two "
+                f"{name} must have shape ({n_values},), with one edge between "
                 f"adjacent bins, got {tuple(value.shape)}. Leave out the edges 0 and 1."
             )
 
