@@ -20,51 +20,46 @@ from sklearn_calib.losses import CalibrationLoss
 class UpdateLoss(Callback):
     """Update a loss that learns from the validation set, such as AdaFocal.
 
-    It is one of the default callbacks of `NeuralClassifier`, named `update_loss`. If
-    `learns_from_validation` is True for a
-    :class:`~sklearn_calib.losses.CalibrationLoss`, its method `update` is called with
-    the labels and predicted probabilities of the validation set. The result is recorded
-    in the history of the epoch. Other losses are not affected.
+    It is a default callback of `NeuralClassifier`, with the name `update_loss`. If a
+    :class:`~sklearn_calib.losses.CalibrationLoss` has `learns_from_validation = True`,
+    its method `update` is called with the labels and predicted probabilities of the
+    validation set. The values that it returns are recorded in the history of the epoch.
+    For other losses, the callback does nothing.
 
     Parameters
     ----------
     update_every : "auto", "epoch", int or dict, default="auto"
-        When to update the loss:
-
-        - "epoch": after each epoch, with the validation predictions of skorch;
-        - int: after each time this number of batches, counted over all epochs, with new
-          predictions;
-        - "auto": after each epoch, and also between batches if the loss needs more
-          updates than there are epochs; see the notes;
-        - dict: a schedule that maps epochs, counted from 1, to one of these values,
-          which is used from that epoch on, as in ``{1: "epoch", 26: 100, 41: 1}``.
+        When to update the loss. "epoch" updates it after each epoch, with the
+        predictions of skorch's validation step. An integer is a number of batches,
+        counted over all epochs; each update makes new predictions. "auto" updates it
+        after each epoch, and also between batches if the loss needs more updates than
+        there are epochs, see Notes. A dict is a schedule that maps epochs, starting at
+        1, to the period from this epoch on, such as ``{1: "epoch", 26: 100, 41: 1}``.
 
     See Also
     --------
-    sklearn_calib.losses.AdaFocalLoss : A loss that learns from the validation set.
+    sklearn_calib.losses.AdaFocalLoss : Loss that learns from the validation set.
 
     Notes
     -----
-    With more frequent updates, the loss follows the network more closely. Appendix I
-    and figure 53 of [1]_ compare different frequencies. Each update between batches
-    costs one pass over the validation set.
+    With more frequent updates, the loss follows the network more closely; appendix I
+    and figure 53 of [1]_ compare them. Each update between batches costs one pass over
+    the validation set.
 
-    The attribute `min_updates` of a loss such as
-    :class:`~sklearn_calib.losses.AdaFocalLoss`, whose updates build on each other, is
-    the number of updates that it needs. With "auto" the loss is updated
-    ``min(min_updates, sqrt(2 * n_valid))`` times in `max_epochs` epochs, but at least
-    once per epoch. The updates of an epoch are evenly spaced.
+    Some losses, such as :class:`~sklearn_calib.losses.AdaFocalLoss`, accumulate their
+    updates, and declare the number of updates that they need as `min_updates`. With
+    "auto", the loss is updated ``min(min_updates, sqrt(2 * n_valid))`` times in
+    `max_epochs` epochs, but at least once in each epoch, and the updates of an epoch
+    are evenly spaced. The limit is a square root because all updates use the same
+    n_valid validation samples, so the sampling error of each bin accumulates. The
+    updates between the batches of an epoch read at most as many samples as the epoch
+    trains on, which limits their cost to about a third of the epoch.
 
-    The number of updates is limited by the square root because all updates use the same
-    n_valid validation samples, so that the sampling error of each bin accumulates. In
-    addition, the updates between the batches of an epoch use at most as many validation
-    samples as there are training samples. Their cost is then at most about a third of
-    that of the epoch.
-
-    "auto" is equal to "epoch" if `max_epochs` is at least `min_updates`, or if
-    `min_updates` is 0, as for :class:`~sklearn_calib.losses.CalFocalLoss`, whose
-    updates do not depend on earlier ones. The spacing depends on the parameter
-    `max_epochs` only, not on early stopping or on whether a training is resumed.
+    "auto" is the same as "epoch" if `max_epochs` is at least `min_updates`, and for
+    losses without `min_updates`. An example is
+    :class:`~sklearn_calib.losses.CalFocalLoss`, whose updates do not depend on earlier
+    ones. Early stopping and resumed training do not change the spacing, which depends
+    on the parameter `max_epochs`.
 
     References
     ----------
@@ -88,8 +83,9 @@ class UpdateLoss(Callback):
         names = [name for name, each in net.callbacks_ if isinstance(each, UpdateLoss)]
         if len(names) > 1:
             raise ValueError(
-                "callbacks must contain one UpdateLoss, which is there by default, got "
-                f"{names}. Pass callbacks__update_loss__update_every instead."
+                "callbacks must contain only one UpdateLoss, which is a default "
+                f"callback, got {names}. Set callbacks__update_loss__update_every "
+                "instead."
             )
 
     def on_epoch_begin(
@@ -99,7 +95,7 @@ class UpdateLoss(Callback):
         dataset_valid: Dataset[Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Determine whether and when the loss is updated in this epoch."""
+        """Determine whether and when to update the loss in this epoch."""
         learns = CalibrationLoss.of(net.criterion_).learns_from_validation
         self.dataset_valid_ = dataset_valid if learns else None
         self.period_ = _period(self.update_every, len(net.history))
@@ -116,7 +112,7 @@ class UpdateLoss(Callback):
     def on_batch_begin(
         self, net: NeuralNet, training: bool = False, **kwargs: Any
     ) -> None:
-        """Update the loss before a training batch if an update is due."""
+        """Update before a training batch, if an update is due."""
         if training and self.is_due_:
             batches = net.get_iterator(self.dataset_valid_, training=False)
             outputs = [(net.evaluation_step(batch), batch) for batch in batches]
@@ -130,7 +126,7 @@ class UpdateLoss(Callback):
         y_pred: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Count training batches, and store the outputs of validation batches."""
+        """Count training batches, and collect the outputs of validation batches."""
         if self.dataset_valid_ is None:
             return
         if not training:
@@ -144,20 +140,20 @@ class UpdateLoss(Callback):
             self.is_due_ = self.n_seen_ // self.spacing_ > n_before // self.spacing_
 
     def on_epoch_end(self, net: NeuralNet, **kwargs: Any) -> None:
-        """Update the loss from the stored validation outputs if an update is due."""
+        """Update from the outputs of the validation step, if an update is due."""
         if self.outputs_ and (self.is_due_ or not isinstance(self.period_, Integral)):
             self._update(net, self.outputs_)
         self.outputs_ = []
 
     def on_train_end(self, *args: Any, **kwargs: Any) -> None:
-        """Delete the reference to the data, which would be pickled with the network."""
+        """Remove the reference to the data, which would be pickled with the network."""
         self.dataset_valid_ = None
 
     def _update(self, net: NeuralNet, outputs: list[tuple[Any, Any]]) -> None:
-        """Update the loss and record the result."""
+        """Update the loss, and record the values that it returns."""
         self.is_due_ = False
         proba = softmax(concatenate_logits(output for output, _ in outputs))
-        # There is nothing to learn from a network that diverged, and fit warns of it.
+        # If the network has diverged, the loss is not updated; `fit` warns of it.
         if not np.isfinite(proba).all():
             return
         y_true = np.concatenate([to_numpy(batch[1]) for _, batch in outputs])
@@ -171,7 +167,7 @@ class UpdateLoss(Callback):
 
 
 def _period(update_every: Any, epoch: int) -> Any:
-    """Return the period for an epoch, counted from 1."""
+    """Return the period of an epoch; epochs start at 1."""
     if not isinstance(update_every, Mapping):
         return update_every
     started = [first for first in update_every if first <= epoch]
@@ -181,17 +177,17 @@ def _period(update_every: Any, epoch: int) -> Any:
 def _spacing(
     net: NeuralNet, dataset_train: Any, dataset_valid: Any
 ) -> Fraction | float:
-    """Return the number of training samples between two updates for "auto"."""
+    """Return the number of training samples between two updates with "auto"."""
     n_train, n_valid = len(dataset_train), len(dataset_valid)
-    # All updates use the same samples, so that the sampling error accumulates.
+    # All updates use the same samples, so their sampling error accumulates.
     wanted = min(CalibrationLoss.of(net.criterion_).min_updates, (2 * n_valid) ** 0.5)
-    # Updates between batches use at most n_train validation samples per epoch.
+    # The updates between batches read at most as many samples as the epoch trains on.
     n_updates = min(math.ceil(wanted / net.max_epochs), 1 + n_train // n_valid)
     return Fraction(n_train, n_updates) if n_updates > 1 else math.inf
 
 
 def _check_update_every(update_every: Any) -> None:
-    """Raise a ValueError unless `update_every` is a period or a schedule."""
+    """Raise ValueError unless `update_every` is a period or a schedule of periods."""
     schedule = update_every if isinstance(update_every, Mapping) else {1: update_every}
     are_fine = [
         _is_count(first) and (_is_name(period) or _is_count(period))
@@ -199,19 +195,19 @@ def _check_update_every(update_every: Any) -> None:
     ]
     if not (are_fine and all(are_fine)):
         raise ValueError(
-            "update_every must be 'epoch', a number of batches of at least 1, 'auto', "
-            "or a dict that maps epochs to these, got "
-            f"{update_every!r}. The default is 'auto'."
+            "update_every must be 'auto', 'epoch', a positive number of batches, or a "
+            f"dict that maps epochs to these, got {update_every!r}. The default is "
+            "'auto'."
         )
 
 
 def _is_name(value: Any) -> bool:
-    """Return whether a value is the name of a period, also for arrays."""
+    """Tell whether a value is the name of a period; the value may be an array."""
     return isinstance(value, str) and value in ("auto", "epoch")
 
 
 def _is_count(value: Any) -> bool:
-    """Return whether a value is an integer of at least 1."""
+    """Tell whether a value is a positive integer."""
     return (
         isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
     )

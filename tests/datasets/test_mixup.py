@@ -150,7 +150,7 @@ def test_trains_with_other_losses(params):
 
 def test_a_loss_for_labels_only_is_refused():
     net = clone(NET).set_params(loss="mmce", batch_transform=Mixup())
-    with pytest.raises(ValueError, match=r"target must have .* take probabil"):
+    with pytest.raises(ValueError, match=r"target must have .* Soft targets"):
         net.fit(X, y)
 
 

@@ -55,7 +55,7 @@ def selective(estimator=None, **params):
         ),
         (
             {"coverage": 1, "confidence": lambda p: np.full(len(p), np.nan)},
-            ValueError, "confidence must not be NaN, .* got 600 of 600",
+            ValueError, "confidence must not be NaN, .* got NaN for 600 of 600",
         ),
         ({"coverage": 1, "abstain_label": None}, ValueError, "must be a number,.*None"),
         ({"coverage": 1, "abstain_label": 1j}, ValueError, "must be a number,.*got 1j"),

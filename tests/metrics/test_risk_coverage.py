@@ -158,11 +158,11 @@ def test_samples_that_come_last():
 @pytest.mark.parametrize(
     ("confidence", "message"),
     [
-        ("nothing", r"got 'nothing'\. Names: \['l2_norm', 'margin'"),
+        ("nothing", r"one of \['l2_norm', 'margin'.* got 'nothing'"),
         ("mps", r"Did you mean 'msp'\?"),
         ("max_logit", r"from logits, got probabilities\. Pass .*logits\.max\(axis=1\)"),
         (3, r"'confidence' parameter .* Got 3"),
-        ([0.5, np.nan, 0.1, 0.2], "confidence must not be NaN, .* got 1 of 4"),
+        ([0.5, np.nan, 0.1, 0.2], "confidence must not be NaN, .* got NaN for 1 of 4"),
         (lambda proba: proba, r"of shape \(4,\), got shape \(4, 2\)"),
     ],
 )
@@ -175,8 +175,8 @@ def test_bad_confidence(metric, confidence, message):
     ("loss", "message"),
     [
         ("nothing", "'loss' parameter .* Got 'nothing'"),
-        (lambda _, proba: proba, r"of shape \(4,\), got shape \(4, 2\) with 0 that"),
-        (lambda codes, _: codes / 0.0, r"got shape \(4,\) with \d that are not finite"),
+        (lambda _, proba: proba, r"of shape \(4,\), got shape \(4, 2\) with 0 values that"),
+        (lambda codes, _: codes / 0.0, r"got shape \(4,\) with \d values that are not"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:(divide by zero|invalid value):RuntimeWarning")
