@@ -139,7 +139,7 @@ class RefCalClassifier(
     See Also
     --------
     NeuralClassifier : Training with the same losses in one stage.
-    sklearn_calib.losses.refinement_loss : Loss that stage 1 bounds from above.
+    sklearn_calib.losses.refinement_loss : Lower bound of the contrastive loss.
 
     Notes
     -----
