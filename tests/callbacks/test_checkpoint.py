@@ -205,9 +205,9 @@ def test_a_checkpoint_of_another_training_is_refused(params, tmp_path):
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"warm_start": True}, "warm_start must not be used beside a Checkpoint"),
-        ({"refit": True, "early_stopping": True}, "refit must not be used beside"),
-        ({"random_state": None}, "random_state must be an integer beside a Checkp"),
+        ({"warm_start": True}, "warm_start must not be used with a Checkpoint"),
+        ({"refit": True, "early_stopping": True}, "refit must not be used with"),
+        ({"random_state": None}, "random_state must be an integer with a Checkp"),
         ({"max_epochs": 1}, "max_epochs must be at least 2, the epochs of the che"),
         ({"callbacks": [Checkpoint("a"), Checkpoint("b")]}, "must hold one sklearn_c"),
         ({"callbacks": [Checkpoint("a", every=0)]}, "every must be a positive int"),
@@ -221,7 +221,7 @@ def test_bad_parameters(params, match, tmp_path):
 
 def test_partial_fit_is_refused(tmp_path):
     net = script.build("cross_entropy", tmp_path / "net.ckpt", 2)
-    with pytest.raises(ValueError, match="partial_fit must not be used beside a Chec"):
+    with pytest.raises(ValueError, match="partial_fit must not be used with a Check"):
         net.partial_fit(X, y, classes=[0, 1, 2])
 
 
