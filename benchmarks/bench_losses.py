@@ -38,12 +38,12 @@ def time_once(loss, logits, target):
     if getattr(loss, "is_multilabel", False):
         target = one_hot(target, logits.shape[1])
     start = perf_counter()
-    beside = {}
+    options = {}
     if getattr(loss, "needs_indices", False):
-        beside["indices"] = torch.arange(len(target))
+        options["indices"] = torch.arange(len(target))
     for _ in range(PASSES):
         logits.grad = None
-        loss(logits, target, **beside).backward()
+        loss(logits, target, **options).backward()
     return (perf_counter() - start) / PASSES
 
 

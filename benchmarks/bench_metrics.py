@@ -63,17 +63,17 @@ def top_label_blocks(labels, proba):
 
 def floor_ece(labels, proba):
     gap = np.zeros(N_BINS)
-    for _, confidence, hit in top_label_blocks(labels, proba):
+    for _, confidence, correct in top_label_blocks(labels, proba):
         index = np.ceil(confidence * N_BINS).astype(np.intp) - 1
-        gap += np.bincount(index, confidence - hit, N_BINS)
+        gap += np.bincount(index, confidence - correct, N_BINS)
     return error(len(labels), gap)
 
 
 def floor_quantile(labels, proba):
     n_samples = len(proba)
     confidences, gap = np.empty((2, n_samples), proba.dtype)
-    for rows, confidence, hit in top_label_blocks(labels, proba):
-        confidences[rows], gap[rows] = confidence, confidence - hit
+    for rows, confidence, correct in top_label_blocks(labels, proba):
+        confidences[rows], gap[rows] = confidence, confidence - correct
     starts = np.arange(N_BINS) * n_samples // N_BINS
     ordered = gap[np.argsort(confidences)]
     return error(n_samples, np.add.reduceat(ordered, starts, dtype=np.float64))
@@ -130,8 +130,8 @@ def netcal_ece(labels, proba):
 def sklearn_curve(labels, proba):
     """Calibration curve of scikit-learn, from confidences computed with numpy."""
     curve = import_module("sklearn.calibration").calibration_curve
-    hit = proba.argmax(axis=1) == labels
-    true, predicted = curve(hit, proba.max(axis=1), n_bins=N_BINS)
+    correct = proba.argmax(axis=1) == labels
+    true, predicted = curve(correct, proba.max(axis=1), n_bins=N_BINS)
     return np.abs(true - predicted).mean()
 
 
@@ -142,10 +142,10 @@ def quantile_ece(labels, proba):
 def floor_debiased(labels, proba):
     """Plug-in error with norm "l2", without the debiasing."""
     count, gap = np.zeros((2, N_BINS))
-    for _, confidence, hit in top_label_blocks(labels, proba):
+    for _, confidence, correct in top_label_blocks(labels, proba):
         index = np.ceil(confidence * N_BINS).astype(np.intp) - 1
         count += np.bincount(index, minlength=N_BINS)
-        gap += np.bincount(index, confidence - hit, N_BINS)
+        gap += np.bincount(index, confidence - correct, N_BINS)
     seen = count > 0
     return np.sqrt((gap[seen] ** 2 / count[seen]).sum() / count.sum())
 
@@ -161,8 +161,8 @@ def calibstats_debiased(labels, proba):
 def floor_sweep(labels, proba):
     """Equal-mass error with the number of bins that the sweep selects."""
     parts = [block[1:] for block in top_label_blocks(labels, proba)]
-    confidence, hit = (np.concatenate(part) for part in zip(*parts, strict=True))
-    ordered = (confidence - hit)[np.argsort(confidence)]
+    confidence, correct = (np.concatenate(part) for part in zip(*parts, strict=True))
+    ordered = (confidence - correct)[np.argsort(confidence)]
     return error(len(labels), np.add.reduceat(ordered, np.arange(N_BINS)))
 
 

@@ -1,1 +1,1 @@
-"""Hostile input for every public name: tables of values, and a judge of what comes."""
+"""Hostile input for every public name: tables of values, and rules for outcomes."""

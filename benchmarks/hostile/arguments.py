@@ -1,4 +1,4 @@
-"""Valid arguments by name, in each setting, and tables for the less common ones."""
+"""Valid arguments by name in each setting, and tables for rare arguments."""
 
 from functools import cache
 
@@ -29,15 +29,15 @@ STRINGS_OF_NUMBERS = {"strings", "string objects", "frame of strings", "bytes"}
 
 
 def problem(n_classes=N_CLASSES, n_samples=N_SAMPLES, seed=0):
-    """Return logits and labels of every class that overlap."""
+    """Return logits and labels of overlapping classes."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_samples) % n_classes
     return rng.normal(1.5 * np.eye(n_classes)[y], 1.0), y
 
 
-# Given in every call although they have a default: they cost time, or are random.
+# Set in every call, because the defaults are slow or random.
 ALWAYS_GIVEN = {"n_resamples": 10, "random_state": 0, "max_epochs": 1}
-# What a name wants that its signature does not say.
+# Arguments that a name needs and its signature does not show.
 SPECIAL = {
     "calibrators.get_calibrator": {"name": "platt"},
     "estimators.NeuralClassifier": {"y": problem()[1]},
@@ -100,7 +100,7 @@ def valid(setting):
 
 @cache
 def trained():
-    """Return a network with bins of every epoch, and a gamma."""
+    """Return a network whose history has bins and gammas of every epoch."""
     X, y = problem(n_samples=120)
     return NeuralClassifier(
         loss="adafocal", loss__n_bins=3, validation_fraction=0.5, max_epochs=2,
@@ -132,7 +132,7 @@ def validation_set():
 
 
 def several_labels():
-    """Return a problem in which a sample has any number of labels."""
+    """Return a multilabel problem."""
     logits, _ = problem()
     proba = 1 / (1 + np.exp(-logits))
     y = (np.random.default_rng(2).uniform(size=proba.shape) < proba).astype(int)
@@ -140,13 +140,13 @@ def several_labels():
 
 
 def label_tensors():
-    """Return a batch in which a sample has any number of labels."""
+    """Return a multilabel mini-batch."""
     batch = tensors_of()
     return {**batch, "target": (batch["logits"] > 0.5).long()}
 
 
 def tensors_of():
-    """Return a batch and the state that functions of a batch take."""
+    """Return a mini-batch and the state that functions of a mini-batch take."""
     logits, y = (torch.as_tensor(array) for array in problem(n_samples=9))
     weight = torch.linspace(0.5, 2.0, len(y), dtype=torch.float64)
     bins = torch.tensor([0.3, 0.6, 0.9], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""How a public name is called: what is made of it, and done with what was made."""
+"""Calls of the public names: construction of objects, and use of the objects."""
 
 import inspect
 from contextlib import chdir
@@ -21,7 +21,7 @@ CATCH_ALLS = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
 
 
 def parameters(*functions):
-    """Return the parameters of functions by name, without self and catch-alls."""
+    """Return the parameters of functions by name, without self, *args and **kwargs."""
     found = {}
     for function in functions:
         for name, parameter in inspect.signature(function).parameters.items():
@@ -53,7 +53,7 @@ def recipes(name, thing):
 
 
 def kind_of(topic, thing):
-    """Return what makes the recipes of a kind of things."""
+    """Return the function that makes the recipes of a kind of object."""
     if not inspect.isclass(thing):
         has_targets = {"y_true", "y_proba"} <= parameters(thing).keys()
         has_batch = topic == "losses" and "target" in parameters(thing)
@@ -114,7 +114,7 @@ def loss_class(kind):
 
 
 def check_probabilities(proba):
-    """Return probabilities, or NaN where they are none."""
+    """Return probabilities, or NaN if they are invalid."""
     proba = np.asarray(proba)
     sums = proba.sum(axis=1, dtype=float)
     fine = (proba >= 0).all() and (proba <= 1).all() and np.abs(sums - 1).max() < 1e-5
@@ -122,7 +122,7 @@ def check_probabilities(proba):
 
 
 def fit_and_predict(kind, own):
-    """Return a function that fits an instance and predicts what it is given."""
+    """Return a function that fits an instance and predicts its argument."""
 
     def call(X, y, X_new, **arguments):
         model = kind(**{k: v for k, v in arguments.items() if k in own})
@@ -144,7 +144,7 @@ def calibrator(kind):
 def estimator(kind):
     own = parameters(kind)
     wanted = {**own, **parameters(kind.fit, weighted), **needed("X_new")}
-    # What is around another classifier hands the data on to it.
+    # A classifier that wraps another one passes the data on.
     setting = "around" if {"estimator"} & own.keys() else "fit"
     yield setting, fit_and_predict(kind, own), wanted
 
@@ -200,7 +200,7 @@ def callback(kind):
             loss="adafocal", loss__n_bins=2, validation_fraction=0.5, max_epochs=1,
             random_state=0, **(own or {"callbacks": [made]}),
         )  # fmt: skip
-        # What it writes is gone before the next try.
+        # The files that it writes are deleted before the next try.
         with TemporaryDirectory() as folder, chdir(folder):
             return net.fit(X, y).predict_proba(X)
 
@@ -253,7 +253,7 @@ def with_images(function):
 
 
 def transform(kind):
-    """What changes a batch while a network trains."""
+    """Use a transformation of mini-batches during training."""
     is_table = "corruption_rate" in parameters(kind)
     own, called = parameters(kind), parameters(kind.__call__)
 

@@ -1,4 +1,4 @@
-"""What hypothesis draws: small problems with ties and ends, and several values."""
+"""Tries drawn by hypothesis: small problems with ties, and several hostile values."""
 
 import numpy as np
 import torch
@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 from hostile.subjects import subjects
 from hostile.values import ANY, INVALID, OPEN, SAME, VALID
 
-# Weights and logits: ordinary ones, and the ends.
+# Ordinary and extreme weights and logits.
 EXPONENTS = st.integers(-300, 300) | st.integers(-2, 2)
 ENDS = st.sampled_from([0.0, 1.0, -1.0, 1e-320, 1e-300, 1e-16, 1e8, 1e16, 1e100, 30.0])
 
 
 def collect(strategy, n_examples, key):
-    """Return so many examples of a strategy, always the same."""
+    """Return a number of examples of a strategy, always the same."""
     found = []
 
     @seed(key)
@@ -31,7 +31,7 @@ def collect(strategy, n_examples, key):
 
 @st.composite
 def probabilities(draw, n_samples, n_classes):
-    """Draw rows on a grid, which have ties, zeros and ones."""
+    """Draw rows of probabilities on a grid, with ties, zeros and ones."""
     cells = st.lists(st.integers(0, 4), min_size=n_classes, max_size=n_classes)
     counts = np.array([draw(cells) for _ in range(n_samples)], dtype=float)
     counts[:, 0] += counts.sum(axis=1) == 0
@@ -47,7 +47,7 @@ def some_logits(draw, n_samples, n_classes):
 
 @st.composite
 def weights(draw, n_samples):
-    """Draw nothing, repetitions, or numbers of one magnitude."""
+    """Draw None, counts, or weights of one magnitude."""
     kind = draw(st.sampled_from(["none", "counts", "scaled"]))
     if kind == "none":
         return None
@@ -59,7 +59,7 @@ def weights(draw, n_samples):
 
 @st.composite
 def small_problems(draw, subject):
-    """Draw the data of a subject; a class may be absent, if labels can say so."""
+    """Draw the data of a subject; a class may be absent if there is a `labels`."""
     n_samples = draw(st.integers(1, 20))
     n_classes = 2 if subject.setting == "two" else draw(st.integers(2, 5))
     code = st.integers(0, n_classes - 1)
@@ -87,7 +87,7 @@ OWN_SHAPES = {"edges", "bin_confidence", "groups", "values", "embeddings"}
 
 
 def problems(n_tries):
-    """Return tries of drawn problems, for the subjects that take any."""
+    """Return tries of drawn problems, for the subjects that accept them."""
     chosen = [
         subject
         for subject in subjects().values()
@@ -102,7 +102,7 @@ def problems(n_tries):
 
 
 def verdict_of(verdicts):
-    """Return what must come of several hostile values at once."""
+    """Return the verdict for several hostile values together."""
     if INVALID in verdicts:
         return INVALID
     return OPEN if {*verdicts} <= {OPEN, SAME, VALID} else ANY
@@ -111,7 +111,7 @@ def verdict_of(verdicts):
 @st.composite
 def several(draw, subject):
     """Draw two or three arguments of a subject, with a value from each table."""
-    # What are probabilities depends on from_logits.
+    # Whether values are probabilities depends on from_logits.
     tables = {k: table for k, table in subject.tables.items() if table}
     tables.pop("from_logits", None)
     names = st.lists(
@@ -126,6 +126,6 @@ def several(draw, subject):
 
 
 def combinations(n_tries):
-    """Return tries with several hostile values at once."""
+    """Return tries with several hostile values."""
     chosen = [s for s in subjects().values() if sum(map(bool, s.tables.values())) > 2]
     return collect(st.sampled_from(chosen).flatmap(several), n_tries, 0)

@@ -1,4 +1,4 @@
-"""Losses and metrics against the same formula in 50 digits."""
+"""Losses and metrics compared with the same formula in 50 digits."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ def _log_p(logits, label):
 
 
 def _rest(logits, label):
-    """Return 1 - p of the label, without a difference."""
+    """Return 1 - p of the label, without cancellation."""
     largest = max(logits)
     powers = [mp.exp(z - largest) for z in logits]
     others = mp.fsum(power for k, power in enumerate(powers) if k != label)
@@ -60,7 +60,7 @@ LOSSES = {
 
 
 def loss_is_exact(name, dtype, margin):
-    """Hold a loss to 4 eps (1 + |margin|) + 16 eps, or where it is no normal number."""
+    """Compare a loss, with relative tolerance 4 eps (1 + |margin|) + 16 eps."""
     function, exact = LOSSES[name]
     logits = torch.tensor([[margin, 0.0, -0.5], [0.25, margin, 0.0]], dtype=dtype)
     info = torch.finfo(dtype)
@@ -81,7 +81,7 @@ def loss_is_exact(name, dtype, margin):
 
 
 def _problem(kind, seed):
-    """Return labels and probabilities of two classes, some far out."""
+    """Return labels and probabilities of two classes, some of them extreme."""
     rng = np.random.default_rng(seed)
     size = (40,)
     p = {
@@ -99,7 +99,7 @@ def _weighted_mean(values, weight):
 
 
 def _root_brier(y, p, w):
-    # Of two classes both columns count.
+    # For two classes, both columns are used.
     return mp.sqrt(
         _weighted_mean([2 * (a - b) ** 2 for a, b in zip(p, y, strict=True)], w)
     )
@@ -108,7 +108,7 @@ def _root_brier(y, p, w):
 def _ece(y, p, w):
     bins = {}
     for label, prob, weight in zip(y, p, w, strict=True):
-        # Closed on the right, the first one on both sides.
+        # Bins are closed on the right, the first one on both sides.
         edges = np.linspace(0, 1, 16)
         index = int(np.searchsorted(edges[1:-1], float(prob)))
         bins.setdefault(index, []).append(weight * (prob - label))
@@ -122,7 +122,7 @@ METRICS = {
 
 
 def metric_is_exact(name, kind, seed, factor):
-    """Hold a metric to 1e-12, whatever the scale of the weights."""
+    """Compare a metric, with tolerance 1e-12 for any scale of the weights."""
     y, p, weight = _problem(kind, seed)
     value = getattr(metrics, name)(y, p, sample_weight=weight * factor)
     with mp.workdps(50):

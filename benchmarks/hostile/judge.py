@@ -1,4 +1,4 @@
-"""The judge: what a call came to, in one word, and why."""
+"""Classification of the outcome of a call, with the reason."""
 
 import re
 import traceback
@@ -18,8 +18,8 @@ REFUSED, NOT_FINITE, HANG = "refused though valid", "not finite", "hang"
 CATEGORIES = [RIGHT, CLEAR, RAW, SILENT, REFUSED, NOT_FINITE, HANG]
 FAULTS = set(CATEGORIES) - {RIGHT, CLEAR}
 
-# What numpy and Python say well enough, though they name no parameter of ours.
-WELL_SAID = re.compile(
+# Clear messages of numpy and Python, although they do not name a parameter.
+CLEAR_MESSAGES = re.compile(
     r"could not convert string to float"
     r"|got an unexpected keyword argument|missing \d+ required"
 )
@@ -27,7 +27,7 @@ WELL_SAID = re.compile(
 
 @dataclass(frozen=True)
 class Outcome:
-    """The category of a try and, for the reader, the message or what is wrong."""
+    """Category of a try, with the message or the fault."""
 
     category: str
     detail: str = ""
@@ -38,7 +38,7 @@ class Outcome:
 
 
 def attempt(call, verdict, *, names=(), expected=None):
-    """Return what the call comes to, given what its input must come to.
+    """Return the outcome of a call, given the verdict on its input.
 
     `expected` is a function that returns the result of the valid input.
     """
@@ -57,7 +57,7 @@ def attempt(call, verdict, *, names=(), expected=None):
 
 
 def judge_error(error, verdict, names):
-    """Return whether an exception is one that was meant for the user."""
+    """Return the outcome of a call that raised an exception."""
     message = f"{type(error).__name__}: {error}"
     if not is_clear(error, names):
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -66,13 +66,13 @@ def judge_error(error, verdict, names):
 
 
 def is_clear(error, names):
-    """Whether the error is one of the two kinds, and says what was wrong and how."""
+    """Return whether the error has a suitable type and a clear message."""
     if type(error).__module__.partition(".")[0] not in ("builtins", "sklearn"):
         return False
     if not isinstance(error, ValueError | TypeError) or isinstance(error, UnicodeError):
         return False
     message = str(error)
-    if WELL_SAID.search(message) or is_raised_by_sklearn(error):
+    if CLEAR_MESSAGES.search(message) or is_raised_by_sklearn(error):
         return True
     named = any(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", message) for n in names)
     return named and re.search(
@@ -81,13 +81,13 @@ def is_clear(error, names):
 
 
 def is_raised_by_sklearn(error):
-    """Whether a line of scikit-learn raises it, and not what that line calls."""
+    """Return whether scikit-learn itself raised the error."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return "sklearn" in Path(frame.filename).parts and frame.line.startswith("raise")
 
 
 def judge_result(result, verdict, caught):
-    """Return whether a result is what the input deserves."""
+    """Return the outcome of a call that returned a result."""
     numeric = [w for w in caught if issubclass(w.category, RuntimeWarning)]
     if numeric:
         warned = numeric[0]
@@ -112,7 +112,7 @@ def judge_result(result, verdict, caught):
 
 
 def are_equal(result, expected):
-    """Whether the numbers of two results are equal, but for float32 sums."""
+    """Return whether the numbers of two results are equal, up to float32 sums."""
     pairs = zip(numbers(result), numbers(expected), strict=True)
     return all(
         np.allclose(*pair, rtol=1e-5, atol=1e-7, equal_nan=True) for pair in pairs
@@ -130,7 +130,7 @@ def worst(result):
 
 
 def kinds(array):
-    """Yield what an array holds that is no finite number."""
+    """Yield the non-finite numbers of an array."""
     if np.isnan(array).any():
         yield "NaN"
     if np.isinf(array).any():
@@ -138,7 +138,7 @@ def kinds(array):
 
 
 def numbers(result):
-    """Yield the arrays of numbers in a result: of tuples, dicts and tables too."""
+    """Yield the arrays of numbers in a result, also from tuples, dicts and tables."""
     if isinstance(result, torch.Tensor):
         yield result.detach().double().numpy()
     elif isinstance(result, pd.DataFrame | pd.Series):

@@ -1,7 +1,7 @@
 """Laws of objects: parameters, copies, files in memory, and fits that fail.
 
-A law is a function of a recipe for an object. It returns an `Outcome` where it does not
-hold, and nothing where it does.
+A law is a function of a recipe for an object. It returns an `Outcome` if it does not
+hold, and None otherwise.
 """
 
 import pickle
@@ -55,7 +55,7 @@ def pickles_are_equal(make, fit, ask):
 
 
 def a_failed_fit_changes_nothing(make, fit, ask, *, spoil):
-    """What it was, or clearly unfitted."""
+    """A failed fit leaves the estimator as it was, or unfitted."""
     model = fit(make())
     before = ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
     try:
@@ -99,7 +99,7 @@ SPOILED = {
 
 
 def a_misspelt_parameter_is_suggested(make):
-    """Each parameter without its last letter but one."""
+    """Each parameter name without its second-last letter is rejected."""
     kind = type(make())
     for name in calls.parameters(kind):
         wrong = name[:-2] + name[-1]
@@ -116,7 +116,7 @@ def a_misspelt_parameter_is_suggested(make):
 
 
 class Fit:
-    """Fit a model on the problem of its setting."""
+    """Fit a model to the data of its setting."""
 
     def __init__(self, given):
         self.X, self.y = given["X"], given["y"]

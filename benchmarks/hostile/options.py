@@ -1,4 +1,4 @@
-"""Hostile values for what is no array: numbers, names and switches of any parameter."""
+"""Hostile values for parameters that are numbers, names or switches."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from hostile.values import ANY, INVALID, OPEN, Hostile
 
 
 class Nothing:
-    """An object of no use."""
+    """Object that is not valid for any parameter."""
 
     def __repr__(self):
         return "<Nothing>"
 
 
-# No parameter takes these.
+# Invalid for all parameters.
 WRONG_FOR_ALL = {
     "object": Nothing(),
     "complex": 1 + 2j,
     "bytes": b"hostile",
 }
-# Some parameter takes these.
+# Valid for some parameters.
 WRONG_FOR_MOST = {
     "word": "hostile",
     "empty word": "",
@@ -55,7 +55,7 @@ WRONG_FOR_MOST = {
     "empty array": np.array([]),
     "words": np.array(["hostile", "values"]),
 }
-# Invalid where the default is a number, and where it is a name or a switch.
+# Invalid if the default is a number, and if it is a name or a switch.
 NEVER_A_NUMBER = {
     *("word", "empty word", "NaN", "minus infinity", "numpy NaN", "list", "dict"),
     *("list of None", "list of words", "dict of words", "set", "function", "class"),
@@ -66,26 +66,26 @@ NEVER_A_CHOICE = {
     *("list of None", "list of words", "dict of words", "set"),
     *("NaN array", "empty array", "words", "minus 10**9"),
 }
-# Handed on as they are, to matplotlib, to torch or to a legend.
+# Passed on unchanged to matplotlib, to torch or to a legend.
 HANDED_ON = {
     *("ax", "name", "risk_name", "net", "dataset", "generator"),
     *("compile", "torch_load_kwargs", "n_jobs", "verbose"),
 }
-# Work that is asked for by its amount, and then done.
+# Amounts of work, which are accepted and may take forever.
 WORK = {"n_resamples", "max_epochs"}
 MUCH = {"10**9", "10**30", "large", "infinity", "minus one", "minus 10**9"}
-# Iterables of splits are scikit-learn's to unpack.
+# scikit-learn unpacks iterables of splits.
 SPLITS = {key for key, value in WRONG_FOR_MOST.items() if hasattr(value, "__len__")}
 SPLITS -= {"word", "empty word"}
-# No finite result need exist.
+# A finite result may not exist.
 EXTREME = {"tiny", "large", "infinity", "minus infinity", "10**9", "10**30"}
 EXTREME |= {"minus 10**9", "NaN", "numpy NaN", "NaN array"}
-# Sizes that are asked for, and then take their memory.
+# Sizes, which are accepted and may exhaust the memory.
 SIZES = {"n_features", "n_classes", "n_channels", "n_filters", "n_stages"}
 SIZES |= {"n_projection"}  # of RefCalClassifier
 HUGE = {"10**9", "10**30"}
-# Functions are among the values of parameters that are neither numbers nor switches;
-# what they raise is theirs.
+# Parameters that are neither numbers nor switches may be functions, which raise their
+# own errors.
 FUNCTIONS = {"function", "class"}
 
 

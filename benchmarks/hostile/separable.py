@@ -1,4 +1,4 @@
-"""Problems that make fits run away: separable, saturated, narrow or degenerate."""
+"""Problems for which fits may not converge: separable, saturated or degenerate."""
 
 import numpy as np
 from scipy.special import softmax

@@ -1,8 +1,8 @@
-"""How to call every public name with valid arguments, and which tables they take.
+"""Calls of every public name with valid arguments, and the tables of hostile values.
 
-The names come from ``__all__``, their arguments from their signatures: whoever adds a
-function or a class has it tried without a line here, unless it wants an argument of
-a name that no other has. Then the error says so.
+The names come from ``__all__`` and their arguments from the signatures. So new
+functions and classes are tried without a change here, unless they have an argument with
+a new name. Then an error says so.
 """
 
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ TOPICS = [
     *("metrics", "losses", "calibrators", "estimators"),
     *("displays", "evaluation", "datasets", "callbacks"),
 ]
-# Bases: they have no behaviour of their own.
+# Base classes without behaviour.
 ABSTRACT = {"calibrators.Calibrator", "losses.CalibrationLoss"}
 
-# What messages may say in place of the name of an argument.
+# Words that messages may use in place of the name of an argument.
 ALIASES = {"X", "y", "y_true", "logits", "target", "labels", "sample_weight", "loss"}
 
 MATRIX = {**values.PROBABILITIES, **values.MATRIX}
@@ -35,14 +35,14 @@ SHARED = {
     **dict.fromkeys(["scores_in", "scores_out"], arguments.SCORES),
 }
 RARE = {"one class", "boolean inside", "short", "nothing", "empty", "empty list"}
-# Data for a classifier of scikit-learn are its to check.
+# scikit-learn's classifiers check their data.
 HANDED_ON = {key: {} for key in ["X", "X_new", "X_in", "X_out"]}
 # The classes are those of a fitted classifier.
 OF_KNOWN_CLASSES = {
     key: values.Hostile(each.make, INVALID if each.verdict == INVALID else OPEN)
     for key, each in values.LABELS.items()
 } | {"one class": values.Hostile(values.LABELS["one class"].make, VALID)}
-# Labels of any kind, of which there may be one.
+# Labels of any type, possibly of one class.
 OF_ANY_CLASSES = {
     key: values.Hostile(each.make, OPEN if key in RARE else each.verdict)
     for key, each in values.LABELS.items()
@@ -93,12 +93,12 @@ TABLES = {
 
 SMALL_WEIGHTS = "times 1e-308", "times 1e-300", "times 1e-100", "denormal", "wide"
 
-# Where a value means something else than in most places.
+# Exceptions, in which a value has another meaning.
 SETTLED = {
     # True is 1, where the other label is 0.
     ("two", "y_true", "boolean inside"): OPEN,
     ("two", "y", "boolean inside"): OPEN,
-    # Labels cannot be told from one chunk.
+    # One chunk does not determine the labels.
     ("chunks", "labels", "nothing"): INVALID,
     # Shapes of results are inferred so.
     ("tensors", "logits", "meta"): ANY,
@@ -106,7 +106,7 @@ SETTLED = {
     ("label tensors", "logits", "meta"): ANY,
     # To scikit-learn an iterable, which is not used without a calibrator.
     ("estimators.CalibratedClassifier", "cv", "bytes"): OPEN,
-    # There are no labels to say how many samples and classes there are.
+    # No labels determine the number of samples and classes.
     **{
         ("metrics.ece_consistency_bound", "y_proba", key): VALID
         for key in ("short", "one column", "column more")
@@ -117,12 +117,12 @@ SETTLED = {
         for kind in ("Matrix", "Vector")
         for key in ("array", "tuple")
     },
-    # A number to abstain with does not go with words.
+    # A number cannot be the label for abstaining if the labels are strings.
     **{
         ("estimators.SelectiveClassifier", "y", key): OPEN
         for key in ("strings", "string objects", "categories")
     },
-    # Networks of single precision have weights of it.
+    # Networks in single precision have weights in single precision.
     **{
         ("fit", "sample_weight", key): OPEN
         for key in (*SMALL_WEIGHTS, "times 1e+100", "times 1e+300", "times 1e+307")
@@ -131,19 +131,19 @@ SETTLED = {
     ("fit", "X_new", "one column"): INVALID,
     # One column has the probabilities of the positive class.
     ("metrics.ece_consistency_bound", "y_proba", "one column"): VALID,
-    # Squares are past the largest number of float32.
+    # Squares exceed the largest number of float32.
     **{
         (name, "logits", f"float32 right by {scale}"): ANY
         for name in ("losses.ACLSLoss", "losses.acls_loss")
         for scale in ("1e+30", "3e+38")
     },
-    # What is predicted has the columns of what was fitted.
+    # Predictions have the columns of the data in fit.
     **{("fit", key, "one column"): INVALID for key in ("X", "X_new")},
     # All samples are of one group.
     ("evaluation.calibration_report", "groups", "nothing"): VALID,
     # No draws, no intervals.
     ("evaluation.compare", "n_resamples", "zero"): ANY,
-    # scikit-learn's scorer of the log loss is not told the classes.
+    # scikit-learn's scorer of the log loss does not get the classes.
     ("evaluation.compare", "y", "one class"): OPEN,
     **{
         (name, "embeddings", f"float32 right by {scale}"): ANY
@@ -152,12 +152,12 @@ SETTLED = {
     },
     # Vectors may have one component.
     ("embeddings", "embeddings", "one column"): OPEN,
-    # Fewer samples may be predicted than there were to fit.
+    # The number of samples to predict may differ from that in fit.
     **{
         (setting, "X_new", "short"): VALID
         for setting in ("three", "two", "logits", "fit", "several labels")
     },
-    # These count repetitions, of which there is at least one.
+    # Numbers of repetitions are at least one.
     **{
         (name, "sample_weight", key): OPEN
         for name in (
@@ -173,7 +173,7 @@ SETTLED = {
 
 @dataclass
 class Subject:
-    """A public name in one setting, ready to be called."""
+    """Public name in one setting, with valid arguments."""
 
     name: str
     setting: str
@@ -184,13 +184,13 @@ class Subject:
     results: dict = field(default_factory=dict)
 
     def tries(self):
-        """Yield the argument, the name of the value and what must come of it."""
+        """Yield the argument, the name of the value and its verdict."""
         for argument, table in self.tables.items():
             for key, hostile in table.items():
                 yield argument, key, self.settled.get((argument, key), hostile.verdict)
 
     def arguments_with(self, changes):
-        """Return all arguments, of which some come from tables or as they are."""
+        """Return all arguments, with changes that are names in tables or values."""
         made = {
             name: self.tables[name][key].make(self.base(name))
             if isinstance(key, str)
@@ -215,7 +215,7 @@ class Subject:
 
     @property
     def names(self):
-        """What a message may call the arguments."""
+        """Return the names of the arguments that a message may use."""
         return {*self.arguments, *self.tables, *ALIASES}
 
 
@@ -239,7 +239,7 @@ def subjects():
 
 
 def subjects_of(name, thing):
-    """Yield a public name in its settings."""
+    """Yield the subjects of a public name, one for each setting."""
     for setting, call, keywords in calls.recipes(name, thing):
         special = arguments.SPECIAL.get(name, {})
         known = {**arguments.valid(setting), **special}
@@ -270,7 +270,7 @@ def subjects_of(name, thing):
 
 
 def find(known, key, name):
-    """Return a valid value of an argument, or say that one is lacking."""
+    """Return a valid value of an argument, or raise an error if there is none."""
     if key in known:
         return known[key]
     raise LookupError(

@@ -1,4 +1,4 @@
-"""Tables of hostile tensors, as `values` has them for arrays."""
+"""Tables of hostile tensors, like those of arrays in `values`."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from hostile.values import NO_ARRAYS, OPEN, Hostile, table
 
 
 def changed(tensor, value):
-    """Return a copy whose second row, or its first number, is another."""
+    """Return a copy with another second row, or another first number in it."""
     tensor = tensor.clone()
     tensor[(1,) + (0,) * (tensor.ndim - 1)] = value
     return tensor
@@ -39,7 +39,7 @@ SAME_NUMBERS = {
 
 
 def right(logits, scale):
-    """Return logits of which the first class, or the one of the target, is largest."""
+    """Return logits that are largest for the first class or for the target."""
     return scale * torch.nn.functional.one_hot(
         torch.arange(len(logits)) % logits.shape[1], logits.shape[1]
     ).to(logits)
@@ -152,7 +152,7 @@ LABELS = {
     name: Hostile(each.make, OPEN if name in ANY_INTEGERS else each.verdict)
     for name, each in CLASS_INDICES.items()
 }
-# A 0 or a 1 for each label, or a share of it.
+# A number in [0, 1] for each label.
 INDICATORS = {
     name: Hostile(each.make, OPEN if name in SHARES else each.verdict)
     for name, each in CLASS_INDICES.items()

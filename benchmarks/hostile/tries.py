@@ -1,7 +1,7 @@
 """The tries of a campaign: one value at a time, several, problems, laws, 50 digits.
 
-A try is (name, changes, verdict): a subject and its hostile arguments, each the name of
-a value in its table or the value itself; or a law, without changes.
+A try is (name, changes, verdict). It is a subject with its hostile arguments, each the
+name of a value in its table or the value itself, or a law without changes.
 """
 
 import random
@@ -15,7 +15,7 @@ from hostile.values import VALID
 
 @cache
 def rules():
-    """Return what is tried without arguments: laws, and comparisons with 50 digits."""
+    """Return the tries without arguments: laws, and comparisons with 50 digits."""
     return {**laws.laws(), **exact.comparisons()}
 
 
@@ -29,7 +29,7 @@ def single():
 
 
 def one_of_each():
-    """Return a try for each argument, so that each value comes up somewhere."""
+    """Return a try for each argument, such that every value is used."""
     chosen, counts = [], {}
     for subject in subjects().values():
         for argument, table in subject.tables.items():
@@ -43,7 +43,7 @@ def one_of_each():
 
 
 def degenerate():
-    """Return tries of every calibrator with problems that make fits run away."""
+    """Return tries of every calibrator on problems for which fits may not converge."""
     return [
         (subject.name, {"X": X, "X_new": X, "y": y}, VALID)
         for subject in subjects().values()
@@ -60,7 +60,7 @@ def lawful():
 
 
 def campaign(n_tries):
-    """Return about so many tries, always the same, in an order that mixes them.
+    """Return about this number of tries, always the same, in mixed order.
 
     All laws; of the rest two thirds are single values, and then come fits that run
     away, combinations and drawn problems.

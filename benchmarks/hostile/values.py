@@ -1,9 +1,9 @@
-"""Tables of hostile values for data: each is made from a valid value of its place.
+"""Tables of hostile values for data, each made from a valid value.
 
-A table maps the name of a value to how it is made and to what must happen:
+A table maps the name of a value to the function that makes it and to a verdict:
 
-- VALID: the result is finite, or what the documentation says instead;
-- SAME: the result is that of the valid value, which it is in another form;
+- VALID: the result is finite, or as documented;
+- SAME: the result is that of the valid value, in another form;
 - INVALID: a clear error;
 - NAN: a result that is not a number, or a clear error;
 - OPEN: either a finite result or a clear error;
@@ -25,14 +25,14 @@ NAN, OPEN, ANY = "nan", "open", "any"
 
 
 class Hostile(NamedTuple):
-    """How a value is made from a valid one, and what must come of it."""
+    """Function that makes a value from a valid one, and its verdict."""
 
     make: object
     verdict: str
 
 
 def table(**verdicts):
-    """Return one table of the dicts of functions by verdict."""
+    """Return one table from dicts of functions by verdict."""
     return {
         name.replace("_", " "): Hostile(make, verdict)
         for verdict, makers in verdicts.items()
@@ -41,14 +41,14 @@ def table(**verdicts):
 
 
 def changed(array, value, *, dtype=None):
-    """Return a copy in which the second row, or its first number, is another."""
+    """Return a copy with another second row, or another first number in it."""
     array = np.array(array, dtype=dtype)
     array[(1,) + (0,) * (array.ndim - 1)] = value
     return array
 
 
 def masked(array, *, mask=True):
-    """Return a masked array whose second value is masked, or none."""
+    """Return a masked array with the second value masked, or without mask."""
     result = np.ma.masked_array(array, mask=np.zeros(np.shape(array), bool))
     if mask:
         result[(1,) + (0,) * (result.ndim - 1)] = np.ma.masked
@@ -56,7 +56,7 @@ def masked(array, *, mask=True):
 
 
 def mapped(array):
-    """Return the same numbers in a file that is mapped into memory."""
+    """Return the same numbers as a memory-mapped file."""
     with tempfile.TemporaryFile() as file:
         array = np.asarray(array)
         result = np.memmap(file, array.dtype, "w+", shape=array.shape)
@@ -71,7 +71,7 @@ def read_only(array):
 
 
 def ragged(array):
-    """Return lists, the second of them too long."""
+    """Return lists, with the second one too long."""
     rows = np.reshape(array, (len(array), -1)).tolist()
     rows[1] = [*rows[1], rows[1][0]]
     return rows
@@ -95,7 +95,7 @@ def frame_with(array, value):
     return as_frame(as_objects(array, value))
 
 
-# What no argument that holds an array of numbers or labels may be.
+# Invalid for every argument that is an array of numbers or labels.
 NO_ARRAYS = {
     "nothing": lambda _: None,
     "word": lambda _: "hostile",
@@ -163,7 +163,7 @@ UNUSUAL = {
 
 
 def one_hot(array):
-    """Return zeros and ones: the largest of each row, or what is above one half."""
+    """Return ones for the largest value of each row, or for values above one half."""
     array = np.asarray(array)
     if array.ndim == 1:
         return (array > 0.5).astype(float)
@@ -177,7 +177,7 @@ def ties(array):
 
 
 def nearly_one_hot(array, tiny):
-    """Return probabilities of which all but one are tiny."""
+    """Return probabilities with all but one tiny."""
     array = one_hot(array)
     rest = tiny * (array.shape[1] - 1 if array.ndim == 2 else 1)
     return np.where(array == 1, 1 - rest, tiny)
@@ -218,7 +218,7 @@ PROBABILITIES = table(
     },
     open={**UNUSUAL, "booleans": lambda a: one_hot(a).astype(bool)},
 )
-# What only a matrix can be.
+# Valid for a matrix only.
 MATRIX = table(
     invalid={
         "sums": lambda a: np.asarray(a) / 2,

@@ -1,4 +1,4 @@
-"""Tries in a process of their own, which ends when one of them does not."""
+"""Tries in separate processes, which are ended if a try hangs."""
 
 import multiprocessing
 import os
@@ -9,7 +9,7 @@ from contextlib import chdir, suppress
 
 from hostile.judge import HANG, RAW, Outcome
 
-# Bytes of memory that a try may take: small problems that take more are a fault.
+# Bytes of memory for a try; a small problem that needs more is a fault.
 MEMORY = 6 * 2**30
 
 
@@ -39,7 +39,7 @@ DIED = Outcome(RAW, "the process died")
 
 
 class Child:
-    """A process that judges tries."""
+    """Process that runs tries."""
 
     def __init__(self):
         context = multiprocessing.get_context("spawn")
@@ -50,7 +50,7 @@ class Child:
         self.connection.recv()
 
     def judge(self, each, seconds):
-        """Return the outcome of a try, or None if there is none in time."""
+        """Return the outcome of a try, or None after the time limit."""
         self.connection.send(each)
         if not self.connection.poll(seconds):
             return None
@@ -66,15 +66,15 @@ class Child:
 
 
 def serve(connection):
-    """Judge what comes through a connection until it is closed."""
+    """Run the tries from a connection until it is closed."""
     from hostile.tries import perform, rules, subjects
 
     quiet_and_modest()
-    rules(), subjects()  # before the first try, whose time they would take
+    rules(), subjects()  # not counted in the time of the first try
     with (
         tempfile.TemporaryFile() as printed,
         tempfile.TemporaryDirectory() as folder,
-        chdir(folder),  # for what is written under a hostile name
+        chdir(folder),  # for files written under a hostile name
         suppress(EOFError),
     ):
         for stream in (sys.__stdout__, sys.__stderr__):
@@ -91,7 +91,7 @@ def serve(connection):
 
 
 def quiet_and_modest():
-    """One thread, figures without a screen, a bound on memory where there is one."""
+    """Use one thread, figures without a screen and a limit on memory if possible."""
     import matplotlib as mpl
     import torch
 

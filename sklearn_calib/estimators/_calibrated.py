@@ -36,8 +36,8 @@ class CalibratedClassifier(
 
     For each fold of a cross-validation, the classifier is trained on one part of the
     data and the calibrator is fitted to its predictions for the other part. Unlike in
-    scikit-learn's `CalibratedClassifierCV`, the calibrator is an object. A search can
-    select it, and its parameters as `calibrator__...`.
+    scikit-learn's `CalibratedClassifierCV`, the calibrator is an object, so a search
+    can compare calibrators, and their parameters as `calibrator__...`.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class NeuralClassifier(SkorchClassifier):
     refit : bool, default=False
         If a validation set was held out, train again on all data, for as many epochs
         as led to the weights that were kept. A loss that learns from validation data
-        starts each epoch in the state that it had there in the first run.
+        starts each epoch in its state from the start of that epoch in the first run.
 
     posterior : bool, default=False
         If True, `predict_proba` returns the class posterior, recovered in closed form

@@ -99,12 +99,11 @@ class RefCalClassifier(
     **kwargs : dict
         `encoder__...`, `loss__...`, and parameters of :class:`NeuralClassifier` as
         `refine__...` for stage 1 and `head__...` for stage 2. Both stages have
-        `batch_size`, `callbacks` (such as learning rate schedules), `compile`,
-        `iterator_train`, `iterator_valid`, `lr`, `max_epochs` and `optimizer`, with
-        their nested parameters. Stage 2 also has `batch_transform`, `early_stopping`,
-        `n_iter_no_change`, `posterior`, `refit`, `train_split`, `use_caching` and
-        `validation_fraction`. The defaults are those of :class:`NeuralClassifier`,
-        except that `head__lr` is 0.01.
+        `batch_size`, `callbacks`, `compile`, `iterator_train`, `iterator_valid`, `lr`,
+        `max_epochs` and `optimizer`, with their nested parameters. Stage 2 also has
+        `batch_transform`, `early_stopping`, `n_iter_no_change`, `posterior`, `refit`,
+        `train_split`, `use_caching` and `validation_fraction`. The defaults are those
+        of :class:`NeuralClassifier`, except that `head__lr` is 0.01.
 
     Attributes
     ----------
@@ -139,7 +138,7 @@ class RefCalClassifier(
     See Also
     --------
     NeuralClassifier : Training with the same losses in one stage.
-    sklearn_calib.losses.refinement_loss : Loss that stage 1 bounds from above.
+    sklearn_calib.losses.refinement_loss : Lower bound of the contrastive loss.
 
     Notes
     -----
@@ -313,8 +312,6 @@ class RefCalClassifier(
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
-        With `head__posterior=True`, the class posterior recovered from it.
-
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or (n_samples, ...)
@@ -325,7 +322,7 @@ class RefCalClassifier(
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to one. Columns are in the order of `classes_`.
         """
-        embeddings = self._embed(X)  # raises NotFittedError before there is a head
+        embeddings = self._embed(X)
         return self.head_.predict_proba(embeddings)
 
     def decision_function(self, X: ArrayLike) -> Floats:
@@ -341,7 +338,7 @@ class RefCalClassifier(
         logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
             For two classes, the logit of the second class minus that of the first.
         """
-        embeddings = self._embed(X)  # raises NotFittedError before there is a head
+        embeddings = self._embed(X)
         return self.head_.decision_function(embeddings)
 
     def predict(self, X: ArrayLike) -> Array:
@@ -357,7 +354,7 @@ class RefCalClassifier(
         y_pred : ndarray of shape (n_samples,)
             Predicted labels.
         """
-        embeddings = self._embed(X)  # raises NotFittedError before there is a head
+        embeddings = self._embed(X)
         return self.head_.predict(embeddings)
 
     def _embed(self, X: ArrayLike) -> Floats:

@@ -32,7 +32,7 @@ def draw_seed(random_state):
 
 @contextmanager
 def seeded_torch(seed):
-    """Seed torch's generators within the context, then restore them, unless None."""
+    """Seed torch in the context and restore its generators; do nothing for None."""
     if seed is None:
         yield
         return

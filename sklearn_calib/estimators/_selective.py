@@ -58,8 +58,8 @@ class SelectiveClassifier(
         classifier never abstains. Exactly one of `coverage` and `max_risk` is needed.
 
     max_risk : float in (0, 1), default=None
-        Error rate among the predicted samples that must not be exceeded. The threshold
-        is the lowest for which fixed-sequence testing on held-out data guarantees it.
+        Error rate among the samples with a prediction that must not be exceeded. The
+        threshold is the lowest that fixed-sequence testing on held-out data guarantees.
 
     delta : float in (0, 1), default=0.05
         Probability, over the draw of the held-out samples, that the guarantee of

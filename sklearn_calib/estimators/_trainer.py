@@ -116,7 +116,7 @@ class Trainer:
         return X, codes
 
     def _run(self, X, codes, reset):
-        """Train one run with skorch, under the seed of the call."""
+        """Train one run with skorch, with the seed of this call."""
         net = self.net
         net._trainer, self.batch = self, None
         try:

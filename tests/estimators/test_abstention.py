@@ -1,4 +1,4 @@
-"""Thresholds on the confidence: ties, the bound of the risk, and whether it holds."""
+"""Thresholds on the confidence: ties, and whether the bound on the risk holds."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_ties_are_accepted_together(coverage, threshold):
 
 
 def test_coverage_is_met_exactly():
-    """Not one sample more because of rounding: 0.07 * 100 is above 7."""
+    """Rounding does not add a sample, although 0.07 * 100 is above 7."""
     confidence = np.random.default_rng(0).permutation(100)
     for k in range(1, 100):
         threshold = threshold_for_coverage(confidence, np.ones(100), k / 100)
@@ -37,7 +37,7 @@ def test_bound_inverts_the_binomial_tail(n_wrong, delta):
 
 
 def test_level_is_shared_among_the_starts():
-    """Without an error, and for all of n = 1000: 1 - (delta / 2) ** (1 / n)."""
+    """For n = 1000 samples without errors it is 1 - (delta / 2) ** (1 / n)."""
     confidence = np.random.default_rng(0).uniform(size=1000)
     reachable = 1 - 0.025 ** (1 / 1000)
     threshold = threshold_for_risk(confidence, np.zeros(1000), reachable + 1e-9, 0.05)
@@ -47,7 +47,7 @@ def test_level_is_shared_among_the_starts():
 
 
 def test_tied_confidences_count_as_one_threshold():
-    """One test: the exact limit of Clopper and Pearson, 1 - delta ** (1 / n)."""
+    """With one test it is the Clopper-Pearson limit, 1 - delta ** (1 / n)."""
     data, reachable = (np.full(60, 0.5), np.zeros(60)), 1 - 0.05 ** (1 / 60)
     assert threshold_for_risk(*data, reachable + 1e-9, 0.05) == 0.5
     with pytest.raises(ValueError, match=r"The lowest here is 0\.0488, .* 60 held-out"):
@@ -74,7 +74,7 @@ def test_levels_are_passed_on_along_the_sequence(delta, threshold):
 
 
 def test_the_same_risk_everywhere_answers_all():
-    """Of 125 errors in 2000 samples, spread evenly, the most confident show little."""
+    """With 125 evenly spread errors, few confident samples are not enough."""
     wrong = np.arange(2000) % 16 == 8
     assert threshold_for_risk(np.arange(2000.0), wrong, 0.08, 0.05) == 0
 
@@ -95,7 +95,7 @@ ERROR_RATES = {
 
 
 def rounded(confidence, n_values):
-    """Return the confidence with so many different values."""
+    """Return the confidence rounded to a number of distinct values."""
     return np.ceil(n_values * confidence) / n_values if n_values else confidence
 
 
@@ -104,7 +104,7 @@ def rounded(confidence, n_values):
 @pytest.mark.parametrize("n_samples", [30, 100, 1000])
 @pytest.mark.parametrize("rates", ERROR_RATES.values(), ids=ERROR_RATES)
 def test_guarantee(rates, n_samples, delta):
-    """The true risk exceeds what was asked in at most delta of the draws."""
+    """The true risk exceeds the bound in at most the fraction delta of the draws."""
     error_rate, n_values = rates
     every = rounded((np.arange(100_000) + 0.5) / 100_000, n_values)[::-1]
     risk_above = np.cumsum(error_rate(every)) / np.arange(1, 100_001)

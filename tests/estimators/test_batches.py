@@ -1,4 +1,4 @@
-"""Batches cut from arrays."""
+"""Mini-batches sliced from arrays."""
 
 import numpy as np
 import pytest
@@ -89,7 +89,7 @@ def test_a_dataset_without_labels_gives_a_placeholder():
 def test_processes_that_train_together_get_a_loader(
     monkeypatch, n_processes, is_loader
 ):
-    """Which accelerate deals out; of anything else each process would see all."""
+    """accelerate distributes a DataLoader; other iterables go to all processes."""
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: n_processes)
     batches = iterate_batches(_dataset(8), batch_size=3)

@@ -1,4 +1,4 @@
-"""`CalibratedClassifier` around classifiers of every kind."""
+"""`CalibratedClassifier` with different classifiers and calibrators."""
 
 import pickle
 
@@ -55,7 +55,7 @@ CALIBRATOR_CHECKS = [
 
 
 def make_data(n_samples=600, n_classes=3, **params):
-    """Return a noisy problem, on which classifiers are overconfident."""
+    """Return noisy data on which classifiers are overconfident."""
     return make_classification(
         n_samples,
         n_features=10,
@@ -256,7 +256,7 @@ def test_search_for_a_calibrator(n_jobs):
 
 
 class CountsFits(GaussianNB):
-    """Remembers the sizes of what its clones were fitted to."""
+    """Classifier that records the sizes of the training data of its clones."""
 
     sizes = []
 
@@ -270,7 +270,7 @@ class CountsFits(GaussianNB):
     [("auto", 5, 1), (True, 5, 0), (False, 6, 1)],
 )
 def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none):
-    """The folds of a search are fitted once, whatever number of calibrators."""
+    """A search fits each fold once for any number of calibrators."""
     X, y = make_data()
     classifier = CalibratedClassifier(
         CountsFits(), TemperatureScaling(), ensemble=ensemble, memory=tmp_path

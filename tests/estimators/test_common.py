@@ -1,4 +1,4 @@
-"""Laws over every estimator: scikit-learn's own checks."""
+"""scikit-learn's checks for every estimator."""
 
 import pytest
 from sklearn.utils.estimator_checks import (

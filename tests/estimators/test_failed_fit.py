@@ -20,7 +20,7 @@ LABELS = np.array(["a", "b", "c"])[y]
 
 
 class Broken(MLP):
-    """A network that fails at its second batch."""
+    """Network that fails at its second batch."""
 
     def forward(self, X):
         self.n_batches = getattr(self, "n_batches", 0) + 1
@@ -63,7 +63,7 @@ def failures(estimator):
 
 
 def state_of(estimator):
-    """Return what is known after fit, and what is predicted."""
+    """Return the fitted attributes and the predictions."""
     known = {name: getattr(estimator, name) for name in ("classes_", "n_features_in_")}
     return {
         **known,
@@ -123,7 +123,7 @@ class Fail(Callback):
 
 
 def global_state():
-    """Return what torch keeps for everyone."""
+    """Return torch's global state."""
     return (
         torch.get_rng_state().tolist(),
         torch.get_default_dtype(),

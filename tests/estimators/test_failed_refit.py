@@ -1,4 +1,4 @@
-"""An estimator whose fit fails stays as it was."""
+"""A failed fit does not change a fitted estimator."""
 
 import numpy as np
 import pandas as pd
@@ -170,7 +170,7 @@ def test_a_failed_partial_fit_changes_nothing(kind):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS[:4], ids=repr)
 def test_names_of_features_are_those_of_the_last_fit(estimator):
-    """Those of a table are gone after a fit to an array."""
+    """Feature names are deleted by a fit to an array."""
     estimator = clone(estimator).fit(pd.DataFrame(X, columns=list("uvwx")), Y)
     assert estimator.feature_names_in_.tolist() == list("uvwx")
     estimator.fit(X[:, :3], Y)

@@ -1,4 +1,4 @@
-"""A loss that needs to know which samples it sees, inside the estimator."""
+"""Losses that need the indices of the samples, in the estimator."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ NET = NeuralClassifier(
 
 
 class SeeTraining(Callback):
-    """Keep the hits of each sample, found by its features."""
+    """Count the correct predictions of each sample, identified by its features."""
 
     def on_train_begin(self, *args, **kwargs):
         self.seen, self.hits = np.zeros((2, len(X)), dtype=int)

@@ -1,4 +1,4 @@
-"""Ctrl-C ends training, whoever trains, and nothing half-done is kept for results."""
+"""An interrupt ends training, and no partial result is taken for a final one."""
 
 import signal
 import subprocess
@@ -165,7 +165,7 @@ def test_early_stopping_is_no_interrupt():
 
 
 def test_interrupted_while_it_watches_for_an_early_stop(interrupt):
-    """It returns to the best weights that it has seen, as at any end of training."""
+    """The best weights so far are restored, as at any end of training."""
     interrupt(1, 4)  # before early stopping sees the epoch
     net = make_net(early_stopping=True)
     fails(net.fit, X, y)

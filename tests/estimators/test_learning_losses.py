@@ -1,4 +1,4 @@
-"""Losses that learn from the validation share, inside the estimator."""
+"""Losses that learn from the validation set, in the estimator."""
 
 import pickle
 
@@ -135,7 +135,7 @@ def test_refit_trains_on_all_data_with_the_gammas_found(whole_run):
 
 @all_losses
 def test_few_validation_samples_make_fewer_bins(loss):
-    """Twelve samples, and a class that none of them is of, for fifteen bins."""
+    """Twelve samples for fifteen bins, and a class without samples."""
     net = NeuralClassifier(
         loss=loss, max_epochs=2, train_split=_hold_out_twelve, random_state=0
     )
@@ -153,7 +153,7 @@ def _hold_out_twelve(dataset, codes):
 
 
 class Constant(torch.nn.Module):
-    """A network that says the same of everything."""
+    """Network with the same logits for all samples."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A memory that cannot be written, in the words of the parameter."""
+"""Errors for a memory that cannot be written."""
 
 import joblib
 import pytest
@@ -11,7 +11,7 @@ X, Y = load_iris(return_X_y=True)
 
 
 class Reads(GaussianNB):
-    """A classifier that reads a file that is not there."""
+    """Classifier that reads a missing file."""
 
     def __init__(self, path):
         super().__init__()

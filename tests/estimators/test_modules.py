@@ -43,7 +43,7 @@ def test_convnet_takes_images_of_any_size(size):
     ],
 )
 def test_no_classes_make_an_encoder(module, X):
-    """The last layer is left out, and the rest is the same."""
+    """Only the output layer is missing."""
     assert module(X).shape == (2, 3)
     torch.manual_seed(0)
     whole = MLP(5, 7, hidden_sizes=(4, 3))

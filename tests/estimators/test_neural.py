@@ -1,4 +1,4 @@
-"""`NeuralClassifier`: data, labels, weights, validation share, output."""
+"""`NeuralClassifier`: data, labels, weights, validation set, output."""
 
 import pickle
 

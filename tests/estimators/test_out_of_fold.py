@@ -1,4 +1,4 @@
-"""What `CalibratedClassifier` does with folds, weights and a memory."""
+"""Folds, weights and memory of `CalibratedClassifier`."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ from sklearn_calib import (
 
 
 def make_data(n_samples=600, n_classes=3, **params):
-    """Return a noisy problem, on which classifiers are overconfident."""
+    """Return noisy data on which classifiers are overconfident."""
     return make_classification(
         n_samples,
         n_features=10,
@@ -63,7 +63,7 @@ def test_one_calibrator_sees_all_predictions_out_of_fold():
 
 
 def test_parts_may_overlap():
-    """Which scikit-learn's own cross_val_predict refuses."""
+    """scikit-learn's cross_val_predict rejects these splits."""
     X, y = make_data()
     cv = ShuffleSplit(3, random_state=0)
     for ensemble in (False, True):
@@ -131,7 +131,7 @@ def test_class_missing_from_a_test_part(ensemble):
 
 
 class Recorder(ClassifierMixin, BaseEstimator):
-    """A classifier that keeps what its fit was given, and counts the calls."""
+    """Classifier that stores the arguments of fit and counts its calls."""
 
     n_fits = 0
 

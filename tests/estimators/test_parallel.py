@@ -1,4 +1,4 @@
-"""Threads and forked processes give what one thread gives."""
+"""Threads and forked processes give the results of one thread."""
 
 import multiprocessing
 import sys

@@ -1,4 +1,4 @@
-"""Files of parameters that are damaged, of another kind, or half written."""
+"""Parameter files that are damaged, incomplete or of another format."""
 
 import io
 import pickle

@@ -1,4 +1,4 @@
-"""Losses that are no `CalibrationLoss` are plain modules, whatever their methods."""
+"""Losses that do not inherit from `CalibrationLoss`."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ class Plain(nn.CrossEntropyLoss):
 
 
 class Learner(CrossEntropyLoss):
-    """A loss that says that it learns."""
+    """Loss that declares that it learns."""
 
     learns_from_validation = True
 

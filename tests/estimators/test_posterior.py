@@ -1,4 +1,4 @@
-"""Probabilities that the loss tells, from a network that says others."""
+"""The class posterior, recovered from a network trained with a loss."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two stages: what each learns, what is kept, and that all repeats."""
+"""`RefCalClassifier`: training of the two stages, attributes, reproducibility."""
 
 import pickle
 
@@ -42,7 +42,7 @@ def test_both_stages_learn(fitted):
 
 
 def test_refinement():
-    """The contrast lowers the loss that it bounds, on data it has not seen."""
+    """Stage 1 lowers the refinement loss on new data."""
     data = train_test_split(X, y, random_state=0)
     losses = []
     for epochs in (1, 20):
@@ -55,7 +55,7 @@ def test_refinement():
 
 @pytest.mark.slow
 def test_more_refined_than_one_stage():
-    """Noisy digits, the same encoder and epochs: more is right, and it knows."""
+    """On noisy digits, two stages have a higher accuracy and a lower ECE."""
     digits, labels = load_digits(return_X_y=True)
     noise = np.random.default_rng(0).normal(scale=0.4, size=digits.shape)
     parts = train_test_split(digits / 16 + noise, labels, random_state=0)

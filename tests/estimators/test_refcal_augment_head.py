@@ -1,4 +1,4 @@
-"""The head of RefCal learns from views that are drawn anew in each epoch."""
+"""The head of RefCal learns from new views in each epoch."""
 
 import pickle
 
@@ -45,7 +45,7 @@ def fit(sample_weight=None, **params):
 
 
 class Inputs(Callback):
-    """Keep what the head sees, in training and in validation."""
+    """Record the input of the head in training and in validation."""
 
     def on_train_begin(self, net, **kwargs):
         self.train, self.valid = [], []
@@ -116,7 +116,7 @@ def test_repeatable():
 
 
 def test_the_encoder_stays_as_stage_1_left_it():
-    """Batch normalisation in the encoder too, which the views must not move."""
+    """The views must not change the encoder, including its batch normalisation."""
     images = X.reshape(120, 1, 4, 5)
     base = RefCalClassifier(
         encoder__n_filters=4, refine__max_epochs=1, head__max_epochs=2, random_state=0

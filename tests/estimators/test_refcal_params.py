@@ -1,4 +1,4 @@
-"""Parameters of `RefCalClassifier`: searched, kept in memory, and refused."""
+"""Parameters of `RefCalClassifier`: search, memory and errors."""
 
 import numpy as np
 import pytest

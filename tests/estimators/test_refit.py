@@ -1,4 +1,4 @@
-"""A second run on all of the data, after one with a validation share."""
+"""A second run on all data, after one with a validation set."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ X, y = make_classification(n_samples=300, n_informative=5, n_classes=3, random_s
 
 
 class Counter(CrossEntropyLoss):
-    """Cross-entropy with a state: how often it was updated."""
+    """Cross-entropy that counts its updates."""
 
     learns_from_validation = True
 
@@ -107,7 +107,7 @@ def test_warm_start_has_no_start_to_go_back_to():
     ids=lambda callback: type(callback).__name__,
 )
 def test_a_callback_that_cannot_go_through_both_runs(callback):
-    """Before the first run, not after it."""
+    """The error is raised before the first run."""
     watch = Watch()
     net = make_net(validation_fraction=0.2, callbacks=[("mine", callback), watch])
     with pytest.raises(ValueError, match=r"refit must be False .* True and 'mine'"):
@@ -116,7 +116,7 @@ def test_a_callback_that_cannot_go_through_both_runs(callback):
 
 
 def test_a_loss_with_a_history_and_a_base_that_learns():
-    """Its history is of the samples of each run, the gammas are of the first."""
+    """Each run has its own history; the gammas are those of the first run."""
     net = make_net(loss="crl", loss__base="adafocal", loss__base__n_bins=3).fit(X, y)
     assert net.criterion_.history.shape == (300, 2)
     assert (net.criterion_.history[:, 1] == 4).all()

@@ -1,4 +1,4 @@
-"""The same seed gives the same network, however the run is cut."""
+"""The same seed gives the same network, also for resumed runs."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""`NeuralClassifier` in the hands of users: reloading, warm fits, odd numbers."""
+"""`NeuralClassifier`: reloading, warm starts, extreme numbers."""
 
 import numpy as np
 import pytest
@@ -116,7 +116,7 @@ def test_without_a_best_epoch_refit_is_left_out(table):
 
 
 def test_divergence_after_the_best_epoch(table):
-    """The weights that are kept are those from before."""
+    """The weights from before the divergence are kept."""
     X, y = table
     net = NeuralClassifier(
         early_stopping=True,

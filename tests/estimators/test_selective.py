@@ -1,4 +1,4 @@
-"""`SelectiveClassifier`: what it answers, what it guarantees, where it is used."""
+"""`SelectiveClassifier`: predictions, guarantee, and use with scikit-learn."""
 
 import pickle
 import subprocess
@@ -32,7 +32,7 @@ NAMES = np.array(["ant", "bee", "cat"])
 
 
 def make_data(n_samples=600, n_classes=3, random_state=0):
-    """Return a noisy problem, on which one does well to abstain."""
+    """Return noisy data on which abstaining helps."""
     rng = np.random.default_rng(random_state)
     y = rng.integers(n_classes, size=n_samples)
     centres = 2 * np.eye(n_classes)[y]
@@ -40,7 +40,7 @@ def make_data(n_samples=600, n_classes=3, random_state=0):
 
 
 def selective(estimator=None, **params):
-    """Return a classifier that answers with -1 where it abstains."""
+    """Return a classifier that abstains with -1."""
     params = {"abstain_label": -1, **params}
     return SelectiveClassifier(estimator or GaussianNB(), **params)
 
@@ -93,7 +93,7 @@ def test_predict_abstains_below_the_threshold():
 
 
 def test_threshold_is_of_held_out_predictions():
-    """A classifier that knows its training data by heart is always sure there."""
+    """A classifier that memorised its training data is confident on all of them."""
     X, y = make_data()
     nearest = KNeighborsClassifier(10, weights="distance")
     model = selective(nearest, coverage=0.5, cv=3).fit(X, y)
@@ -158,7 +158,7 @@ def test_max_logit_of_two_classes_orders_as_the_probability():
 @pytest.mark.slow
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_guarantee_of_the_classifier(is_frozen):
-    """Guaranteed of a frozen classifier, and seen to hold of a cross-fitted one."""
+    """Guaranteed for a frozen classifier, and observed for a cross-fitted one."""
     X_test, y_test = make_data(20000, random_state=1)
     estimator = GaussianNB()
     if is_frozen:
@@ -317,7 +317,7 @@ def test_search_in_a_pipeline():
 
 
 def test_around_other_estimators():
-    """A search, and a classifier that is calibrated first."""
+    """In a search, and with a calibrated classifier."""
     X, y = make_data()
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-1]}, cv=3)
     calibrated = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=3)

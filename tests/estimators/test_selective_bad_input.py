@@ -1,4 +1,4 @@
-"""What `SelectiveClassifier` refuses, and how it says so."""
+"""Errors of `SelectiveClassifier`."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ NAMES = np.array(["ant", "bee", "cat"])
 
 
 def make_data(n_samples=600, n_classes=3, random_state=0):
-    """Return a noisy problem, on which one does well to abstain."""
+    """Return noisy data on which abstaining helps."""
     rng = np.random.default_rng(random_state)
     y = rng.integers(n_classes, size=n_samples)
     centres = 2 * np.eye(n_classes)[y]
@@ -23,7 +23,7 @@ def make_data(n_samples=600, n_classes=3, random_state=0):
 
 
 def selective(estimator=None, **params):
-    """Return a classifier that answers with -1 where it abstains."""
+    """Return a classifier that abstains with -1."""
     params = {"abstain_label": -1, **params}
     return SelectiveClassifier(estimator or GaussianNB(), **params)
 

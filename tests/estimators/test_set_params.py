@@ -1,4 +1,4 @@
-"""What is set acts in the next fit, and what is no parameter is refused."""
+"""New parameters act in the next fit, and unknown names are rejected."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ IDS = [" ".join(change) for change in CHANGES]
 
 @pytest.mark.parametrize("change", CHANGES, ids=IDS)
 def test_what_is_set_after_a_fit_acts_in_the_next(change):
-    """As it does in a net that is new, and in a clone."""
+    """It acts as in a new net and in a clone."""
     expected = clone(NET).set_params(**change).fit(X, y)
     net = clone(NET).fit(X, y)
     before = net.predict_proba(X)
@@ -153,7 +153,7 @@ def test_setting_what_is_there_changes_nothing(estimator, is_fitted):
 
 
 def same_params(params, others):
-    """Tell whether parameters are the same, callbacks that are built anew by type."""
+    """Return whether parameters are the same, or rebuilt callbacks of the same type."""
     assert params.keys() == others.keys()
     return all(
         value is others[name] or type(value) is type(others[name]) is not float

@@ -1,4 +1,4 @@
-"""Nets in files: pickles hold everything, skops files hold nothing that runs."""
+"""Nets in files: pickles are complete, skops files do not run code."""
 
 import copy
 import io
@@ -132,7 +132,7 @@ def test_reading_draws_no_random_numbers():
 
 
 class RunsCommand:
-    """What a pickle calls a command by."""
+    """Object whose pickle runs a command."""
 
     def __init__(self, command):
         self.command = command
