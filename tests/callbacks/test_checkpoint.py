@@ -25,7 +25,7 @@ all_losses = pytest.mark.parametrize("loss", PARAMS)
 
 
 class KilledError(Exception):
-    """What ends a training in the process of the test."""
+    """Error that interrupts a training in the process of the test."""
 
 
 class Kill(Callback):
@@ -51,7 +51,7 @@ def assert_same(net, other):
 
 
 def train_killed(net, epochs, callbacks=()):
-    """Train a net that is killed in some epochs, each time anew from its checkpoint."""
+    """Train a net that is killed in some epochs, and resumes from its checkpoint."""
     own = list(net.callbacks)
     for epoch in epochs:
         net.set_params(callbacks=[*own, *(f() for f in callbacks), Kill(epoch)])
@@ -114,7 +114,7 @@ def test_early_stopping(epochs, tmp_path):
 
 @pytest.mark.slow
 def test_killed_processes(start, end, tmp_path):
-    """In the middle of an epoch, then in the middle of writing."""
+    """The process is killed during an epoch, then while it writes."""
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"
     for moment in ("training", "writing"):
         assert end(start(SCRIPT, "adafocal", net, result, moment)) == 9
@@ -134,7 +134,7 @@ def assert_same_files(first, second):
 @pytest.mark.slow
 @all_losses
 def test_twenty_kills_at_random_moments(loss, start, end, tmp_path):
-    """Of the training, which shows in the file; what comes before takes longer."""
+    """The training has started when the file exists; imports take longer."""
     draw, n_killed = random.Random(0), 0
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"
     for _ in range(400):
@@ -177,14 +177,14 @@ def test_damaged_files_are_named(damage, tmp_path):
     net = script.build("cross_entropy", file, 2).fit(X, y)
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(
-        ValueError, match=r"net.ckpt' must be a file that Checkpoint has w"
+        ValueError, match=r"net.ckpt' must be a file written by Checkpoint"
     ):
         net.fit(X, y)
 
 
 def test_a_file_of_torch_is_no_checkpoint(tmp_path):
     torch.save({"weights": torch.zeros(3)}, tmp_path / "net.ckpt")
-    with pytest.raises(ValueError, match="another or a damaged one: KeyError"):
+    with pytest.raises(ValueError, match="a different or damaged file: KeyError"):
         script.build("cross_entropy", tmp_path / "net.ckpt", 2).fit(X, y)
 
 
@@ -221,7 +221,7 @@ def test_bad_parameters(params, match, tmp_path):
 
 def test_partial_fit_is_refused(tmp_path):
     net = script.build("cross_entropy", tmp_path / "net.ckpt", 2)
-    with pytest.raises(ValueError, match="partial_fit must not be used with a Check"):
+    with pytest.raises(ValueError, match="partial_fit must not be used with a Chec"):
         net.partial_fit(X, y, classes=[0, 1, 2])
 
 
@@ -246,7 +246,7 @@ def test_a_file_of_another_type_is_refused(file):
 
 def test_a_folder_is_refused(tmp_path):
     net = script.build("cross_entropy", tmp_path)
-    with pytest.raises(ValueError, match="file must be that of a checkpoint, got a f"):
+    with pytest.raises(ValueError, match="file must be the path of a file, got a f"):
         net.fit(X, y)
 
 
@@ -261,7 +261,7 @@ def test_every_few_epochs_and_in_a_new_folder(tmp_path):
 
 
 class Odd(Callback):
-    """A callback whose state is nothing that can be read safely."""
+    """Callback with a state that cannot be stored without pickle."""
 
     def state_dict(self):
         return {"path": Path()}
