@@ -59,7 +59,7 @@ LOSSES = {
     "MbLS": {"loss": "mbls"},
     "AdaFocal": {"loss": "adafocal"},
 }
-STAGES = ["{}", "{}, augmented", "RefCal, {}"]
+STAGES = ["{}", "{}, augmented", "RefCal, {}", "RefCal, {}, head not augmented"]
 ROWS = {stages.format(loss): (stages, loss) for stages in STAGES for loss in LOSSES}
 BASELINE = "cross-entropy, augmented"
 COLUMNS = ["accuracy", "AUC", "refinement AUC", "ECE", "SCE", "log loss"]
@@ -158,7 +158,7 @@ def build(row, seed, options, memory):
     return RefCalClassifier(
         SmallNet,
         augment=views,
-        augment_head=crop_and_flip,
+        augment_head=None if "head not augmented" in stages else crop_and_flip,
         **{f"refine__{name}": value for name, value in refine.items()},
         refine__batch_size=256,
         head__max_epochs=options.head_epochs,

@@ -13,7 +13,7 @@ from layout import (
 )
 
 # The rows of bench_refcal.py in the order of its table.
-STAGES = ["{}, augmented", "{}", "RefCal, {}"]
+STAGES = ["{}, augmented", "{}", "RefCal, {}", "RefCal, {}, head not augmented"]
 LOSSES = ["cross-entropy", "focal", "MbLS", "AdaFocal"]
 
 
