@@ -9,8 +9,8 @@ import pytest
 
 CHECKOUT = Path(__file__).parent.parent
 
-CHECKED_PACKAGES = ["losses"]
-CHECKED_PATHS = ["sklearn_calib/losses"]
+CHECKED_PACKAGES = ["calibrators", "displays", "losses", "metrics"]
+CHECKED_PATHS = ["sklearn_calib", "doc", "examples", "README.md"]
 
 PACKAGES = ["calibrators", "displays", "losses", "metrics"]
 
