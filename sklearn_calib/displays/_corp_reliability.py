@@ -30,8 +30,8 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
     """CORP reliability diagram: isotonic regression instead of bins.
 
     The curve is the isotonic regression of the outcomes on the confidence. It has no
-    bins or other settings to choose [1]_. The curve of a calibrated classifier follows
-    the diagonal within the band.
+    bins or other settings to choose. The curve of a calibrated classifier follows the
+    diagonal within the band.
 
     The legend shows the decomposition of the Brier score of the shown probability:
     miscalibration (MCB, lower is better), discrimination (DSC, higher is better) and
