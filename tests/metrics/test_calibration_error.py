@@ -113,7 +113,9 @@ def test_first_column_is_predicted_on_ties():
 
 def test_the_positive_class_is_one_of_two():
     proba = np.full((3, 3), 1 / 3)
-    with pytest.raises(ValueError, match=r"with two classes, got 3 columns.*class-wise"):
+    with pytest.raises(
+        ValueError, match=r"with two classes, got 3 columns.*class-wise"
+    ):
         expected_calibration_error([0, 1, 2], proba, mode="positive")
 
 

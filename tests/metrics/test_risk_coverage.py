@@ -175,7 +175,10 @@ def test_bad_confidence(metric, confidence, message):
     ("loss", "message"),
     [
         ("nothing", "'loss' parameter .* Got 'nothing'"),
-        (lambda _, proba: proba, r"of shape \(4,\), got shape \(4, 2\) with 0 values that"),
+        (
+            lambda _, proba: proba,
+            r"of shape \(4,\), got shape \(4, 2\) with 0 values that",
+        ),
         (lambda codes, _: codes / 0.0, r"got shape \(4,\) with \d values that are not"),
     ],
 )

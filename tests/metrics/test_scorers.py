@@ -145,7 +145,9 @@ def test_weights(name, problem):
 def test_class_that_the_classifier_never_saw(name, problem):
     classifier, X, y = problem
     y = np.where(np.arange(len(y)) < 3, "quince", y)
-    with pytest.raises(ValueError, match=r"got also \['quince'\].*train the classifier on"):
+    with pytest.raises(
+        ValueError, match=r"got also \['quince'\].*train the classifier on"
+    ):
         get_scorer(name)(classifier, X, y)
 
 
