@@ -14,7 +14,7 @@ from skorch.helper import predefined_split
 from torch.utils.data import DataLoader
 
 from sklearn_calib import RefCalClassifier
-from sklearn_calib.datasets import ImageAugmentation, Mixup
+from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation, Mixup
 
 X, y = make_classification(
     n_samples=120, n_informative=6, n_classes=3, class_sep=2, random_state=0
@@ -183,7 +183,9 @@ def test_copies_hold_no_samples():
 
 @pytest.mark.slow
 def test_search_in_several_processes():
-    grid = {"augment_head": [None, noisy], "loss": ["cross_entropy", "brier"]}
+    # What is pickled must be importable by the workers, unlike the functions above.
+    views = [None, FeatureCorruption()]
+    grid = {"augment_head": views, "loss": ["cross_entropy", "brier"]}
     one, two = (
         GridSearchCV(clone(QUICK), grid, scoring="neg_log_loss", cv=2, n_jobs=n_jobs)
         .fit(X, y)
