@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import sys
 import tempfile
-import warnings
 from contextlib import chdir, suppress
 
 from hostile.judge import HANG, RAW, Outcome
@@ -97,8 +96,6 @@ def quiet_and_modest():
 
     mpl.use("Agg")
     torch.set_num_threads(1)
-    # The calibrators are fitted to few samples, as each try is to be quick.
-    warnings.filterwarnings("ignore", ".* errors of the classifier among", UserWarning)
     with suppress(ImportError):
         import resource
 

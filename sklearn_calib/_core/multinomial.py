@@ -84,8 +84,8 @@ def fit_multinomial(
         Parameters whose objective is not above that of `start`.
 
     has_converged : bool
-        False if Newton's method does not converge, or if there is no ridge and the
-        classes are separable, so that the likelihood has no maximum.
+        Whether Newton's method converges. It is False for separable classes without a
+        ridge penalty, where the likelihood does not have a maximum.
     """
     problem = _Problem(kind, features, codes, weight, ridge, center)
     is_dense = start.size <= kind.max_dense

@@ -102,7 +102,7 @@ def _add_panels(
 
 
 def _is_lowest(kind: int, index: int, shape: tuple[int, ...]) -> bool:
-    """Tell whether there is no panel below this one."""
+    """Return whether the panel is the lowest one of its column."""
     return kind == shape[0] - 1 and index + N_COLUMNS >= shape[1]
 
 

@@ -349,7 +349,7 @@ def _warn_if_diverged(history, predicts_numbers):
 
 
 def _warn_of_no_best_epoch(history):
-    """Warn that early stopping found no best epoch, so that there is no second run."""
+    """Warn that refit is skipped because early stopping found no best epoch."""
     warnings.warn(
         "refit was skipped, because valid_log_loss was not finite in any of the "
         f"{len(history)} epochs. The network is that of the last epoch. Lower lr, or "
