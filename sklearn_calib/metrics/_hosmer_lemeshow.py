@@ -188,7 +188,7 @@ def hosmer_lemeshow_test(
     >>> result = hosmer_lemeshow_test(y_true, proba)
     >>> result.pvalue > 0.05, result.df
     (True, 10)
-    >>> hosmer_lemeshow_test(y_true, proba**2).pvalue < 0.001
+    >>> hosmer_lemeshow_test(y_true, proba**2, random_state=0).pvalue < 0.001
     True
     """
     proba, codes, _ = check_targets(y_true, y_proba, labels, None)
