@@ -107,6 +107,8 @@ def draw_errors(results, titles, path):
         axes.set(title=titles[name], xlabel="ECE in percent")
     panels[0, 0].set_yticks(range(len(losses)), losses)
     panels[0, 0].invert_yaxis()
-    panels[0, -1].legend()
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2
+    )
     figure.savefig(path, dpi=110)
     plt.close(figure)
