@@ -1,4 +1,4 @@
-"""The tables of what decides on the claims: the medium size, and small studies."""
+"""Tables of the runs that decide on the claims: the medium size and small studies."""
 
 import pandas as pd
 from claims import BASELINE, read_toml
@@ -18,7 +18,7 @@ LOSSES = ["cross-entropy", "focal", "MbLS", "AdaFocal"]
 
 
 def verdict_table(settled):
-    """Return what came out of each claim."""
+    """Return the verdict on each claim."""
     rows = [
         {
             "": SHORT[row.paper],
@@ -61,7 +61,7 @@ def medium_table(results):
         }
     scaled = scaled.groupby("loss", sort=False)
     columns["temperature"] = scaled["temperature"].agg(with_deviation)
-    columns["ECE with it"] = scaled["ece"].agg(with_deviation)
+    columns["ECE with this temperature"] = scaled["ece"].agg(with_deviation)
     return pd.DataFrame(columns)
 
 

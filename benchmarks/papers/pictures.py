@@ -1,4 +1,4 @@
-"""The pictures of the results beside the papers' numbers."""
+"""Pictures of the comparison with the papers."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,7 +9,7 @@ BELOW = {"r-aurc-entropy", "mbls"}  # labels that would lie on those of neighbou
 
 
 def draw_ratios(compared, titles, path):
-    """Draw the ratios to cross-entropy here over those in the papers."""
+    """Plot the ratios to cross-entropy here against those in the papers."""
     figure, axes = plt.subplots(figsize=(9, 7), layout="constrained")
     # Papers quote each other: points of one loss that are close get one label.
     places = compared.assign(place=(5 * np.log10(compared["theirs"])).round())
@@ -45,7 +45,7 @@ def draw_ratios(compared, titles, path):
     )
     for axis in (axes.xaxis, axes.yaxis):
         _plain_ticks(axis)
-    axes.legend(title="the paper of", loc="upper left")
+    axes.legend(title="paper", loc="upper left")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -58,7 +58,7 @@ def _plain_ticks(axis):
 
 
 def draw_updates(updates, path):
-    """Draw the ECE of AdaFocal over the number of updates of gamma."""
+    """Plot the ECE of AdaFocal against the number of updates of gamma."""
     figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     for training, part in updates.groupby("training", sort=False):
         axes.errorbar(
@@ -73,7 +73,7 @@ def draw_updates(updates, path):
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="updates of gamma in the training",
+        xlabel="updates of gamma during training",
         ylabel="ECE, ratio to cross-entropy",
     )
     for axis in (axes.xaxis, axes.yaxis):
@@ -84,7 +84,7 @@ def draw_updates(updates, path):
 
 
 def draw_errors(results, titles, path):
-    """Draw the ECE of each loss on each data set, before and after a temperature."""
+    """Plot the ECE of each loss on each data set, with and without a temperature."""
     losses = list(dict.fromkeys(results["loss"]))
     names = [name for name in titles if name in set(results["data"])]
     figure, panels = plt.subplots(
@@ -102,11 +102,13 @@ def draw_errors(results, titles, path):
                 mean,
                 height=0.4,
                 xerr=deviation.fillna(0),
-                label={"none": "as trained"}.get(fitted, "with a temperature"),
+                label={"none": "as trained"}.get(fitted, "after temperature scaling"),
             )
         axes.set(title=titles[name], xlabel="ECE in percent")
     panels[0, 0].set_yticks(range(len(losses)), losses)
     panels[0, 0].invert_yaxis()
-    panels[0, -1].legend()
+    figure.legend(
+        *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2
+    )
     figure.savefig(path, dpi=110)
     plt.close(figure)

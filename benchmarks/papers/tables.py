@@ -1,4 +1,4 @@
-"""Make the page and the pictures of the results beside the papers' numbers.
+"""Make the page and the pictures of the comparison with the papers.
 
     python benchmarks/papers/tables.py
 
@@ -42,7 +42,7 @@ IN_PERCENT = [name for name in METRICS if name != "nll"]
 
 
 def read_results(size):
-    """Return the results of a size, shares in percent."""
+    """Return the results of a size, with fractions in percent."""
     path = HERE / "results" / f"{size}.csv"
     results = pd.read_csv(path, dtype={"revision": str})
     results[IN_PERCENT] *= 100
@@ -57,7 +57,7 @@ def read_results(size):
 
 
 def losses_table(results):
-    """Return the metrics of each loss as it is, and the temperature it asks for."""
+    """Return the metrics of each loss as trained, and its fitted temperature."""
     plain, scaled = (results[results["map"] == m] for m in ("none", "temperature"))
     columns = {
         title: plain.groupby("loss", sort=False)[name].agg(with_deviation)
@@ -70,7 +70,7 @@ def losses_table(results):
 
 
 def maps_table(results, metric):
-    """Return a metric of each loss after each map."""
+    """Return a metric of each loss after each calibrator."""
     chosen = results[results["map"].isin(MAPS)]
     table = chosen.pivot_table(
         metric, "loss", "map", aggfunc=with_deviation, sort=False
@@ -79,7 +79,7 @@ def maps_table(results, metric):
 
 
 def read_long_tail():
-    """Return the results of bench_refcal.py by the papers' names, shares in percent.
+    """Return the results of bench_refcal.py by the papers' names, in percent.
 
     The papers' one stage has augmented images, and so has the baseline here.
     """
@@ -153,10 +153,10 @@ def protocol_table(results):
     """Return ECE by clean and by leaking protocols, of the losses of Zhou et al."""
     names = {
         "none": "last epoch",
-        "lowest": "epoch chosen on the test part",
-        "temperature": "temperature by log loss, held out",
-        "temperature by ECE": "temperature by ECE, held out",
-        "temperature by training ECE": "temperature by ECE, training part",
+        "lowest": "epoch chosen on the test set",
+        "temperature": "temperature by log loss, held-out data",
+        "temperature by ECE": "temperature by ECE, held-out data",
+        "temperature by training ECE": "temperature by ECE, training set",
     }
     part = results[
         (results["data"] == "cifar10")
@@ -168,7 +168,7 @@ def protocol_table(results):
 
 
 def ood_table(results, published):
-    """Return the AUROC of telling other samples by entropy, with the papers'."""
+    """Return the AUROC of OOD detection by entropy, here and in the papers."""
     columns = {}
     for data, title in (("cifar10", "CIFAR-10, noise"), ("fashion_mnist", "MNIST")):
         for fitted in ("none", "temperature"):
@@ -186,7 +186,7 @@ def ood_table(results, published):
 
 
 def write_items(paper):
-    """Return the list of a paper's tables and figures, and what became of them."""
+    """Return a paper's tables and figures, and whether they are reproduced."""
     rows = {item["name"]: [item["state"], item["note"]] for item in paper["item"]}
     return write_table(pd.DataFrame(rows, index=["here", "note"]).T)
 
@@ -210,7 +210,7 @@ def write_settings(results, size):
 
 
 def write_versions(results):
-    """Return what made the results."""
+    """Return the versions that the results were made with."""
     made = {
         name: " and ".join(results[name].unique())
         for name in ("sklearn_calib", "revision", "torch")
@@ -263,7 +263,7 @@ def write_page():
 
 
 class Parts(dict):
-    """The parts of the page; one whose runs are missing says so."""
+    """Parts of the page, with a placeholder for missing runs."""
 
     def __missing__(self, name):
         return "Not run yet.\n"
