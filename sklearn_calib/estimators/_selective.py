@@ -127,8 +127,8 @@ class SelectiveClassifier(
     The guarantee holds for new samples from the same distribution and a
     `FrozenEstimator`. With cross-validation it holds for the classifiers of the folds,
     and is only expected to hold for the classifier trained on all data. The candidate
-    thresholds are confidences of the same samples. The guarantee still holds if the
-    error rate does not increase with the confidence, and held in simulations otherwise.
+    thresholds are confidences of the same samples. This is valid if the error rate does
+    not increase with the confidence; simulations found no violation otherwise.
 
     For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
     the weights, except that samples of weight zero are left out.
