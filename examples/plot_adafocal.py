@@ -3,8 +3,8 @@
 AdaFocal: a focal loss that adapts gamma itself
 ===============================================
 
-AdaFocal (Ghosh et al. 2022) measures during training how far the confidence is above
-the accuracy on a validation set, in bins of the confidence. It then increases or
+During training, AdaFocal (Ghosh et al. 2022) computes the difference between confidence
+and accuracy in each bin of the confidence on a validation set. It then increases or
 decreases the gamma of the focal loss in each bin. We train a network with AdaFocal and
 with four other losses, plot the gammas, search over the parameters of AdaFocal, and
 calibrate the trained networks.
@@ -21,8 +21,9 @@ figure and the results of the search to the folder `adafocal_output`.
 # ------
 # 7000 images of CIFAR-10 for training, validation and calibration and 5000 for testing,
 # at half their height and width, from the folder in the environment variable
-# `SKLEARN_CALIB_DATA`. Without them, the handwritten digits of scikit-learn are used,
-# with noise of half the grey scale on every pixel.
+# `SKLEARN_CALIB_DATA`. If they are not available, the handwritten digits of
+# scikit-learn are used, with noise added to every pixel (standard deviation: half the
+# grey scale).
 
 import io
 import os
@@ -61,7 +62,7 @@ else:
 X, X_test = (X - X.mean()) / X.std(), (X_test - X.mean()) / X.std()
 
 # %%
-# Two sets of images are held out from training. `NeuralClassifier` holds out a
+# Two sets of images are held out from training. `NeuralClassifier` splits off a
 # validation set, here a fifth of the data, from which AdaFocal learns its gammas. The
 # temperature is fitted to a separate calibration set, because the network looks better
 # calibrated on images that the loss has learned from than on new ones.
@@ -74,8 +75,8 @@ X_train, X_calib, y_train, y_calib = train_test_split(
 # Train with each loss
 # --------------------
 # The network, the images and the schedule are the same for all losses. The gammas are
-# updated once per epoch, as in the paper, which makes 20 updates, or after every 8 of
-# the 32 batches of an epoch.
+# updated either once per epoch, as in the paper (20 updates), or after every 8 of the
+# 32 batches of an epoch.
 
 import torch
 from joblib import Parallel, delayed
@@ -121,7 +122,7 @@ models = dict(zip(losses, trained, strict=True))
 # -------
 # As in table 1 of the paper, the columns are the error rate, the calibration error with
 # bins of equal width and of equal mass, and both errors after temperature scaling. A
-# temperature near 1 means that the network was calibrated before scaling.
+# temperature near 1 means that the network was already calibrated before scaling.
 
 import pandas as pd
 from sklearn.frozen import FrozenEstimator
@@ -235,9 +236,9 @@ print(table.to_string(index=False, float_format="{:.3f}".format), end="\n\n")
 # not reached.
 #
 # A focal loss stops increasing the confidence, but it does not decrease it. Once the
-# network has memorised its images, a larger gamma comes too late, unless weight decay
-# shrinks the weights. This happens with the digits, which are few: there FLSD-53, whose
-# gamma is large from the start, is better than AdaFocal.
+# network has memorised its images, a larger gamma is of no use, unless weight decay
+# shrinks the weights. This happens on the small data set of digits: there FLSD-53,
+# whose gamma is large from the start, is better than AdaFocal.
 
 # %%
 # Calibrate the networks

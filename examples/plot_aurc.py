@@ -8,8 +8,7 @@ at low confidence. The regularised AURC (r-AURC, Zhou et al. 2025) turns it into
 soft ranks of the confidences weight the cross-entropy of each sample. We show these
 weights, search over the parameters of the loss and compare it with three other losses.
 On these images r-AURC does not lower the AURC, and the focal loss lowers the
-calibration error more. Finally a classifier abstains such that its error rate is
-bounded.
+calibration error more. Finally a classifier abstains so that its error rate is bounded.
 
 Takes about two minutes on two cores. Prints its tables and writes the risk-coverage
 curves and the results of the search to the folder `aurc_output`.
@@ -23,8 +22,9 @@ curves and the results of the search to the folder `aurc_output`.
 # ------
 # 2000 training images and 5000 test images of Fashion-MNIST, at half their height and
 # width to shorten the search, from the folder in the environment variable
-# `SKLEARN_CALIB_DATA`. Without them, the handwritten digits of scikit-learn are used.
-# They are too easy, so noise of half the grey scale is added to every pixel.
+# `SKLEARN_CALIB_DATA`. If they are not available, the handwritten digits of
+# scikit-learn are used. They are too easy, so noise is added to every pixel (standard
+# deviation: half the grey scale).
 
 import os
 from pathlib import Path
@@ -60,8 +60,8 @@ else:
 # Weights of the samples
 # ----------------------
 # The weight of a sample is -log(1 - r / (n + 1)), where r is the rank of its confidence
-# among the n samples of the mini-batch. A large epsilon makes the soft ranks more
-# equal. At 0.05, the value of the paper, the weights hardly differ, and the loss is
+# among the n samples of the mini-batch. With a large epsilon, the soft ranks differ
+# less. With 0.05, the value of the paper, the weights hardly differ, and the loss is
 # nearly a multiple of the cross-entropy. "auto" computes epsilon from the mini-batch.
 
 import pandas as pd

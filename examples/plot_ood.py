@@ -21,8 +21,8 @@ folder `ood_output`.
 # ------
 # Fashion-MNIST is the in-distribution (ID) data and MNIST the out-of-distribution (OOD)
 # data, at half their height and width, from the folder in the environment variable
-# `SKLEARN_CALIB_DATA`. Without them, the handwritten digits of scikit-learn are used: 0
-# to 7 are ID, 8 and 9 OOD.
+# `SKLEARN_CALIB_DATA`. If they are not available, the handwritten digits of
+# scikit-learn are used: 0 to 7 are ID, 8 and 9 OOD.
 
 import os
 from pathlib import Path
@@ -65,9 +65,9 @@ X_train, X_held_out, y_train, y_held_out = train_test_split(
 # %%
 # Five losses
 # -----------
-# Five networks with each loss. Label smoothing, focal loss and margin-based label
-# smoothing reduce overconfidence. LogitNorm removes the norm of the logits from the
-# loss, and was proposed for OOD detection. Each network is evaluated as trained and
+# Five networks are trained with each loss. Label smoothing, focal loss and margin-based
+# label smoothing reduce overconfidence. LogitNorm removes the norm of the logits from
+# the loss, and was proposed for OOD detection. Each network is evaluated as trained and
 # with a temperature fitted to held-out images.
 
 import torch
@@ -107,7 +107,8 @@ networks = {
 # %%
 # In-distribution
 # ---------------
-# One network per loss, with intervals over the draw of the test images.
+# The table shows one network per loss, with confidence intervals over the draw of the
+# test images.
 
 import pandas as pd
 
@@ -137,8 +138,8 @@ print(pd.DataFrame(cells, index=table.index).to_string(), end="\n\n")
 # %%
 # Out-of-distribution
 # -------------------
-# The usual measures of OOD detection by the largest probability: means over five
-# networks, and the range of their AUROCs.
+# The table shows the usual metrics of OOD detection by the largest probability: means
+# over five networks, and the range of their AUROCs.
 
 from sklearn_calib.evaluation import evaluate_ood
 
@@ -173,8 +174,8 @@ print(mean.round(3).to_string(), end="\n\n")
 # %%
 # Noise
 # -----
-# The test images with the Gaussian noise of CIFAR-10-C: the calibration error at each
-# severity, and the mean over severities that papers report.
+# The Gaussian noise of CIFAR-10-C is added to the test images. The table shows the
+# calibration error at each severity, and the mean over severities that papers report.
 
 from sklearn_calib.datasets import corrupt_images
 from sklearn_calib.metrics import expected_calibration_error
@@ -209,15 +210,16 @@ print(pd.DataFrame(summary).round(3).to_string(), end="\n\n")
 # Results
 # -------
 # On Fashion-MNIST, LogitNorm has the highest AUROC by the largest probability as
-# trained: 0.916, against 0.850 for cross-entropy and 0.883 for focal loss. But its
-# probabilities are all near 0.1, with an ECE of 0.71. A temperature reduces the ECE to
-# 0.02 and the AUROC to 0.857, against 0.856 and 0.825.
+# trained: 0.916, against 0.850 for cross-entropy and 0.883 for focal loss. However, its
+# probabilities are all near 0.1, with an ECE of 0.71. Temperature scaling reduces the
+# ECE to 0.02 and the AUROC to 0.857, against 0.856 for cross-entropy and 0.825 for
+# focal loss.
 #
-# Nearly uniform probabilities rank samples almost as the largest logit does. That score
-# has an AUROC of 0.966 for focal loss and 0.950 for cross-entropy, more than any
-# function of the probabilities, and temperature scaling does not change it.
+# Nearly uniform probabilities rank the samples almost like the largest logit. The
+# largest logit has an AUROC of 0.966 for focal loss and 0.950 for cross-entropy, more
+# than any function of the probabilities, and temperature scaling does not change it.
 #
-# On the digits every AUROC also decreases with the temperature. LogitNorm keeps the
+# On the digits, temperature scaling also decreases every AUROC. LogitNorm keeps the
 # highest, 0.924 against 0.859 for cross-entropy.
 #
 # The AUROCs of five networks with the same loss differ by up to 0.04. The noise reduces

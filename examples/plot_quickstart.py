@@ -18,9 +18,9 @@ reliability diagrams and the search results to the folder `quickstart_output`.
 # Noisy digits
 # ------------
 # The handwritten digits of scikit-learn are too easy: a network trained with
-# cross-entropy is calibrated on them. So we add noise with a standard deviation of half
-# the grey scale to every pixel of the training and test images. Half of the 1797 images
-# are the test set.
+# cross-entropy is calibrated on them. Therefore we add noise with a standard deviation
+# of half the grey scale to every pixel of the training and test images. Half of the
+# 1797 images are the test set.
 
 from pathlib import Path
 
@@ -55,9 +55,9 @@ baseline = network.fit(X_train, y_train)
 # Search over losses and their parameters
 # ---------------------------------------
 # The network and the schedule are the same; only the loss changes. Losses have
-# different parameters, so the search takes a list of grids. The calibration error alone
-# may select an uninformative model. So it only decides among the candidates whose log
-# loss is within one standard error of the best.
+# different parameters, so we pass a list of grids. Selection by the calibration error
+# alone may choose an uninformative model. Therefore we use it only to choose among the
+# candidates whose log loss is within one standard error of the best.
 
 import pandas as pd
 from sklearn.base import clone
@@ -103,9 +103,8 @@ for name, model in list(models.items()):
 # %%
 # Measure
 # -------
-# Each calibration error comes with its debiased 95 % confidence interval, and with the
-# value below which the error of a calibrated model with the same confidences lies in
-# 95 % of test sets.
+# For each calibration error, the table shows the debiased 95 % confidence interval, and
+# the 95 % quantile of the error of a calibrated model with the same confidences.
 
 from sklearn.metrics import accuracy_score, log_loss
 

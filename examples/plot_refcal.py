@@ -20,9 +20,10 @@ the folder `refcal_output`.
 # Long-tailed classes
 # -------------------
 # Images of Fashion-MNIST at half their height and width, from the folder in the
-# environment variable `SKLEARN_CALIB_DATA`. Without them, the handwritten digits of
-# scikit-learn are used. Of the training images, the first class keeps all and the last
-# class a tenth; the test images are balanced.
+# environment variable `SKLEARN_CALIB_DATA`. If they are not available, the handwritten
+# digits of scikit-learn are used. The training images are long-tailed: all images of
+# the first class are kept, and a tenth of those of the last class. The test images are
+# balanced.
 
 import os
 from pathlib import Path
@@ -156,8 +157,8 @@ print(table.to_string(float_format="{:.2f}".format))
 # With AdaFocal, RefCal has a lower accuracy (0.80 against 0.83): AdaFocal learns its
 # gammas from a validation set that the encoder was trained on.
 #
-# Contrastive training needs many images. The digits are so few that the head is trained
-# for only 60 steps, and one stage is better.
+# Contrastive training needs many images. The data set of digits is so small that the
+# head is trained for only 60 steps, and one stage is better.
 #
 # How much of this is due to the augmentation in stage 1? With full-size images,
 # `benchmarks/bench_refcal.py` measures an AUC of 0.985 for RefCal and of 0.982 for one
@@ -195,7 +196,7 @@ figure.legend(*dots.legend_elements(), title="class", loc="outside right center"
 figure.savefig(OUTPUT / "embeddings.png", dpi=100)
 
 # %%
-# The embeddings of RefCal have fewer important directions: the first two components
+# The embeddings of RefCal have fewer dominant directions: the first two components
 # explain 52 % of the variance, compared with 43 % for one stage. Trousers (1), bags (8)
 # and shoes are separated in both. Pullovers, coats and shirts (2, 4 and 6), which the
 # networks confuse, overlap in both.

@@ -75,9 +75,10 @@ display.figure_.savefig(OUTPUT / "consistency.png", dpi=100)
 # Without bins
 # ------------
 # The smooth diagram chooses its bandwidth from the data; its line is thicker where
-# there are more samples. CORP fits the best increasing curve and decomposes the Brier
-# score of the confidence. Naive Bayes has the larger miscalibration (MCB 0.020 against
-# 0.008) and the smaller discrimination (DSC 0.040 against 0.052).
+# there are more samples. CORP fits a non-decreasing curve by isotonic regression and
+# decomposes the Brier score of the confidence. Naive Bayes has the larger
+# miscalibration (MCB 0.020 against 0.008) and the smaller discrimination (DSC 0.040
+# against 0.052).
 
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 5.4), layout="constrained")
 for ax, kind in zip(
@@ -99,8 +100,7 @@ display.figure_.savefig(OUTPUT / "classes.png", dpi=100)
 # %%
 # Two classes
 # -----------
-# For two classes the diagram shows the probability of the positive class, which
-# `pos_label` selects.
+# For two classes, the diagram shows the probability of the positive class, `pos_label`.
 
 is_eight = np.where(y == 8, "eight", "other")
 X_train, X_test, y_train, y_test = train_test_split(

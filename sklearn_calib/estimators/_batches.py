@@ -73,11 +73,11 @@ def iterate_batches(
 ) -> Iterable[Any]:
     """Return the mini-batches of a dataset, sliced from its arrays if it holds arrays.
 
-    It is the default of `iterator_train` and `iterator_valid` of `NeuralClassifier`.
-    Arrays in memory are indexed one batch at a time, which is several times as fast as
-    a `DataLoader` that fetches and collates sample by sample. A `DataLoader` is
-    returned for any other dataset, with any option in `kwargs`, and if several
-    processes train together, since accelerate can only distribute a `DataLoader`.
+    This function is the default of `iterator_train` and `iterator_valid` of
+    `NeuralClassifier`. Arrays in memory are indexed one batch at a time, which is
+    several times as fast as a `DataLoader` that fetches and collates individual
+    samples. A `DataLoader` is returned for other datasets, if `kwargs` are given, and
+    for distributed training, since accelerate can only distribute a `DataLoader`.
 
     Parameters
     ----------

@@ -34,10 +34,11 @@ class CalibratedClassifier(
 ):
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
-    For each fold of a cross-validation, the classifier is trained on one part of the
-    data and the calibrator is fitted to its predictions for the other part. Unlike in
-    scikit-learn's `CalibratedClassifierCV`, the calibrator is an object, so a search
-    can compare calibrators, and their parameters as `calibrator__...`.
+    For each fold of a cross-validation, the classifier is trained on the training part,
+    and the calibrator is fitted to its predictions for the :term:`held-out data`. In
+    scikit-learn's `CalibratedClassifierCV`, the calibrator is named by a string. Here
+    it is an object, so a search can compare calibrators and tune their parameters,
+    `calibrator__...`.
 
     Parameters
     ----------
@@ -47,19 +48,19 @@ class CalibratedClassifier(
         `fit` are used for calibration, and must not contain its training data.
 
     calibrator : Calibrator or classifier, default=None
-        The calibrator, cloned for each fold. Its parameter `from_logits` is set
-        automatically. Any other classifier is fitted with the logits as features. None
-        leaves the probabilities unchanged.
+        The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
+        fold. Its parameter `from_logits` is set automatically. Any other classifier is
+        fitted with the logits as features. None leaves the probabilities unchanged.
 
     cv : int, cross-validation generator or iterable, default=5
         Splitting strategy; an int is the number of stratified folds.
 
     ensemble : bool or "auto", default="auto"
         With True, the calibrated probabilities of the classifiers of all folds are
-        averaged. With False, the classifier is trained again on all data, and one
-        calibrator is fitted to the pooled predictions for the test parts of the folds.
-        "auto" is True, except for a `FrozenEstimator` and for `calibrator=None`, which
-        then trains the classifier once.
+        averaged. With False, the classifier is retrained on all data, and one
+        calibrator is fitted to the pooled held-out predictions of all folds. "auto" is
+        True, except for a `FrozenEstimator` and for `calibrator=None`, which then
+        trains the classifier once.
 
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
         Input of the calibrator: logits from `decision_function`, or probabilities from

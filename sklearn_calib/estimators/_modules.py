@@ -79,8 +79,9 @@ def _check_sizes(hidden_sizes: Sequence[int]) -> None:
 class ConvNet(nn.Module):
     """Small convolutional network for images of any height and width.
 
-    Each stage halves the image and doubles the number of filters. The last feature
-    maps are averaged over the image, so images may have any size.
+    Each stage halves the image and doubles the number of filters. The last feature maps
+    are averaged over all positions (global average pooling), so images may have any
+    size.
 
     Parameters
     ----------

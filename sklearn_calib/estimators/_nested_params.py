@@ -150,8 +150,8 @@ def leave_out_known(params, current):
     """Return the parameters without groups whose values are all set already.
 
     A group has a common prefix. `get_params` also lists the defaults of losses and
-    callbacks. Setting these would fix them, for example the patience of early stopping
-    at an earlier value of `n_iter_no_change`.
+    callbacks. Setting these would freeze them, for example the patience of early
+    stopping at the previous value of `n_iter_no_change`.
     """
     groups = defaultdict(dict)
     for name, value in params.items():

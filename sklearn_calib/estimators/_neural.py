@@ -30,9 +30,9 @@ from sklearn_calib.estimators._trainer import Trainer
 class NeuralClassifier(SkorchClassifier):
     """Neural network classifier trained with a calibration loss.
 
-    A :class:`skorch.NeuralNetClassifier` with the loss as a parameter: `loss` names the
-    loss, and `loss__gamma`, `loss__lambd`, ... are the parameters of the loss, which
-    :class:`~sklearn.model_selection.GridSearchCV` can search.
+    It is a :class:`skorch.NeuralNetClassifier` with the loss as a parameter. The
+    parameters of the loss, such as `loss__gamma`, are parameters of the estimator, so
+    :class:`~sklearn.model_selection.GridSearchCV` can tune them.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ class NeuralClassifier(SkorchClassifier):
         Number of passes over the training data, at least 1.
 
     validation_fraction : float, default=None
-        Fraction of the training data to hold out as a stratified validation set, in
-        (0, 1). None means 0.1 if validation data are needed by early stopping, a
-        callback that monitors `valid_...` or the loss, and no validation set otherwise.
+        Fraction of the training data to hold out as a :term:`validation set`, in
+        (0, 1), stratified. None means 0.1 if validation data are needed by early
+        stopping, a callback that monitors `valid_...` or the loss, and none otherwise.
 
     early_stopping : bool, default=False
         Stop when `valid_log_loss` has not improved for `n_iter_no_change` epochs, and
@@ -76,26 +76,26 @@ class NeuralClassifier(SkorchClassifier):
     batch_transform : callable, default=None
         Transformation of each mini-batch before the training step, such as
         :class:`~sklearn_calib.datasets.Mixup`: a function that takes and returns the
-        inputs, the soft targets and the weights (or None). The loss must accept soft
-        targets, as all per-sample losses and "mdca" do.
+        inputs, the :term:`soft targets` and the weights (or None). The loss must accept
+        soft targets, as all per-sample losses and "mdca" do.
 
     refit : bool, default=False
-        If a validation set was held out, train again on all data, for as many epochs
-        as led to the weights that were kept. A loss that learns from validation data
-        starts each epoch in its state from the start of that epoch in the first run.
+        If a validation set was held out, train a new network on all data afterwards.
+        The number of epochs is that of the first run or, with early stopping, that of
+        its best epoch. A loss that learns from validation data starts each epoch with
+        its state of the same epoch in the first run.
 
     posterior : bool, default=False
-        If True, `predict_proba` returns the class posterior, recovered in closed form
-        from the network's output, see Notes. `predict` does not change.
+        Whether `predict_proba` returns the class posterior, see Notes. The predicted
+        class is the same.
 
     random_state : int, RandomState instance or None, default=None
         Controls the initial weights, the order of the samples, dropout and the
-        validation set. With an int, each epoch has a seed that depends on the int and
-        the epoch's number only. So a resumed run gives the results of an uninterrupted
-        one, except that early stopping restarts its count. `fit` seeds torch's global
-        generator and restores it afterwards; seeded fits in several threads run one
-        after the other. A thread that draws from that generator at the same time, such
-        as a fit without a seed, changes their results.
+        validation set. With an int, each epoch has its own seed, so a resumed run gives
+        the results of an uninterrupted one, except that early stopping restarts its
+        count. `fit` seeds torch's global generator and restores it afterwards. Seeded
+        fits in several threads run one after the other. They are not reproducible if
+        another thread uses that generator, such as a fit without a seed.
 
     dtype : {"float32", "float64"}, default="float32"
         Precision of the data and of the network. A module that needs integers must
@@ -160,20 +160,20 @@ class NeuralClassifier(SkorchClassifier):
         validation data adds its state, such as the `gamma` of each bin.
 
     interrupted_ : bool
-        Whether a `KeyboardInterrupt` ended the training. `fit` calls the callbacks'
-        `on_train_end` and raises it again. The network keeps its current weights, or
-        with early stopping the best so far. An interrupt before the first epoch leaves
-        the estimator as it was before `fit`.
+        Whether a `KeyboardInterrupt` ended the training. `fit` calls `on_train_end` of
+        the callbacks and raises the interrupt again. The network keeps its current
+        weights, or with early stopping the best so far. An interrupt before the first
+        epoch leaves the estimator as it was before `fit`.
 
     validation_history_ : skorch.history.History
-        The history of the first run. Defined only if `refit` made a second run.
+        The history of the first run. Defined only if `refit` led to a second run.
 
     Notes
     -----
     Focal-type losses are not proper: the probabilities q that minimise the expected
     loss differ from the true ones by a known map. With `posterior=True`, the method
-    `posterior` of the loss inverts this map, without fitting a parameter. The focal
-    loss (:class:`~sklearn_calib.calibrators.FocalPosterior`) has, before normalisation,
+    `posterior` of the loss inverts this map, without fitting a parameter. For the focal
+    loss (:class:`~sklearn_calib.calibrators.FocalPosterior`), it is proportional to
     ``q_k / ((1 - q_k)**gamma - gamma * q_k * (1 - q_k)**(gamma - 1) * log(q_k))``.
 
     Examples

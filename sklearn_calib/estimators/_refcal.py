@@ -59,14 +59,14 @@ class RefCalClassifier(
         `loss__...`.
 
     augment : callable, "auto" or None, default="auto"
-        Augmentation that makes the views for stage 1: a function of a Tensor (N, ...)
-        that returns a Tensor (N, n_views, ...). "auto" means
+        Augmentation that generates the views for stage 1: a function of a
+        Tensor (N, ...) that returns a Tensor (N, n_views, ...). "auto" means
         :class:`~sklearn_calib.datasets.FeatureCorruption` for tabular data and
         :class:`~sklearn_calib.datasets.ImageAugmentation` for images. None uses the
         samples without augmentation.
 
     augment_head : callable, default=None
-        Augmentation that makes the views for stage 2, with the same signature as
+        Augmentation that generates the views for stage 2, with the same signature as
         `augment`, such as ``ImageAugmentation(n_views=1, jitter=0)``. New views of each
         mini-batch are drawn and embedded in each epoch, as in [1]_ and [2]_, so an
         epoch takes about as long as predicting the training data. None embeds the
@@ -143,10 +143,10 @@ class RefCalClassifier(
     Notes
     -----
     Stage 2 uses `sample_weight`; stage 1 only leaves out samples of weight 0. For
-    imbalanced classes, weights in the head alone were found to be best [3]_.
+    imbalanced classes, balancing only the classifier head was found to work best [3]_.
 
-    Stage 1 also trains on the validation set of stage 2. So the embeddings separate the
-    classes of the validation set better than those of new data.
+    Stage 1 also trains on the validation set of stage 2, so the embeddings separate its
+    classes better than those of new data.
 
     References
     ----------

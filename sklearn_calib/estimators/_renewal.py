@@ -1,8 +1,8 @@
 """Effects of new parameters on an initialized net.
 
-New parameters take effect in the next fit. If that continues the training, it rebuilds
-the components with new parameters; predictions before it do not change. New values of
-an optimizer take effect immediately, as in skorch.
+New parameters take effect in the next fit, and do not change predictions before it. A
+fit that continues the training rebuilds the components whose parameters have changed.
+New options of an optimizer take effect immediately, as in skorch.
 """
 
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix

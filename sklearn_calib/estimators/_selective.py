@@ -42,8 +42,8 @@ class SelectiveClassifier(
 ):
     """Selective classification: abstain when the confidence is below a threshold.
 
-    The threshold is set with held-out data. Choose either the coverage, the fraction of
-    samples with a prediction, or the largest risk, the error rate among these samples.
+    The threshold is set with :term:`held-out data`. Choose either its :term:`coverage`,
+    the fraction of samples with a prediction, or its largest risk, their error rate.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class SelectiveClassifier(
         classifier never abstains. Exactly one of `coverage` and `max_risk` is needed.
 
     max_risk : float in (0, 1), default=None
-        Error rate among the samples with a prediction that must not be exceeded. The
-        threshold is the lowest that fixed-sequence testing on held-out data guarantees.
+        Upper bound for the error rate among the samples with a prediction. The lowest
+        threshold is chosen for which fixed-sequence testing guarantees the bound.
 
     delta : float in (0, 1), default=0.05
         Probability, over the draw of the held-out samples, that the guarantee of
@@ -126,9 +126,9 @@ class SelectiveClassifier(
 
     The guarantee holds for new samples from the same distribution and a
     `FrozenEstimator`. With cross-validation it holds for the classifiers of the folds,
-    and is only expected to hold for the classifier trained on all data. The thresholds
-    are confidences of the held-out samples themselves. This is harmless if the error
-    rate does not increase with the confidence, and was in simulations where it does.
+    and is only expected to hold for the classifier trained on all data. The candidate
+    thresholds are confidences of the same samples. This is valid if the error rate does
+    not increase with the confidence; simulations found no violation otherwise.
 
     For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
     the weights, except that samples of weight zero are left out.
@@ -345,7 +345,7 @@ class SelectiveClassifier(
     ) -> float:
         """Return the accuracy among the samples with a prediction.
 
-        It favours abstaining, as it ignores the coverage: see `coverage_score`.
+        It ignores the coverage, see `coverage_score`.
 
         Parameters
         ----------
@@ -361,7 +361,7 @@ class SelectiveClassifier(
         Returns
         -------
         accuracy : float
-            In [0, 1]; NaN, with an `UndefinedMetricWarning`, if no sample has one.
+            In [0, 1]; NaN, with an `UndefinedMetricWarning`, if all abstain.
         """
         codes, accepted = self._decide(X)
         y = column_or_1d(as_labels(y, "y"))

@@ -52,7 +52,7 @@ class NetWithState(NeuralNetClassifier):
         built = [*parts, "callbacks_", "virtual_params_"]
         state = _without(vars(self), [*_TEMPORARY, *built])
         _check_has_no_tensors(state)
-        # Fitted callbacks contain training data, and each run starts with new ones.
+        # Fitted callbacks contain training data, and each run creates new ones.
         state["callbacks"] = clone(self.callbacks, safe=False)
         if state.pop("initialized_", False):
             state[_WEIGHTS] = to_bytes(get_states(self))

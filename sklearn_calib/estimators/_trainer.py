@@ -41,7 +41,7 @@ from sklearn_calib.estimators._seeds import draw_seed, epoch_seed, seeded_torch
 # Keywords of fit for skorch's loop over the epochs.
 _FOR_LOOP = {"epochs", "_routing_method"}
 
-# A network with all parameters below this size has not diverged.
+# A network whose parameters are all below this absolute value has not diverged.
 _MODERATE = 1e3
 
 
@@ -289,7 +289,7 @@ class Trainer:
         criterion, loss = self.net.criterion_, self.net._loss
         if self.hold_out:
             state = criterion.state_dict()
-            # It is large, and belongs to the samples of this run.
+            # The history is large, and specific to the samples of this run.
             state.pop("history", None)
             self.loss_states.append(deepcopy(state))
         else:

@@ -26,8 +26,8 @@ def evaluate_ood(
 ) -> dict[str, float]:
     """Evaluate confidence-based out-of-distribution (OOD) detection.
 
-    The in-distribution (ID) and out-of-distribution samples are ranked by the
-    confidence of the classifier [1]_.
+    The :term:`in-distribution (ID)` and :term:`out-of-distribution (OOD)` samples are
+    ranked by the :term:`confidence` of the classifier [1]_.
 
     Parameters
     ----------

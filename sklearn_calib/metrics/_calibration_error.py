@@ -92,9 +92,9 @@ def expected_calibration_error(
 ) -> float | tuple[float, int]:
     r"""Expected calibration error (ECE), estimated with bins.
 
-    The samples are grouped into bins by the probability of their predicted class. In
-    each bin, the mean confidence is compared with the accuracy. Lower is better: 0 is
-    best, 1 is worst.
+    The samples are grouped into bins by their :term:`confidence`, the probability of
+    the predicted class. In each bin, the mean confidence is compared with the accuracy.
+    Lower is better: 0 is best, 1 is worst.
 
     Parameters
     ----------
