@@ -97,8 +97,8 @@ def quiet_and_modest():
 
     mpl.use("Agg")
     torch.set_num_threads(1)
-    # The calibrators are fitted to few samples, as each try is to be quick.
-    warnings.filterwarnings("ignore", ".* errors of the classifier among", UserWarning)
+    # Calibrators are fitted to few samples, so that each try is fast.
+    warnings.filterwarnings("ignore", ".* misclassified samples to be", UserWarning)
     with suppress(ImportError):
         import resource
 
