@@ -1,4 +1,4 @@
-"""Serialization of a net's state that does not execute code when it is read."""
+"""Serialization of a net's state without pickle, so loading cannot execute code."""
 
 import io
 import json
@@ -22,7 +22,7 @@ def get_states(net):
 
 
 def set_states(net, states):
-    """Load the states from `get_states` into a net with the same parameters."""
+    """Load states returned by `get_states` into a net with the same parameters."""
     for name, state in states.items():
         getattr(net, f"{name}_").load_state_dict(state)
 
@@ -43,7 +43,7 @@ def to_bytes(content):
 
 
 def from_bytes(content):
-    """Return the content that `to_bytes` has stored, with tensors on the CPU."""
+    """Return content stored by `to_bytes`, with tensors on the CPU."""
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return _unpack(json.loads(arrays[_STRUCTURE].tobytes()), arrays)
@@ -52,12 +52,12 @@ def from_bytes(content):
 
 
 def first_line(error):
-    """Return the first line of an error; torch adds advice on pickles."""
+    """Return the first line of an error message, without torch's advice on pickles."""
     return str(error).strip().partition("\n")[0].rstrip(".:")
 
 
 def _pack(value, tensors):
-    """Return a value as scalars and lists whose first item is the kind."""
+    """Return a value as scalars and nested lists that start with the kind of value."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -82,7 +82,7 @@ def _pack(value, tensors):
 
 
 def _unpack(value, arrays):
-    """Return the value that `_pack` has packed."""
+    """Return a value packed by `_pack`."""
     if not isinstance(value, list):
         return value
     kind, content, *more = value

@@ -1,4 +1,4 @@
-"""Base class of calibrators: validation, class labels, and logarithms of zeros."""
+"""Base class of calibrators: validation, class labels, and zero probabilities."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ MANY_BINS = 1000
 class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of post-hoc calibrators.
 
-    A calibrator is fitted to the predictions of a classifier on held-out samples, and
-    to their labels. To combine a classifier and its calibrator in one estimator, use
-    :class:`~sklearn_calib.CalibratedClassifier`.
+    A calibrator is fitted to the predictions of a classifier for held-out samples, and
+    to the labels of these samples. To combine a classifier and its calibrator in one
+    estimator, use :class:`~sklearn_calib.CalibratedClassifier`.
 
-    A subclass has a parameter `from_logits` and the two methods
+    A subclass must define a parameter `from_logits` and two methods:
 
-    - `_fit(logits, codes, sample_weight)`, which fits the map to an array of shape
-      (n_samples, n_classes), the column indices of the true classes, and weights or
-      None,
-    - `_calibrate(logits)`, which returns a new array of probabilities.
+    - `_fit(logits, codes, sample_weight)` fits the map. `logits` is an array of shape
+      (n_samples, n_classes), `codes` contains the column indices of the true classes,
+      and `sample_weight` may be None.
+    - `_calibrate(logits)` returns the calibrated probabilities as a new array.
 
-    Their argument `logits` contains the logits or log-probabilities of the classifier;
-    softmax of either gives the predicted probabilities. Calculations with float32 input
-    are in float32.
+    `logits` contains logits or log-probabilities of the classifier; the softmax of
+    either gives the predicted probabilities. It has the dtype of the input, float32 or
+    float64, in which probabilities are also returned.
 
     Attributes
     ----------
@@ -63,39 +63,40 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Number of errors among the samples of `fit`, or sum of their weights: samples
-        whose predicted class, the first one for ties, is not the true class.
+        Number of misclassified samples in the data of `fit`, or the sum of their
+        weights. For ties, the first class is the predicted class.
 
     preserves_argmax : bool
-        Whether calibration never changes the predicted class, up to rounding. It is an
-        attribute of the Python class.
+        Whether calibration preserves the predicted class, up to rounding. This is a
+        class attribute.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms. If the data
-        of `fit` contain zeros, it is half of their smallest positive probability, at
-        least 2.2e-16 and at most 1 / (2 n_classes); otherwise, it is 2.2e-16. Only with
+        of `fit` contain zeros, it is half the smallest positive probability, clipped to
+        [2.2e-16, 1 / (2 n_classes)]; otherwise, it is 2.2e-16. Defined only if
         `from_logits=False`.
 
     Notes
     -----
-    Pass logits if the classifier has them. A predicted probability of zero means that
-    it is below the classifier's resolution. The resolution of the votes of ten trees
-    differs from that of a softmax in float64, so it is estimated from the data of
-    `fit`, as for concentrations below a detection limit [1]_. If these data contain no
-    zeros, the resolution of double precision, 2.2e-16, is used: logarithms of smaller
-    probabilities, down to -745, would dominate all others.
+    Pass logits if the classifier provides them. A predicted probability of zero only
+    means that the probability is below the resolution of the classifier. For example,
+    the votes of ten trees have a lower resolution than a softmax in float64. The
+    resolution is therefore estimated from the data of `fit`, as is done for
+    concentrations below a detection limit [1]_. If these data contain no zeros, the
+    machine epsilon of float64, 2.2e-16, is used: logarithms of smaller probabilities,
+    down to -745, would dominate all others.
 
     Let z be `zero_replacement_`. A probability p below 2 z is replaced by z + p / 2,
     which preserves the order of probabilities. In the data of `fit`, this only affects
     zeros and probabilities near 2.2e-16. Calibrators never return a probability of
-    zero; the smallest value is the smallest normal number of the dtype.
+    zero; the smallest value is the smallest positive normal number of the dtype.
 
-    The precision of a calibrator depends on the number of errors in the data of `fit`,
-    not only on the number of samples: confident correct predictions contain little
-    information. For each calibrator, a simulation has determined the number of errors
-    below which it increases the log loss of calibrated classifiers by more than 5 %;
-    for most, it grows with the number of classes. With fewer errors, `fit` issues a
-    `UserWarning`.
+    The precision of a fitted calibrator is limited by the number of misclassified
+    samples rather than by the number of samples, as confident correct predictions
+    contain little information. The number that each calibrator needs was estimated by
+    simulation: with fewer misclassified samples, calibration may increase the log loss
+    of a well calibrated classifier by more than 5 %, and `fit` issues a `UserWarning`.
+    For most calibrators, the number grows with the number of classes.
 
     References
     ----------
@@ -128,9 +129,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
-            Predicted probabilities, whose rows sum to one, or those of the positive
-            class. With `from_logits=True`, logits; a single column contains the logit
-            of the positive class minus that of the negative class.
+            Predicted probabilities, with rows that sum to one, or the probabilities of
+            the positive class. With `from_logits=True`, logits; a single column
+            contains the logit of the positive class minus that of the negative class.
 
         y : array-like of shape (n_samples,)
             True labels, of any type that can be sorted.
@@ -152,7 +153,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         ValueError
             If `X` does not contain probabilities and `from_logits` is False, or if the
             labels in `y` do not match the columns. A calibrator that was already fitted
-            is not changed.
+            is then left unchanged.
         """
         self._fit_checked(X, y, sample_weight, labels)
         self._warn_of_few_errors(self.n_errors_)
@@ -165,7 +166,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         sample_weight: ArrayLike | None,
         labels: ArrayLike | None,
     ) -> Self:
-        """Fit without the warning of few errors."""
+        """Fit without the warning about few misclassified samples."""
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = as_labels(y, "y")
@@ -195,8 +196,8 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Calibrated probabilities, all positive. Rows sum to one, and columns are in
-            the order of `classes_`.
+            Calibrated probabilities, all positive. Each row sums to one, and the
+            columns are in the order of `classes_`.
         """
         check_is_fitted(self)
         logits = self._as_logits(self._check_input(X, reset=False))
@@ -206,12 +207,14 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(
                 "X must contain logits that do not overflow when they are calibrated, "
                 f"got values up to {np.abs(logits).max():.3g}. Fit with logits of this "
-                "size, or divide the logits by the same number in fit and here."
+                "size, or divide all logits by one number in fit and predict_proba."
             )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the class with the largest probability; the first one for ties.
+        """Predict the class with the largest calibrated probability.
+
+        For ties, the first of these classes is predicted.
 
         Parameters
         ----------
@@ -252,26 +255,29 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         return np.log(positive, out=positive)
 
     def _warn_of_few_errors(self, n_errors: float) -> None:
-        """Warn of too few errors; `n_errors` may be a sum over several calibrators."""
+        """Warn about few misclassified samples.
+
+        `n_errors` may be the sum over several calibrators.
+        """
         number, power = self._errors_needed
         needed = round(number * (len(self.classes_) - 1) ** power)
         if n_errors >= needed:
             return
         warnings.warn(
-            f"{type(self).__name__} needs about {needed} errors of the classifier "
-            f"among the samples of fit, got {n_errors:g}: it may make the "
-            "probabilities worse. Use more held-out samples, cross-validation by "
-            "CalibratedClassifier, a calibrator with fewer parameters, or none.",
+            f"{type(self).__name__} needs about {needed} misclassified samples to be "
+            f"fitted reliably, got {n_errors:g}. It may make the probabilities worse. "
+            "Use more held-out samples, CalibratedClassifier with cross-validation, a "
+            "calibrator with fewer parameters, or no calibration.",
             UserWarning,
         )
 
     @property
     def _errors_needed(self) -> tuple[int, float]:
-        """Errors needed for two classes, and their power law in n_classes - 1.
+        """Misclassified samples needed for two classes, and exponent of n_classes - 1.
 
-        With about this number of errors or more, the log loss of a calibrated
-        classifier increases by at most 5 % in benchmarks/bench_calibration_size.py. 0
-        if it was not measured.
+        With this number or more, calibration increases the log loss of a well
+        calibrated classifier by at most about 5 % in
+        benchmarks/bench_calibration_size.py. 0 if it was not measured.
         """
         return 0, 0
 
@@ -298,12 +304,12 @@ def by_blocks(function: Callable[[Floats], Floats], logits: Floats) -> Floats:
 
 
 def check_n_bins(n_bins: int, n_samples: int) -> None:
-    """Raise ValueError if there are more bins than samples, unless there are few."""
+    """Raise ValueError if `n_bins` exceeds both `MANY_BINS` and the sample size."""
     limit = max(MANY_BINS, n_samples)
     if n_bins > limit:
         raise ValueError(
             f"n_bins must be at most {limit} for {n_samples} samples, got {n_bins}: "
-            "most bins would be empty. Use fewer, such as the default."
+            "most bins would be empty. Use fewer bins, such as the default."
         )
 
 

@@ -10,14 +10,14 @@ from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
-# Large weights must not increase the number of histograms beyond this.
+# Sample size that limits the number of histograms if the weights are large.
 MOST_SAMPLES = 10**6
 
 
 class BBQ(_OneVsRestCalibrator):
     r"""Bayesian binning into quantiles (BBQ): average over histograms of many sizes.
 
-    No number of bins has to be chosen: each histogram is weighted by the marginal
+    The number of bins need not be chosen: each histogram is weighted by the marginal
     likelihood of the labels, with a beta prior on the frequency in each bin [1]_. The
     average is smoother than a single histogram.
 
@@ -43,11 +43,11 @@ class BBQ(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
@@ -60,22 +60,20 @@ class BBQ(_OneVsRestCalibrator):
     -----
     With n samples, the numbers of bins are all integers from n^(1/3) / 10 to 10 n^(1/3)
     for which a bin has at least 5 samples. Bins have equal numbers of samples, and the
-    last bin contains the rest. If the weights sum to more than a million, n is replaced
-    in these bounds by a million, or by the number of distinct predictions if it is
-    larger.
+    last bin also contains the remainder. If the weights sum to more than a million,
+    these bounds use n = 1e6, or the number of distinct predictions if it is larger.
 
-    The beta prior of a bin has the weight of 2 samples, and its mean is the middle of
+    The beta prior of a bin has the weight of 2 samples, and its mean is the midpoint of
     the bin. The probability of a bin with :math:`n_1` positives among :math:`n_b`
-    samples is :math:`(n_1 + q) / (n_b + 1)`, where q is the mean of the bin's middle
-    and the predicted probabilities of its positives.
+    samples is :math:`(n_1 + q) / (n_b + 1)`, where q is the mean of the midpoint and of
+    the predicted probabilities of the positives.
 
-    There are two differences from the authors' code. It prunes unlikely histograms,
-    which changes the third digit. It also splits ties between bins, unless all samples
-    of the next bin are equal to the first sample of the bin; here, equal predictions
-    are always in the same bin. Other packages use the name for different methods: bins
-    of equal width weighted by BIC, or at most 15 bins.
+    There are two differences from the authors' code. It omits unlikely histograms,
+    which changes the third digit. It may also put equal predictions into different
+    bins; here, they are always in the same bin. Other packages use the name BBQ for
+    different methods: bins of equal width weighted by BIC, or at most 15 bins.
 
-    For more than two classes, the rows are divided by their sums.
+    For more than two classes, the rows are normalised.
 
     References
     ----------
@@ -124,7 +122,7 @@ class BBQ(_OneVsRestCalibrator):
 def _cuts(total: Floats) -> tuple[Ints, Ints]:
     """Return the histogram of each bin, and the number of values up to its end.
 
-    `total` is the cumulated weight of the distinct values. The bins of a histogram are
+    `total` is the cumulative weight of the distinct values. The bins of a histogram are
     consecutive; some can be empty because of ties.
     """
     n = min(total[-1], max(MOST_SAMPLES, len(total)))
@@ -150,7 +148,7 @@ def _edges(score: Floats, models: Ints, ends: Ints) -> tuple[Floats, Floats]:
 
 
 def _between(total: Floats, models: Ints, ends: Ints) -> Floats:
-    """Return the sum in each bin, given cumulated sums."""
+    """Return the sum in each bin, given cumulative sums."""
     upto = total[ends - 1]
     before = np.append(0.0, upto[:-1])
     before[np.append(True, np.diff(models) > 0)] = 0.0
@@ -174,5 +172,5 @@ def _average(low: Floats, proba: Floats, posterior: Floats) -> tuple[Floats, Flo
     order = order[np.argsort(low[order], kind="stable")]
     first = (proba * posterior)[is_first]
     values = first.sum() + np.append(0.0, step[order].cumsum())
-    # Rounding errors may exceed the unit interval.
+    # Because of rounding errors, values may be slightly outside [0, 1].
     return low[order], np.clip(values, 0.0, 1.0, out=values)

@@ -20,8 +20,9 @@ class BetaCalibration(_OneVsRestCalibrator):
     Parameters
     ----------
     parameters : {"abm", "am", "ab"}, default="abm"
-        Parameters to fit: "abm" fits a, b and c; "am" fits c and a = b, which is Platt
-        scaling; "ab" fits a and b, such that a probability of one half is not changed.
+        Parameters to fit. "abm" fits a, b and c. "am" fits a = b and c, which is Platt
+        scaling without smoothed targets. "ab" fits a and b, with the c for which a
+        probability of one half does not change.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -41,11 +42,11 @@ class BetaCalibration(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
@@ -57,10 +58,9 @@ class BetaCalibration(_OneVsRestCalibrator):
     Notes
     -----
     The likelihood is maximised in full precision. The optimiser of the authors' package
-    stops earlier: on recorded data, its exponents differ by up to 2 %, and its
-    intercept by more than 10 %. If an exponent would be negative, it is set to 0 and
-    the other parameters are fitted again. For more than two classes, the rows are
-    divided by their sums.
+    stops earlier: in our tests, its exponents differ by up to 2 %, and its intercept by
+    more than 10 %. If an exponent would be negative, it is set to 0 and the other
+    parameters are fitted again. For more than two classes, the rows are normalised.
 
     If a class is separable from the rest, the log loss has no minimum. The targets are
     then smoothed, with a `ConvergenceWarning`.

@@ -19,9 +19,9 @@ class ENIR(_OneVsRestCalibrator):
     r"""Ensemble of near-isotonic regressions (ENIR), weighted by BIC.
 
     Isotonic regression does not allow the map to decrease; near-isotonic regression
-    only penalises it. The maps for all penalties, from zero to one that makes the map
-    monotonic, are averaged with weights from the Bayesian information criterion (BIC)
-    [1]_.
+    only penalises decreases. The maps for all penalty strengths, from zero to the
+    smallest one for which the map is monotonic, are averaged with weights from the
+    Bayesian information criterion (BIC) [1]_.
 
     Parameters
     ----------
@@ -44,32 +44,33 @@ class ENIR(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    IsotonicCalibration : The monotonic map.
-    BBQ : Average over histograms.
+    IsotonicCalibration : A monotonic map.
+    BBQ : Average over histograms instead of near-isotonic regressions.
 
     Notes
     -----
-    The maps are the solutions at the penalties at which two groups of equal values
-    merge [2]_. A solution with d groups and log-likelihood L has the weight
-    :math:`\exp(L - d \log(2 \pi n) / 2)`, which is 0 if it predicts 0 or 1 for a sample
-    wrongly. As in the authors' code, the value of each group is then shrunk towards the
-    mean predicted probability, with the weight of at most one sample. Between points
-    the map is linear, and beyond them it is constant.
+    The averaged maps are the solutions for those penalty strengths at which two groups
+    of equal values merge [2]_. A solution with d groups and log-likelihood L has the
+    weight :math:`\exp(L - d \log(2 \pi n) / 2)`. The weight is 0 if the solution gives
+    the true label of a sample a probability of zero. As in the authors' code, the value
+    of each group is then shrunk towards the mean predicted probability of the group,
+    which has the weight of at most one sample. The map is linear between its points,
+    and constant outside their range.
 
-    For more than two classes, the rows are divided by their sums. To avoid
-    probabilities of zero, the result is mixed with `class_prior_`, which has the weight
-    of one sample next to the n samples of `fit`.
+    For more than two classes, the rows are normalised. To avoid probabilities of zero,
+    the result is mixed with `class_prior_`, which has the weight of one additional
+    sample.
 
     References
     ----------

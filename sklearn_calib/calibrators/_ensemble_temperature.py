@@ -13,7 +13,7 @@ from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import StrOptions, row_blocks
 from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
-# Lower bound of the first weight, which preserves the order of the classes.
+# Lower bound of the first weight, to preserve the order of the classes.
 SMALLEST_WEIGHT = 1e-9
 
 
@@ -25,14 +25,14 @@ class EnsembleTemperatureScaling(Calibrator):
     r"""Ensemble temperature scaling (ETS): mixture of temperatures T, 1 and infinity.
 
     The calibrated probabilities are :math:`w_1\, softmax(z / T) + w_2\, softmax(z) +
-    w_3 / K` [1]_, with weights that sum to one. There are two parameters more than for
-    temperature scaling, and the order of the classes does not change.
+    w_3 / K` [1]_, with weights that sum to one. There are two more parameters than for
+    temperature scaling. The order of the classes does not change.
 
     Parameters
     ----------
     objective : {"nll", "brier"}, default="nll"
-        Objective that T, and then the weights, minimise: the negative log-likelihood,
-        or the Brier score, as in the authors' code.
+        Objective that is minimised with respect to T, and then to the weights: the
+        negative log-likelihood, or the Brier score, as in the authors' code.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -52,24 +52,24 @@ class EnsembleTemperatureScaling(Calibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         True: the predicted class does not change, up to rounding.
 
     See Also
     --------
-    TemperatureScaling : Only the temperature T.
+    TemperatureScaling : The special case of weights 1, 0 and 0.
 
     Notes
     -----
-    The weights minimise a convex function. With "nll", the log loss on the data of
-    `fit` thus does not exceed the log loss before calibration. The first weight is at
-    least 1e-9, which preserves the order of the classes.
+    The objective is a convex function of the weights. With "nll", the log loss on the
+    data of `fit` therefore does not exceed the log loss before calibration. The first
+    weight is at least 1e-9 to preserve the order of the classes.
 
     References
     ----------

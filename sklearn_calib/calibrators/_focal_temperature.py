@@ -16,17 +16,17 @@ GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"}
 class FocalPosterior(Calibrator):
     r"""Focal posterior: recover class posteriors of networks trained with focal loss.
 
-    The focal loss is not a proper scoring rule: a network that minimises its
-    expectation predicts a known function of the class posterior. This calibrator
-    inverts the function [1]_. It does not need data if gamma is known, and it does not
-    change the order of the classes.
+    The focal loss is not a proper loss: a network that minimises its expectation
+    predicts a known function of the class posterior. This calibrator inverts the
+    function [1]_. It does not need data if gamma is known, and it does not change the
+    order of the classes.
 
     Parameters
     ----------
     gamma : float or "auto", default="auto"
-        Gamma of the focal loss that the network was trained with, at least 0; with 0,
-        nothing changes. "auto" uses the gamma in [0, 20] with the smallest negative
-        log-likelihood on the data of `fit`.
+        Gamma of the focal loss that the network was trained with, at least 0. With 0,
+        probabilities do not change. "auto" uses the gamma in [0, 20] with the lowest
+        negative log-likelihood on the data of `fit`.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -43,11 +43,11 @@ class FocalPosterior(Calibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         True: the predicted class does not change, up to rounding.
@@ -60,11 +60,11 @@ class FocalPosterior(Calibrator):
     -----
     For predicted probabilities q, the calibrated probabilities are proportional to
     :math:`q / \left((1 - q)^\gamma - \gamma (1 - q)^{\gamma - 1} q \log q\right)`. The
-    map usually increases the confidence; for low confidences with many classes, it
-    decreases it slightly. For overconfident probabilities, "auto" finds gamma = 0.
+    map usually increases the confidence; with many classes, it slightly decreases low
+    confidences. For overconfident probabilities, "auto" finds gamma = 0.
 
-    A network that is trained too long or too briefly does not minimise the expected
-    loss, so the gamma of training need not be the best value.
+    A network that overfits or underfits does not minimise the expected loss, so the
+    gamma of the training loss need not be the best value.
 
     References
     ----------
@@ -115,8 +115,8 @@ class FocalTemperatureScaling(Calibrator):
     Parameters
     ----------
     gamma : float or "auto", default="auto"
-        Non-negative, for example the gamma of the focal loss that the network was
-        trained with. "auto" fits gamma in [0, 20] together with the temperature.
+        Non-negative exponent, for example the gamma of the focal loss that the network
+        was trained with. "auto" fits gamma in [0, 20] together with the temperature.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -136,11 +136,11 @@ class FocalTemperatureScaling(Calibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         True: the predicted class does not change, up to rounding.
@@ -154,9 +154,9 @@ class FocalTemperatureScaling(Calibrator):
     -----
     The negative log-likelihood on the data of `fit` is minimised in full precision; the
     authors use a grid search. The temperature is proportional to the scale of the
-    logits. If :class:`TemperatureScaling` has no optimum and uses a bound, "auto"
-    returns the bound with gamma = 0; with a given gamma, the temperature approximates
-    these probabilities as closely as possible.
+    logits. If the temperature of :class:`TemperatureScaling` is a bound, "auto" uses
+    this bound and gamma = 0; with a given gamma, the temperature is chosen such that
+    the probabilities are similar to those of the bound.
 
     References
     ----------

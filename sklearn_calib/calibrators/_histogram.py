@@ -19,13 +19,13 @@ N_BINS = {"n_bins": [Interval(Integral, 1, None, closed="left")]}
 class HistogramBinning(_OneVsRestCalibrator):
     r"""Histogram binning: replace a probability by the class frequency in its bin.
 
-    Within each bin, all samples get the same probability, so differences between them
-    are lost [1]_.
+    All samples in a bin get the same probability, so differences between them are lost.
 
     Parameters
     ----------
     n_bins : int, default=15
-        Number of bins of each class, at most the number of samples or 1000.
+        Number of bins of each class, at most the larger of 1000 and the number of
+        samples.
 
     strategy : {"uniform", "quantile"}, default="quantile"
         Use bins of equal width, as in [2]_, or bins of equal numbers of samples as far
@@ -50,26 +50,26 @@ class HistogramBinning(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    ScalingBinning : Needs fewer samples in each bin.
+    ScalingBinning : Means of Platt scaling in bins, which need fewer samples.
 
     Notes
     -----
     The bins are those of :func:`~sklearn_calib.metrics.expected_calibration_error`,
     except that edges of "quantile" bins are midway between two samples. The value of an
-    empty bin is its middle. For more than two classes, the rows are divided by their
-    sums. To avoid probabilities of zero, the result is mixed with `class_prior_`, which
-    has the weight of one sample next to the n samples of `fit`.
+    empty bin is its midpoint. For more than two classes, the rows are normalised. To
+    avoid probabilities of zero, the result is mixed with `class_prior_`, which has the
+    weight of one additional sample.
 
     References
     ----------
@@ -120,15 +120,16 @@ class HistogramBinning(_OneVsRestCalibrator):
 class ScalingBinning(_OneVsRestCalibrator):
     r"""Scaling-binning: Platt scaling, averaged in bins.
 
-    As in histogram binning, there are only a few distinct probabilities, so their
-    calibration error can be estimated on held-out data. They are means of a smooth map
-    instead of frequencies, which requires fewer samples [1]_.
+    As in histogram binning, the calibrated probabilities have only a few distinct
+    values, so their calibration error can be estimated on held-out data. The value of a
+    bin is the mean of Platt scaling instead of a class frequency, which requires fewer
+    samples [1]_.
 
     Parameters
     ----------
     n_bins : int, default=10
-        Number of bins of each class, at most the number of samples or 1000. Bins have
-        equal numbers of samples as far as ties allow.
+        Number of bins of each class, at most the larger of 1000 and the number of
+        samples. Bins have equal numbers of samples as far as ties allow.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -150,11 +151,11 @@ class ScalingBinning(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
@@ -162,13 +163,13 @@ class ScalingBinning(_OneVsRestCalibrator):
     See Also
     --------
     HistogramBinning : Class frequencies in bins.
-    PlattScaling : The map without bins.
+    PlattScaling : Platt scaling without bins.
 
     Notes
     -----
     The same samples are used to fit Platt scaling and the bins, as in the authors'
-    package; the bounds of [1]_ hold for separate samples. For more than two classes,
-    the rows are divided by their sums, which leads to more distinct values.
+    package; the bounds of [1]_ assume separate samples. For more than two classes, the
+    rows are normalised, which leads to more distinct values.
 
     If a class is separable from the rest, the log loss has no minimum. Platt's smoothed
     targets are then used, with a `ConvergenceWarning`.
@@ -232,8 +233,8 @@ def _bin_means(
 def _edges(proba: Floats, weight: Floats, **options: Any) -> Floats:
     """Return the interior edges; edges of "quantile" bins are midway between values."""
     if options["strategy"] == "uniform":
-        # A value on an edge must stay below it after taking the logarithm and
-        # exponential.
+        # A probability on an edge must not move to the next bin by rounding errors of
+        # its logarithm.
         return interior_edges(proba, **options) * (1 + 4 * RESOLUTION)
     if weight.min() == weight.max():
         value = np.sort(proba)
@@ -241,6 +242,6 @@ def _edges(proba: Floats, weight: Floats, **options: Any) -> Floats:
     else:
         value = np.sort(proba[weight > 0])
         edges = interior_edges(proba, sample_weight=weight, **options)
-    # Midway, so that rounding errors do not move a sample to another bin.
+    # Edges are midway, so that rounding errors do not move a sample to another bin.
     following = np.searchsorted(value, edges, side="right")
     return (edges + value[np.minimum(following, len(value) - 1)]) / 2

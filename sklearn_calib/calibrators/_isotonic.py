@@ -1,4 +1,4 @@
-"""Isotonic calibration: one map for each class, or one for all classes."""
+"""Isotonic regression: one map for each class, or one for all classes."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator, probabilities
 
-# Preserves the order of classes to which isotonic regression gives the same value.
+# Weight of the predicted probability, to order classes with equal calibrated values.
 TIE_BREAKER = 1e-9
 
 
 class IsotonicCalibration(_OneVsRestCalibrator):
-    r"""Isotonic regression: the best monotonic map of each class's probability.
+    r"""Isotonic regression: a non-decreasing map of the probability of each class.
 
     It can correct any monotonic distortion, but needs more data than maps with few
-    parameters: about a hundred errors for each class among the samples of `fit`. It was
-    proposed for several classes by [1]_, and is called IROvA (isotonic regression
-    one-vs-all) in [2]_.
+    parameters: about a hundred misclassified samples for each class. It was proposed
+    for several classes by [1]_, and is called IROvA (isotonic regression one-vs-all) in
+    [2]_.
 
     Parameters
     ----------
     centered : bool, default=False
-        Whether to use centred isotonic regression [3]_: each run of equal values is one
-        point at its mean probability, and the map is linear between the points. It is
-        then strictly increasing within the data, so it does not create ties and does
-        not change the area under the ROC curve of two classes.
+        Whether to use centred isotonic regression [3]_: each run of equal fitted values
+        is replaced by one point at the mean of its predicted probabilities. The map is
+        then strictly increasing within the range of the points, so it does not create
+        ties there and, for two classes, does not change the area under the ROC curve.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -49,11 +49,11 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
@@ -64,10 +64,9 @@ class IsotonicCalibration(_OneVsRestCalibrator):
 
     Notes
     -----
-    Between the points, the map is linear, and beyond them it is constant. For more than
-    two classes, the rows are divided by their sums. To avoid probabilities of zero, the
-    result is mixed with `class_prior_`, which has the weight of one sample next to the
-    n samples of `fit`.
+    The map is linear between its points, and constant outside their range. For more
+    than two classes, the rows are normalised. To avoid probabilities of zero, the
+    result is mixed with `class_prior_`, which has the weight of one additional sample.
 
     References
     ----------
@@ -116,9 +115,9 @@ class IsotonicCalibration(_OneVsRestCalibrator):
 class JointIsotonicCalibration(Calibrator):
     r"""Joint isotonic regression (IRM): one monotonic map for all classes.
 
-    The map is fitted to all n_samples * n_classes probabilities and whether their class
-    is the true one [1]_. It needs fewer samples than a map for each class, and it
-    preserves the order of the classes.
+    The map is fitted to all n_samples * n_classes probabilities, with the target 1 for
+    the true class and 0 for other classes [1]_. It needs fewer samples than a map for
+    each class, and it preserves the order of the classes.
 
     Parameters
     ----------
@@ -138,11 +137,11 @@ class JointIsotonicCalibration(Calibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         True: the predicted class does not change, up to rounding.
@@ -153,11 +152,10 @@ class JointIsotonicCalibration(Calibrator):
 
     Notes
     -----
-    Between the points, the map is linear, and beyond them it is constant. A term of
-    1e-9 times the predicted probability is added, which preserves the order where the
-    map is flat [1]_. The rows are divided by their sums. To avoid probabilities of
-    zero, they are then mixed with uniform probabilities, which have the weight of one
-    sample next to the n samples of `fit`.
+    The map is linear between its points, and constant outside their range. 1e-9 times
+    the predicted probability is added to preserve the order where the map is constant
+    [1]_. The rows are normalised. To avoid probabilities of zero, they are then mixed
+    with uniform probabilities, which have the weight of one additional sample.
 
     References
     ----------

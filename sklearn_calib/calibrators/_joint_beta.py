@@ -16,7 +16,7 @@ class JointBetaCalibration(_PenalisedCalibrator):
     the exponents. For more classes, :class:`BetaCalibration` fits each class separately
     and normalises the rows, while this calibrator maximises the likelihood of the
     returned probabilities. Vector scaling of log-probabilities is the special case b =
-    0, so the log loss on the data of `fit` is at most that of vector scaling.
+    0, so the log loss on the data of `fit` does not exceed that of vector scaling.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class JointBetaCalibration(_PenalisedCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: the predicted class may change.
@@ -60,11 +60,11 @@ class JointBetaCalibration(_PenalisedCalibrator):
     The log loss is minimised in full precision by Newton's method. On the data of
     `fit`, it does not exceed the log loss before calibration. If the classes are
     separable, the log loss has no minimum. In this case, and if a class has fewer than
-    three samples, normal priors keep the map near temperature scaling, with a
-    `ConvergenceWarning`.
+    three samples, the map is shrunk towards temperature scaling by normal priors, with
+    a `ConvergenceWarning`.
 
-    A constant that is the same for all classes does not change the probabilities. Of
-    these equivalent maps, the one closest to temperature scaling is returned.
+    Adding a constant to all intercepts does not change the probabilities. Of these
+    equivalent maps, the one closest to temperature scaling is returned.
 
     References
     ----------

@@ -9,24 +9,24 @@ class MatrixScaling(_PenalisedCalibrator):
 
     The calibrated probabilities are softmax(W x + b), where x are the logits, centred
     in each row, and W is a full matrix [1]_. With K classes, there are K (K + 1)
-    parameters. Without a penalty, they overfit unless each class has many times K
+    parameters. Without a penalty, they overfit unless each class has many more than K
     samples. For many classes, use :class:`StructuredMatrixScaling`.
 
     Parameters
     ----------
     penalty : {"none", "l2", "odir"}, default="none"
-        Penalty added to the mean log loss, see Notes: none, `lambd` times the sum of
-        squared weights and intercepts, or off-diagonal and intercept regularisation
+        Penalty added to the mean log loss, see Notes. "l2" is the sum of squared
+        weights and intercepts. "odir" is off-diagonal and intercept regularisation
         (ODIR), which does not penalise the diagonal of W.
 
     lambd : float, array-like or "cv", default="cv"
-        Strength of the penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for "cv",
-        `fit` chooses the strength with the smallest log loss in a cross-validation with
-        five stratified folds without shuffling. Not used with `penalty="none"`.
+        Strength of the penalty, ignored with `penalty="none"`. If it is a sequence,
+        `fit` selects the value with the lowest log loss in stratified five-fold
+        cross-validation without shuffling; "cv" selects from 1e-4, 1e-3, ..., 1e3.
 
     mu : float, array-like, "cv" or None, default=None
         Strength of the penalty on the intercepts for `penalty="odir"`. None uses the
-        value of `lambd`; each value of a sequence is tried with each `lambd`.
+        value of `lambd`. Values of a sequence are combined with each value of `lambd`.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -40,8 +40,8 @@ class MatrixScaling(_PenalisedCalibrator):
         The intercepts b.
 
     lambd_, mu_ : float
-        The strengths that were used. `lambd_` exists only with a penalty, `mu_` only
-        with "odir".
+        Strengths of the penalty. `lambd_` is defined only with a penalty, and `mu_`
+        only with "odir".
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -53,11 +53,11 @@ class MatrixScaling(_PenalisedCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: the predicted class may change.
@@ -69,30 +69,30 @@ class MatrixScaling(_PenalisedCalibrator):
 
     Notes
     -----
-    Logits z are centred first: x is z minus the mean of its row. A constant added to a
-    row does not change the probabilities, and thus does not change the result; x is the
-    same for logits and log-probabilities. This is the difference from
-    :class:`DirichletCalibrator`.
+    x contains the logits minus their mean in each row, so the result does not depend on
+    a constant added to a row, and is the same for logits and log-probabilities.
+    :class:`DirichletCalibrator` uses log-probabilities that are not centred.
 
     Without a penalty, the log loss is minimised in full precision by Newton's method.
     On the data of `fit`, it does not exceed the log loss before calibration. If the
     classes are separable, the log loss has no minimum. In this case, and if a class has
-    fewer samples than parameters, independent normal priors keep the map near
-    temperature scaling, with a `ConvergenceWarning`. Under the priors, the weights
-    together and the intercept each change a score by a variance of about one.
+    fewer samples than parameters, the map is shrunk towards temperature scaling, with a
+    `ConvergenceWarning`. Under the independent normal priors of the parameters, a
+    calibrated logit differs from temperature scaling with a variance of about two: one
+    from its weights and one from its intercept.
 
-    Adding a constant to a column of W for all classes does not change the
+    Adding a constant to all elements of a column of W does not change the
     probabilities. Of these equivalent maps, the one closest to temperature scaling is
-    returned. A sample of weight 2 counts as two samples.
+    returned.
 
     With K classes, the penalties are [2]_
 
     - "l2": :math:`\lambda (\sum_{ij} W_{ij}^2 + \sum_i b_i^2)`,
     - "odir": :math:`\frac{\lambda}{K(K-1)} \sum_{i \ne j} W_{ij}^2 + \frac{\mu}{K}
-      \sum_i b_i^2`, without a reference class.
+      \sum_i b_i^2`.
 
-    The penalty shrinks towards zero, and may increase the log loss on the data of
-    `fit`; compare `log_loss_before_` and `log_loss_after_`.
+    The "l2" penalty shrinks W towards zero instead of the identity, so it may increase
+    the log loss on the data of `fit`; compare `log_loss_before_` and `log_loss_after_`.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Meta-Cal: temperature scaling of low-entropy samples, uniform for the rest."""
+"""Meta-Cal: temperature scaling for low-entropy samples, uniform for the rest."""
 
 import math
 from numbers import Real
@@ -35,7 +35,7 @@ class MetaCal(Calibrator):
     ----------
     miscoverage : float in (0, 1), default=0.05
         Fraction alpha of the correct predictions that may be rejected. The threshold is
-        the 1 - alpha quantile of their entropies. Not used if `coverage_accuracy` is
+        the 1 - alpha quantile of their entropies. Ignored if `coverage_accuracy` is
         given.
 
     coverage_accuracy : float in (0, 1), default=None
@@ -43,11 +43,11 @@ class MetaCal(Calibrator):
         0.97 for CIFAR-10, 0.87 for CIFAR-100 and 0.85 for ImageNet.
 
     threshold_fraction : float in (0, 1), default=None
-        Fraction of the samples that are drawn to set the threshold; with `miscoverage`,
-        of the correct predictions. Only the other samples are used for the temperature.
-        With `miscoverage`, the temperature is then slightly too high, as all errors
-        remain. [1]_ uses 0.1. None uses all samples for both, which controls the
-        threshold more precisely.
+        Fraction of the samples that are drawn to set the threshold. With `miscoverage`,
+        they are drawn from the correct predictions. The temperature is fitted to the
+        other samples; with `miscoverage`, it is slightly too high, as these contain all
+        misclassified samples. [1]_ uses 0.1. None uses all samples for both steps,
+        which gives a more precise threshold.
 
     random_state : int, RandomState instance or None, default=None
         Controls the draw of `threshold_fraction`. Pass an int for reproducible results.
@@ -58,10 +58,10 @@ class MetaCal(Calibrator):
     Attributes
     ----------
     threshold_ : float
-        Largest entropy that is accepted, in nats; infinite if all samples are accepted.
+        Largest accepted entropy, in nats; infinite if all samples are accepted.
 
     temperature_ : float
-        Temperature of the accepted samples.
+        Temperature for accepted samples.
 
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
@@ -70,38 +70,38 @@ class MetaCal(Calibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
-        False: for uniform probabilities, `predict` returns the first class.
+        False: for rejected samples, `predict` returns the first class.
 
     See Also
     --------
     SelectiveClassifier : Abstains instead of returning uniform probabilities.
-    TemperatureScaling : Calibrates all samples.
+    TemperatureScaling : Temperature scaling of all samples.
 
     Notes
     -----
-    Use this method only if it is sufficient to act on some of the samples. The accuracy
+    Use this method only if rejecting some of the samples is acceptable. The accuracy
     over all samples decreases by a fraction of about `miscoverage`, and the log loss
     usually increases. With `coverage_accuracy`, most samples may be rejected: [2]_
-    report accuracies that fall from 95 % to 78 % on CIFAR-10, and from 77 % to 40 % on
-    CIFAR-100. The largest possible `coverage_accuracy` is about the accuracy of the
-    twentieth of the samples with the lowest entropy. With a value below the accuracy of
-    all samples, no sample is rejected.
+    report that the accuracy decreases from 95 % to 78 % on CIFAR-10, and from 77 % to
+    40 % on CIFAR-100.
+
+    The largest possible `coverage_accuracy` is about the accuracy of the 5 % of samples
+    with the lowest entropy. With a value below the accuracy of all samples, no sample
+    is rejected.
 
     The entropy is that of the probabilities before temperature scaling. With
-    `coverage_accuracy`, the threshold is a decreasing function of the accuracy of the
-    samples up to it, fitted by isotonic regression to twenty bins of equal weight. The
-    authors' code differs: it excludes the smallest entropy from these bins, counts
-    empty bins as errors with entropy zero, rejects samples at the threshold, and raises
-    an error for accuracies below that of all samples.
-
-    A sample of weight 2 counts as two samples.
+    `coverage_accuracy`, the entropy is divided into twenty bins of equal weight, and
+    isotonic regression predicts the threshold from the accuracy of the samples up to
+    each bin. The authors' code differs: it excludes the smallest entropy from these
+    bins, counts empty bins as errors with entropy zero, rejects samples at the
+    threshold, and raises an error for accuracies below that of all samples.
 
     References
     ----------
@@ -187,7 +187,7 @@ class MetaCal(Calibrator):
         """Return the largest entropy to accept, given the rows that determine it."""
         if self.coverage_accuracy is not None:
             return _entropy_at(self.coverage_accuracy, entropy, hit, weight)
-        if len(entropy) == 0:  # no correct predictions to reject
+        if len(entropy) == 0:  # There are no correct predictions.
             return math.inf
         return _upper_quantile(entropy, 1 - self.miscoverage, weight)
 
@@ -197,7 +197,7 @@ class MetaCal(Calibrator):
         return proba
 
     def _is_rejected(self, entropy: Floats) -> Bools:
-        """Return whether an entropy is above the threshold."""
+        """Return a mask of the entropies above the threshold."""
         return entropy > self.threshold_ * (1 + SLACK)
 
 
@@ -207,7 +207,7 @@ def _entropy(logits: Floats) -> Floats:
 
 
 def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:
-    """Return the upper weighted quantile; weights are repetitions."""
+    """Return the upper quantile of values that are repeated by their weights."""
     order = values.argsort()
     mass = weight[order].cumsum()
     # The tolerance prevents rounding errors from shifting an exact quantile.
@@ -216,7 +216,7 @@ def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:
 
 
 def _entropy_at(accuracy: float, entropy: Floats, hit: Array, weight: Floats) -> float:
-    """Return the entropy up to which the samples have the given accuracy."""
+    """Return the threshold below which the samples have the given accuracy."""
     sums = occupied_bins(
         bin_sums(entropy, hit, n_bins=N_BINS, strategy="quantile", sample_weight=weight)
     )

@@ -136,7 +136,7 @@ class _MultinomialCalibrator(Calibrator):
         weight: Floats,
         unit: float = 1.0,
     ) -> None:
-        """Set the fitted attributes: parameters in original units, and log losses."""
+        """Set the fitted attributes, with parameters for features in original units."""
         scores = self._kind.scores(features, parameters)
         before = weight @ _negative_log(logits, codes)
         after = weight @ _negative_log(scores, codes)
@@ -192,7 +192,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self.from_logits = from_logits
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        self._strengths()  # Validated without a penalty too.
+        self._strengths()  # Validates them even without a penalty.
         logits = logits.astype(np.float64)
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
         counts = self._warn_of_absent(codes, weight)
@@ -216,9 +216,9 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
     def _start(
         self, logits: Floats, features: Floats, codes: Ints, weight: Floats
     ) -> Floats:
-        """Return the map of temperature scaling, or the identity if it is not worse.
+        """Return temperature scaling or the identity, whichever has the lower log loss.
 
-        If rounding has made features equal, a temperature near zero amplifies noise.
+        If features only differ by rounding errors, temperature scaling amplifies them.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -229,7 +229,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         return start if scaled < weight @ _negative_log(logits, codes) else identity
 
     def _features(self, logits: Floats) -> Floats:
-        """Return centred logits, which do not depend on a constant added to a row."""
+        """Return logits centred in each row, to remove a constant added to a row."""
         return logits - logits.mean(axis=1, keepdims=True)
 
     def _fit_unpenalised(
@@ -240,7 +240,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         counts: Floats,
         start: Floats,
     ) -> Floats:
-        """Return the maximum likelihood estimate; with a prior if there is none."""
+        """Return the maximum likelihood estimate, or a MAP estimate if none exists."""
         problem = self._kind, features, codes, weight / weight.sum()
         ridge = np.zeros_like(start)
         if counts.min() >= start.shape[1]:
@@ -249,8 +249,8 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             )
             if has_converged:
                 return parameters
-        # Priors under which scores have a variance of two: one from all weights
-        # together, and one from the intercept.
+        # Priors under which the variance of a score is two: one from all its weights,
+        # and one from its intercept.
         squares = self._kind.mean_squares(features, problem[-1])
         ridge[:, :-1] = squares * (start.shape[1] - 1)
         ridge[:, -1] = 1
@@ -260,8 +260,8 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         )
         warnings.warn(
             "The log loss has no minimum, as the classes are separable, or a class has "
-            f"fewer than {start.shape[1]} samples; {type(self).__name__} was kept near "
-            'temperature scaling. Use penalty="l2" or "odir", or more samples.',
+            f"fewer than {start.shape[1]} samples. {type(self).__name__} was shrunk "
+            'towards temperature scaling. Use penalty="l2" or "odir", or more samples.',
             ConvergenceWarning,
         )
         return parameters

@@ -17,12 +17,12 @@ class _OneVsRestCalibrator(Calibrator):
     """Base class of one-vs-rest calibrators.
 
     For two classes, the probability of the second class is calibrated. For more, each
-    class is calibrated against the rest, and the rows are then divided by their sums. A
-    subclass has the two methods
+    class is calibrated against the rest, and the rows are then normalised. A subclass
+    must define two methods:
 
-    - `_fit_map(score, hit, sample_weight)`, which returns the map of one class; the
-      arguments are arrays of shape (n_samples,), and weights are never None,
-    - `_apply_map(map, score)`, which returns probabilities, or log-odds if
+    - `_fit_map(score, hit, sample_weight)` returns the map of one class. The arguments
+      are arrays of shape (n_samples,).
+    - `_apply_map(map, score)` returns probabilities, or log-odds if
       `_returns_log_odds`.
 
     Scores are log-odds, or probabilities if `_maps_probabilities`. Hits are 1 for
@@ -38,10 +38,10 @@ class _OneVsRestCalibrator(Calibrator):
 
     Notes
     -----
-    Maps that are fitted to frequencies return 0 where they have seen no sample of a
-    class. The log loss of a new sample of the class is then infinite. If
-    `_returns_zero`, the probabilities are therefore mixed with `class_prior_`, which
-    has the weight of one sample next to the n samples of `fit`.
+    Maps that are fitted to frequencies return 0 where the data of `fit` contain no
+    sample of the class. The log loss of a new sample of the class would then be
+    infinite. If `_returns_zero`, the probabilities are therefore mixed with
+    `class_prior_`, which has the weight of one additional sample.
     """
 
     _maps_probabilities = False
@@ -71,7 +71,7 @@ class _OneVsRestCalibrator(Calibrator):
             if self._returns_log_odds:
                 expit(proba, out=proba)
             total = proba.sum(axis=1, keepdims=True)
-            # If all classes have probability zero, only the prior is left.
+            # If all classes have probability zero, the prior is returned.
             proba = np.where(total > 0, proba, self.class_prior_)
             proba /= np.where(total > 0, total, 1.0)
         proba += self._mixing * (self.class_prior_ - proba)
@@ -91,7 +91,7 @@ class _OneVsRestCalibrator(Calibrator):
         """Return the probabilities of both classes, given those of the second."""
         if self._returns_log_odds:
             return expit(np.column_stack([-positive, positive]))
-        # A difference that is rounded to zero is only known to be below the resolution.
+        # If 1 - positive is rounded to zero, its value is below the resolution.
         return np.column_stack([np.maximum(1 - positive, RESOLUTION), positive])
 
     def _warn_of_missing(self, labels: list[Any]) -> None:
@@ -115,9 +115,9 @@ class _OneVsRestCalibrator(Calibrator):
 
 
 def probabilities(logits: Floats, from_logits: bool) -> Floats:
-    """Return probabilities in float64; equal inputs stay equal.
+    """Return probabilities in float64.
 
-    Probabilities are not normalised, as this would change the last digit of some.
+    They are not normalised, as rounding errors would make equal probabilities differ.
     """
     logits = logits.astype(np.float64)
     return softmax(logits) if from_logits else np.exp(logits)

@@ -20,8 +20,6 @@ from sklearn_calib.calibrators._base import Calibrator
 class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Calibrate multilabel predictions with a separate calibrator for each label.
 
-    Each label is a binary problem with its own map.
-
     Parameters
     ----------
     calibrator : Calibrator
@@ -49,9 +47,9 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Probabilities have the same shape as for multilabel data in
-    :class:`sklearn.neural_network.MLPClassifier`. A label that no sample or every
-    sample has is treated as a class without samples.
+    As in :class:`sklearn.neural_network.MLPClassifier`, multilabel probabilities are an
+    array of shape (n_samples, n_labels). If a label is present in all samples or in
+    none, it is treated as a binary problem in which one class has no samples.
 
     To fit one map for all labels, with fewer parameters, use `calibrator.fit(X.ravel(),
     y.ravel())`. Temperature scaling does not change a probability of one half, so it
@@ -129,7 +127,7 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_labels)
-            Calibrated probabilities of the labels. Rows do not sum to one.
+            Calibrated probabilities of the labels. Rows need not sum to one.
         """
         check_is_fitted(self)
         columns = zip(
@@ -153,7 +151,7 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return (self.predict_proba(X) > 0.5).astype(np.int64)
 
     def _check_input(self, X: Any, *, reset: bool) -> Floats:
-        """Return X as an array with a column for each label."""
+        """Return `X` as a validated array with one column for each label."""
         check_dispatch(X, "X")
         X = check_numbers(X, "X")
         check_label_columns(X, name="X")

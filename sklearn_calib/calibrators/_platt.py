@@ -16,9 +16,9 @@ from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 class PlattScaling(_OneVsRestCalibrator):
     r"""Platt scaling: logistic regression on the log-odds of each class.
 
-    The calibrated probability is :math:`\sigma(a\, \mathrm{logit}(p) + b)` [1]_. The
-    two parameters of each class correct over- and underconfidence and a wrong class
-    frequency.
+    The calibrated probability is :math:`\sigma(a\, \mathrm{logit}(p) + b)` [1]_. For
+    each class, the slope a corrects over- or underconfidence, and the intercept b
+    corrects a wrong class frequency.
 
     Parameters
     ----------
@@ -45,29 +45,29 @@ class PlattScaling(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
 
     See Also
     --------
-    BetaCalibration : One parameter more, for different shapes near 0 and near 1.
-    QuadraticLogisticCalibration : With a quadratic term of the log-odds.
+    BetaCalibration : One more parameter, for different shapes near 0 and near 1.
+    QuadraticLogisticCalibration : Adds a quadratic term in the log-odds.
 
     Notes
     -----
     scikit-learn's `CalibratedClassifierCV(method="sigmoid")` uses the decision
-    function, or the probabilities themselves if there is none. In the latter case, the
-    identity is not among its maps. With log-odds, it is: a = 1 and b = 0. For more than
-    two classes, the rows are divided by their sums.
+    function, or the probabilities themselves if there is none. A sigmoid function of
+    the probabilities cannot be the identity; with log-odds, the identity is a = 1 and b
+    = 0. For more than two classes, the rows are normalised.
 
-    If a class is separable from the rest, the log loss has no minimum. The targets are
-    then smoothed, with a `ConvergenceWarning`.
+    With `smooth_targets=False`, the log loss has no minimum if a class is separable
+    from the rest. Smoothed targets are then used, with a `ConvergenceWarning`.
 
     References
     ----------

@@ -8,7 +8,7 @@ from sklearn_calib._core.logistic import fit_nonnegative
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
-# Log-odds are clipped to this absolute value, as their squares would overflow.
+# Log-odds are clipped to this absolute value, so that their squares do not overflow.
 LARGEST = 1e100
 
 
@@ -17,8 +17,8 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
 
     The calibrated probability is :math:`\sigma(c\, l^2 + a\, l + b)` with the log-odds
     l [1]_. The additional parameter allows different corrections of small and large
-    probabilities. The form is exact if the log-odds of both classes are normally
-    distributed with different variances.
+    probabilities. This map is exact if the log-odds are normally distributed in each
+    class, with a variance that depends on the class.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
@@ -58,9 +58,9 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     -----
     A quadratic function is not monotonic, so very confident predictions could get small
     probabilities. The fit is therefore constrained to functions that are non-decreasing
-    between the smallest and the largest log-odds of the calibration data. Beyond these,
-    or beyond 1e100, the map is constant. For more than two classes, the rows are
-    divided by their sums.
+    between the smallest and the largest log-odds of the data of `fit`. Outside this
+    range, or for absolute values above 1e100, the map is constant. For more than two
+    classes, the rows are normalised.
 
     If a class is separable from the rest, the log loss has no minimum. The targets are
     then smoothed, with a `ConvergenceWarning`.
@@ -110,8 +110,8 @@ def _powers(log_odds: Floats) -> Floats:
 def _parabolas(low: float, high: float) -> Floats:
     """Return parabolas with slope 1 at one end and 0 at the other, and a constant.
 
-    Each is a column of coefficients of the powers. Parabolas that are non-decreasing at
-    both ends are sums of the first two with non-negative weights, plus a constant.
+    Each column contains the coefficients of the powers. A parabola is non-decreasing
+    between the ends if its coefficients of the first two columns are non-negative.
     """
     if low == high:
         return np.array([[0.0], [0.0], [1.0]])

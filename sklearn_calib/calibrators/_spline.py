@@ -1,4 +1,4 @@
-"""Spline calibration: a spline fitted to the cumulated calibration errors."""
+"""Spline calibration: a spline fitted to the cumulative calibration errors."""
 
 from numbers import Integral
 from typing import Any
@@ -14,25 +14,25 @@ from sklearn_calib.calibrators._base import Calibrator, by_blocks
 
 # Newton's method takes five to ten steps.
 MAX_STEPS = 50
-# Ties are replaced by several points, as a spline is not determined in large gaps.
+# Ties are replaced by several points, so that the spline is determined between knots.
 MIN_POINTS = 100
 
 
 class SplineCalibration(Calibrator):
-    r"""Spline calibration: recalibrate the confidence by a spline of cumulated errors.
+    r"""Spline calibration: recalibrate the confidence by a spline of cumulative errors.
 
-    The samples are sorted by their confidence s, and the differences between
-    correctness and confidence are cumulated, as for the Kolmogorov-Smirnov error. A
-    natural cubic spline h is fitted to the sums as a function of the fraction t of
-    samples below s. The calibrated confidence is :math:`s + h'(t(s))` ([1]_,
-    proposition 4.1).
+    The samples are sorted by their confidence s. As for the Kolmogorov-Smirnov
+    calibration error, the differences between correctness (0 or 1) and confidence are
+    added up. A natural cubic spline h is fitted to the cumulative sums as a function of
+    the fraction t of samples with a confidence below s. The calibrated confidence is
+    :math:`s + h'(t(s))` ([1]_, proposition 4.1).
 
     Parameters
     ----------
     n_knots : int, default=6
         Number of knots of the spline including both ends, from 2 to 100. The knots are
-        equally spaced in t. Time and memory grow with the number of samples times the
-        number of knots.
+        equally spaced in t. Time and memory are proportional to the number of samples
+        times the number of knots.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -41,8 +41,8 @@ class SplineCalibration(Calibrator):
     ----------
     maps_ : list of tuple of ndarray
         Distinct confidences in the data of `fit` and their calibrated values, between
-        which `predict_proba` interpolates linearly. There is one map for the
-        confidence; for two classes, there is one for each class.
+        which `predict_proba` interpolates linearly. For two classes, there is one map
+        for each class; otherwise, there is one map.
 
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
@@ -51,11 +51,11 @@ class SplineCalibration(Calibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: for two classes, the map may cross one half. For more classes, the
@@ -63,30 +63,27 @@ class SplineCalibration(Calibrator):
 
     See Also
     --------
-    BetaCalibration : A smooth map for each class.
-    TemperatureScaling : One parameter.
+    BetaCalibration : A parametric map for each class.
+    TemperatureScaling : A map with one parameter for all classes.
 
     Notes
     -----
-    The spline has natural end conditions: its second derivative is zero at both ends.
-
     With K > 2 classes, the confidence of the predicted class is calibrated; it is at
     least 1 / K. If the confidence decreases, the logits of the row are divided by the
     temperature that gives the new confidence. If it increases, the other classes keep
-    their relative proportions. The order of the classes does not change. [1]_ does not
-    change the other probabilities. Keeping the proportions in both cases would leave
-    the other classes overconfident, at a higher log loss.
+    their relative proportions. The order of the classes does not change. In [1]_, the
+    other probabilities are left unchanged.
 
-    For two classes, the probability of the second class is calibrated. As the spline
-    depends slightly on which class is counted, the average of both maps is used.
+    For two classes, the probability of the second class is calibrated. The spline of
+    one class is not exactly the complement of the other, so both are averaged.
 
     The slope of the spline is not bounded, so the confidence is clipped to at most 1 -
     1 / (n + 2), and for two classes also to at least 1 / (n + 2), where n is the number
     of samples or the sum of their weights. The map need not be monotonic.
 
-    Equal confidences get the mean slope over their samples, so the order of the samples
-    does not matter. The authors' code treats them one by one. It also interpolates with
-    the weights of the two neighbours exchanged.
+    Equal confidences get the mean slope over their samples, so the result does not
+    depend on the order of the samples. The authors' code treats equal confidences
+    separately, and exchanges the weights of the two neighbours when it interpolates.
 
     References
     ----------
@@ -177,8 +174,7 @@ def _fit_spline(
 def _count_points(weights: Floats) -> Ints:
     """Return the number of points that represent each distinct confidence."""
     wanted = max(len(weights), MIN_POINTS) * weights / weights.sum()
-    # Without the last term, rounding errors of equal weights would give some two
-    # points.
+    # Subtracted so that rounding errors do not add a point if all weights are equal.
     return np.ceil(wanted - 1e-9).astype(int).clip(1)
 
 
@@ -205,7 +201,7 @@ def _row_inverse(logits: Floats, confidence: Floats) -> Floats:
     """Return the 1 / T of each row that gives the largest probability `confidence`.
 
     The logarithm of the sum of the other probabilities, relative to the largest, is
-    convex and decreasing in 1 / T, so Newton's method increases from 0 to the solution.
+    convex and decreasing in 1 / T, so Newton's method from 0 converges monotonically.
     """
     rows, top = np.arange(len(logits)), logits.argmax(axis=1)
     gap = logits[rows, top][:, None] - logits

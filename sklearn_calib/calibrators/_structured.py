@@ -1,4 +1,4 @@
-"""Structured scaling: vector and matrix scaling, regularised to temperature scaling."""
+"""Structured scaling: vector and matrix scaling shrunk towards temperature scaling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sklearn_calib.calibrators._multinomial import (
 
 
 class _StructuredCalibrator(_MultinomialCalibrator):
-    """Base class: temperature scaling, then a map regularised to the identity."""
+    """Base class: temperature scaling, then a map shrunk towards the identity."""
 
     _parameter_constraints = {
         **_MultinomialCalibrator._parameter_constraints,
@@ -39,7 +39,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         self._set(parameters, logits, features, codes, weight)
 
     def _features(self, logits: Floats) -> Floats:
-        """Return the logarithms of scaled probabilities, mixed with uniform ones."""
+        """Return the logarithms of p: scaled probabilities mixed with uniform ones."""
         proba = softmax(logits / self.temperature_)
         proba *= 1 - self.mixing_
         proba += self.mixing_ / logits.shape[1]
@@ -61,7 +61,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
 
 
 class StructuredVectorScaling(_StructuredCalibrator):
-    r"""Structured vector scaling: vector scaling, regularised to temperature scaling.
+    r"""Structured vector scaling: vector scaling shrunk towards temperature scaling.
 
     The calibrated probabilities are softmax((1 + v) * log p + b), where p are the
     probabilities after temperature scaling. A penalty, which decreases with the number
@@ -71,10 +71,10 @@ class StructuredVectorScaling(_StructuredCalibrator):
     Parameters
     ----------
     lambd : float, array-like or "cv", default=1.0
-        Strength of the whole penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for
-        "cv", `fit` chooses the strength with the smallest log loss in a
-        cross-validation with five stratified folds without shuffling. The temperature
-        is fitted to all data.
+        Strength of the whole penalty. If it is a sequence, `fit` selects the value with
+        the lowest log loss in stratified five-fold cross-validation without shuffling;
+        "cv" selects from 1e-4, 1e-3, ..., 1e3. The temperature is fitted once, to all
+        samples.
 
     intercept, diagonal : float, default=1.0
         Relative strengths of the penalties on the intercepts and on the slopes.
@@ -97,7 +97,7 @@ class StructuredVectorScaling(_StructuredCalibrator):
         The intercepts b.
 
     lambd_ : float
-        The strength of the penalty that was used.
+        Strength of the penalty.
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -109,19 +109,19 @@ class StructuredVectorScaling(_StructuredCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: the predicted class may change.
 
     See Also
     --------
-    StructuredMatrixScaling : With a full matrix.
-    VectorScaling : Without this regularisation.
+    StructuredMatrixScaling : The same method with a full matrix.
+    VectorScaling : Vector scaling without this penalty.
 
     Notes
     -----
@@ -132,7 +132,7 @@ class StructuredVectorScaling(_StructuredCalibrator):
         + \lambda_d \sum_k v_k^2\Big)
 
     with :math:`\lambda_b` = `intercept` and :math:`\lambda_d` = `diagonal`. If the
-    temperature is a bound, there is a warning as for :class:`TemperatureScaling`.
+    optimal temperature is 0 or infinite, see :class:`TemperatureScaling`.
 
     References
     ----------
@@ -169,24 +169,25 @@ class StructuredVectorScaling(_StructuredCalibrator):
 
 
 class StructuredMatrixScaling(_StructuredCalibrator):
-    r"""Structured matrix scaling: matrix scaling, regularised to temperature scaling.
+    r"""Structured matrix scaling: matrix scaling shrunk towards temperature scaling.
 
     The calibrated probabilities are softmax((I + V) log p + b), where p are the
     probabilities after temperature scaling. A penalty, which decreases with the number
     of samples, shrinks V and the intercepts b towards zero, and most strongly the
     off-diagonal elements of V [1]_.
 
-    **Recommended for many classes**: the default strength needs no tuning, and with
-    enough errors among the samples of `fit`, it improves on
-    :class:`TemperatureScaling`. With 20 to 50 errors, `lambd="cv"` is safer.
+    **Recommended for many classes**: the default strength need not be tuned, and with
+    enough misclassified samples, the log loss is lower than that of
+    :class:`TemperatureScaling`. With 20 to 50 misclassified samples, `lambd="cv"` is
+    safer.
 
     Parameters
     ----------
     lambd : float, array-like or "cv", default=1.0
-        Strength of the whole penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for
-        "cv", `fit` chooses the strength with the smallest log loss in a
-        cross-validation with five stratified folds without shuffling. The temperature
-        is fitted to all data.
+        Strength of the whole penalty. If it is a sequence, `fit` selects the value with
+        the lowest log loss in stratified five-fold cross-validation without shuffling;
+        "cv" selects from 1e-4, 1e-3, ..., 1e3. The temperature is fitted once, to all
+        samples.
 
     intercept, diagonal, off_diagonal : float, default=1.0
         Relative strengths of the penalties on the intercepts, on the diagonal of V, and
@@ -210,7 +211,7 @@ class StructuredMatrixScaling(_StructuredCalibrator):
         The intercepts b.
 
     lambd_ : float
-        The strength of the penalty that was used.
+        Strength of the penalty.
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -222,19 +223,19 @@ class StructuredMatrixScaling(_StructuredCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: the predicted class may change.
 
     See Also
     --------
-    StructuredVectorScaling : With a diagonal matrix.
-    MatrixScaling : Without this regularisation.
+    StructuredVectorScaling : The same method with a diagonal matrix.
+    MatrixScaling : Matrix scaling without this penalty.
 
     Notes
     -----
@@ -246,8 +247,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
         + \lambda_o \frac{K (K - 1)}{n} \sum_{i \ne j} V_{ij}^2\Big)
 
     with :math:`\lambda_b` = `intercept`, :math:`\lambda_d` = `diagonal` and
-    :math:`\lambda_o` = `off_diagonal`. If the temperature is a bound, there is a
-    warning as for :class:`TemperatureScaling`.
+    :math:`\lambda_o` = `off_diagonal`. If the optimal temperature is 0 or infinite, see
+    :class:`TemperatureScaling`.
 
     References
     ----------

@@ -23,8 +23,8 @@ class TemperatureScaling(Calibrator):
 
     The calibrated probabilities are softmax(z / T), where z are logits or
     log-probabilities. T > 1 decreases the confidence, and T < 1 increases it; the order
-    of the classes does not change. Try it first for a neural network [1]_: its single
-    parameter needs the fewest errors among the samples of `fit`, about ten.
+    of the classes does not change. It is the first method to try for a neural network
+    [1]_: about ten misclassified samples are sufficient to fit its single parameter.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ class TemperatureScaling(Calibrator):
         Objective that T minimises on the data of `fit`. "nll" is the negative
         log-likelihood (log loss), minimised in full precision. "ece" is the top-label
         expected calibration error, minimised on the grid 0.1, 0.2, ..., 10.0, as in
-        papers on training losses [2]_; for ties, the smallest T is chosen. The grid
-        does not depend on the scale of the logits.
+        papers on training losses [2]_; for ties, the smallest T is chosen. The grid is
+        not adapted to the scale of the logits.
 
     n_bins : int, default=15
         Number of bins of equal width for `objective="ece"`.
@@ -53,11 +53,11 @@ class TemperatureScaling(Calibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         True: the predicted class does not change, up to rounding.
@@ -72,12 +72,13 @@ class TemperatureScaling(Calibrator):
     not depend on this scale. The log loss on the data of `fit` does not exceed the log
     loss before calibration.
 
-    The optimal T is 0 if the true class has the largest logit in every row, and
-    infinite if, on average, the logits of the true classes are not larger than others.
-    T is then set to a bound, with a `ConvergenceWarning`. Let the gap be the mean
-    distance of the logits to the largest logit of the row, with the probabilities
-    softmax(z / T) as weights. At the bound, the gap is 1 / (n + 1) or n / (n + 1) times
-    the gap with uniform weights, where n is the number of samples.
+    The optimal T is 0 if the true class has the largest logit in every row. It is
+    infinite if, on average over the samples, the logit of the true class is not larger
+    than the mean logit of the row. T is then set to a bound, with a
+    `ConvergenceWarning`. Let g(T) be the average of :math:`\max_k z_k - \sum_k p_k z_k`
+    over the samples, where p is softmax(z / T). The bounds are the T for which g(T) is
+    1 / (n + 1) or n / (n + 1) times :math:`g(\infty)`, where n is the number of samples
+    or the sum of their weights.
 
     References
     ----------

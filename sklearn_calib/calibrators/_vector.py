@@ -10,24 +10,24 @@ class VectorScaling(_PenalisedCalibrator):
     The calibrated probabilities are softmax(w * x + b), where x are the logits, centred
     in each row, and w and b contain a slope and an intercept for each class [1]_.
     Unlike :class:`TemperatureScaling`, it can correct classes that are predicted too
-    often or with too much confidence. It needs about ten errors for each class among
-    the samples of `fit`.
+    often or with too much confidence. It needs about ten misclassified samples for
+    each class.
 
     Parameters
     ----------
     penalty : {"none", "l2", "odir"}, default="none"
-        Penalty added to the mean log loss, see Notes: none, `lambd` times the sum of
-        squared weights and intercepts, or off-diagonal and intercept regularisation
-        (ODIR), which does not penalise the diagonal of W.
+        Penalty added to the mean log loss, see Notes. "l2" is the sum of squared slopes
+        and intercepts. "odir" is off-diagonal and intercept regularisation (ODIR),
+        which penalises only the intercepts here.
 
     lambd : float, array-like or "cv", default="cv"
-        Strength of the penalty. From a sequence, or from 1e-4, 1e-3, ..., 1e3 for "cv",
-        `fit` chooses the strength with the smallest log loss in a cross-validation with
-        five stratified folds without shuffling. Not used with `penalty="none"`.
+        Strength of the penalty, ignored with `penalty="none"`. If it is a sequence,
+        `fit` selects the value with the lowest log loss in stratified five-fold
+        cross-validation without shuffling; "cv" selects from 1e-4, 1e-3, ..., 1e3.
 
     mu : float, array-like, "cv" or None, default=None
         Strength of the penalty on the intercepts for `penalty="odir"`. None uses the
-        value of `lambd`; each value of a sequence is tried with each `lambd`.
+        value of `lambd`. Values of a sequence are combined with each value of `lambd`.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -41,8 +41,8 @@ class VectorScaling(_PenalisedCalibrator):
         The intercepts b.
 
     lambd_, mu_ : float
-        The strengths that were used. `lambd_` exists only with a penalty, `mu_` only
-        with "odir".
+        Strengths of the penalty. `lambd_` is defined only with a penalty, and `mu_`
+        only with "odir".
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -54,11 +54,11 @@ class VectorScaling(_PenalisedCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: the predicted class may change.
@@ -70,26 +70,25 @@ class VectorScaling(_PenalisedCalibrator):
 
     Notes
     -----
-    Logits z are centred first: x is z minus the mean of its row. A constant added to a
-    row does not change the probabilities, and thus does not change the result; x is the
-    same for logits and log-probabilities. ``DirichletCalibrator(diagonal=True)`` is the
-    same map for log-probabilities.
+    x contains the logits minus their mean in each row, so the result does not depend on
+    a constant added to a row, and is the same for logits and log-probabilities.
+    ``DirichletCalibrator(diagonal=True)`` uses log-probabilities that are not centred.
 
     Without a penalty, the log loss is minimised in full precision by Newton's method.
     On the data of `fit`, it does not exceed the log loss before calibration. If the
     classes are separable, the log loss has no minimum. In this case, and if a class has
-    fewer samples than parameters, independent normal priors keep the map near
-    temperature scaling, with a `ConvergenceWarning`. Under the priors, the weights
-    together and the intercept each change a score by a variance of about one.
+    fewer samples than parameters, the map is shrunk towards temperature scaling, with a
+    `ConvergenceWarning`. Under the independent normal priors of the parameters, a
+    calibrated logit differs from temperature scaling with a variance of about two: one
+    from its weights and one from its intercept.
 
     Adding a constant to all intercepts does not change the probabilities. Of these
-    equivalent maps, the one closest to temperature scaling is returned. A sample of
-    weight 2 counts as two samples.
+    equivalent maps, the one closest to temperature scaling is returned.
 
     With K classes, the penalties are
 
     - "l2": :math:`\lambda (\sum_k w_k^2 + \sum_k b_k^2)`,
-    - "odir": :math:`\frac{\mu}{K} \sum_k b_k^2`, as there are no off-diagonal weights.
+    - "odir": :math:`\frac{\mu}{K} \sum_k b_k^2`.
 
     References
     ----------

@@ -8,8 +8,8 @@ from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
-# Scores are equal if they agree to this number of decimals, as the last digits may
-# depend on the batch.
+# Scores are rounded to this number of decimals, as their last digits may depend on
+# the batch.
 DECIMALS = 10
 
 
@@ -17,10 +17,10 @@ class VennAbers(_OneVsRestCalibrator):
     r"""Venn-Abers calibration: isotonic regression, with the test sample as 0 and 1.
 
     The test sample is added to the calibration data, once with the label 0 and once
-    with the label 1. Isotonic regression then gives two probabilities p0 and p1. One of
-    them is calibrated in expectation, for any distribution and any number of samples
-    [1]_. The returned probability is :math:`p_1 / (1 - p_0 + p_1)`, which minimises the
-    regret for the log loss.
+    with the label 1. Isotonic regression then gives two probabilities p0 and p1. The
+    one that belongs to the true label is perfectly calibrated, for any distribution and
+    any number of samples [1]_. The returned probability is
+    :math:`p_1 / (1 - p_0 + p_1)`, which minimises the maximum regret for the log loss.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class VennAbers(_OneVsRestCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Errors among the samples of `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
-        :class:`Calibrator`. Only with `from_logits=False`.
+        :class:`Calibrator`. Defined only if `from_logits=False`.
 
     preserves_argmax : bool
         False: each class has its own map, so the predicted class may change.
@@ -63,8 +63,8 @@ class VennAbers(_OneVsRestCalibrator):
     of the folds, while [1]_ uses geometric means of p1 and of 1 - p0.
 
     `fit` computes p0 and p1 for all intervals between the distinct scores of the
-    calibration data; a prediction searches for its interval. For more than two classes,
-    the rows are divided by their sums.
+    calibration data, so predictions are fast. For more than two classes, the rows are
+    normalised.
 
     References
     ----------
@@ -93,8 +93,7 @@ class VennAbers(_OneVsRestCalibrator):
         score = _rounded(log_odds)
         score, mass, hits = sums_by_value(score, hit, sample_weight)
         p1 = _with_one_more_hit(mass, hits)
-        # By symmetry: with reversed scores and exchanged labels, it is the same
-        # problem.
+        # By symmetry, 1 - p0 is p1 for reversed scores and exchanged labels.
         p0 = 1 - _with_one_more_hit(mass[::-1], (mass - hits)[::-1])[::-1]
         return score, np.append(0.0, p0), np.append(p1, 1.0)
 
@@ -115,10 +114,10 @@ def _rounded(log_odds: Floats) -> Floats:
 def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
     """Return the isotonic value of each group if a sample with label 1 is added to it.
 
-    The value is the slope of the lower convex hull of the cumulated sums at the group.
-    To the left of the group, the hull is that of the points up to it; to the right, it
-    is that of the points after it, shifted by the added sample. The slope is that of
-    the common lower tangent of both.
+    The isotonic value is the slope of the lower convex hull of the cumulative sums. The
+    added sample shifts the points to the right of the group. The slope at the group is
+    that of the common lower tangent of two hulls: of the points to the left, and of the
+    shifted points to the right.
     """
     x, y = np.append(0.0, mass.cumsum()), np.append(0.0, hits.cumsum())
     before = _hull_neighbours(x, y)

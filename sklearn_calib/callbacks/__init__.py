@@ -1,4 +1,4 @@
-"""skorch callbacks: checkpoints, and losses and scores that use the validation set."""
+"""skorch callbacks: checkpoints, loss updates, and scores on the validation set."""
 
 from sklearn_calib.callbacks._checkpoint import Checkpoint
 from sklearn_calib.callbacks._record_bins import RecordBins

@@ -1,4 +1,4 @@
-"""Checkpoints from which an interrupted training resumes."""
+"""Checkpoints to resume an interrupted training run."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from sklearn_calib._torch.net_state import (
     to_bytes,
 )
 
-# Attributes in which skorch's callbacks keep their state.
+# Attributes that contain the state of skorch's callbacks.
 _STATE_ATTRIBUTES = {
     BatchScoring: ["best_score_"],
     EarlyStopping: [
@@ -43,23 +43,23 @@ _STATE_ATTRIBUTES = {
 class Checkpoint(Callback):
     """Checkpoint: save the training state in one file, and resume from it if it exists.
 
-    If the process is killed, run the same script again: the training continues from the
-    checkpoint. It ends with the same weights, predictions and history (except for
-    durations) as a training that was not interrupted. The file is replaced atomically,
-    so a killed process never leaves an incomplete checkpoint.
+    If the process is killed, run the same script again to continue from the checkpoint.
+    The final weights, predictions and history (except for durations) are the same as
+    without interruption. The file is replaced atomically, so a killed process never
+    leaves an incomplete checkpoint.
 
     Parameters
     ----------
     file : str or path-like
-        Path of the checkpoint. Its folder is created if it does not exist. Remove the
-        file to train from the start.
+        Path of the checkpoint. Its folder is created if it does not exist. Remove
+        the file to train from the start.
 
     every : int, default=1
         Number of epochs between checkpoints. The last epoch is always saved.
 
     See Also
     --------
-    skorch.callbacks.Checkpoint : Save the best weights, in several files.
+    skorch.callbacks.Checkpoint : Saves the best weights, in several files.
 
     Notes
     -----
@@ -68,10 +68,10 @@ class Checkpoint(Callback):
     callbacks with `state_dict` and `load_state_dict`. They are stored as tensors,
     numbers and strings, so reading the file does not execute code.
 
-    `random_state` must be an integer; otherwise, the resumed run would have another
-    validation set. `fit` raises a ValueError if the file was written with other data or
-    other parameters; only `max_epochs` may change, for a longer training. For the same
-    reason, the folds of a cross-validation cannot share a file.
+    `random_state` must be an integer; otherwise, the resumed run would use a different
+    validation set. `fit` raises a ValueError if the file was written with different
+    data or parameters; only `max_epochs` may be changed, to train for more epochs. For
+    the same reason, the folds of a cross-validation cannot share a file.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Checkpoint(Callback):
     ...     max_epochs=5, random_state=0, callbacks=[Checkpoint(file)]
     ... )
     >>> _ = net.fit(X, y)
-    >>> len(net.set_params(max_epochs=8).fit(X, y).history_)  # three epochs more
+    >>> len(net.set_params(max_epochs=8).fit(X, y).history_)  # three more epochs
     8
     """
 
@@ -100,7 +100,7 @@ class Checkpoint(Callback):
         return self
 
     def begin(self, net: NeuralNet, key: str) -> None:
-        """Load history and weights if the file exists. The net calls this first."""
+        """Load history and weights if the file exists; called before the training."""
         if not isinstance(self.file, str | os.PathLike):
             raise TypeError(f"file must be a str or path-like, got {self.file!r}.")
         every = self.every
@@ -116,8 +116,8 @@ class Checkpoint(Callback):
         loaded = self._read(path)
         if loaded["key"] != key:
             raise ValueError(
-                f"The checkpoint {str(path)!r} must be from a training with the same "
-                "data and parameters, got one from a different training. Remove it, or "
+                f"The checkpoint {str(path)!r} must be from a training run with the "
+                "same data and parameters, got one from a different run. Remove it, or "
                 "choose another file."
             )
         net.history_ = History(json.loads(loaded["history"]))
@@ -196,7 +196,7 @@ def _get_state(callback: Any) -> Any:
 
 
 def _set_state(callback: Any, state: Any) -> None:
-    """Set the state of a callback that `_get_state` has returned."""
+    """Set the state of a callback to a value returned by `_get_state`."""
     if hasattr(callback, "load_state_dict"):
         callback.load_state_dict(state)
         return
@@ -207,7 +207,7 @@ def _set_state(callback: Any, state: Any) -> None:
 
 
 def _state_attributes(callback: Callback) -> list[str]:
-    """Return the names of the attributes in which skorch keeps a callback's state."""
+    """Return the names of the attributes that contain a callback's state."""
     return [
         n
         for kind, names in _STATE_ATTRIBUTES.items()

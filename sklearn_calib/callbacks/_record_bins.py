@@ -1,4 +1,4 @@
-"""Record confidence and accuracy in bins while a network trains."""
+"""Record confidence and accuracy in bins during the training of a network."""
 
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -18,11 +18,12 @@ from sklearn_calib._torch.outputs import concatenate_logits
 
 
 class RecordBins(Callback):
-    """Record the confidence and accuracy of bins of training and validation data.
+    """Record confidence and accuracy in bins of training and validation data.
 
     After each epoch, the samples of the validation set are grouped by confidence into
-    bins of equal numbers of samples, as far as ties allow. For each epoch, the history
-    receives lists with one number for each bin, in the order of increasing confidence:
+    bins of equal numbers of samples, as far as ties allow. For each epoch, lists with
+    one number for each bin, in order of increasing confidence, are added to the
+    history:
 
     - `bin_edges`: edges of the bins, from 0 to 1, one more than there are bins;
     - `bin_confidence` and `bin_accuracy`: mean confidence and accuracy on validation
@@ -38,12 +39,12 @@ class RecordBins(Callback):
     Parameters
     ----------
     n_bins : int, default=15
-        Number of bins. An epoch may have fewer because of ties, as empty bins are
+        Number of bins. Because of ties, an epoch may have fewer, as empty bins are
         removed.
 
     binning : {"common", "independent"}, default="common"
         Whether to group the training data by the bins of the validation set, or by
-        separate bins. Common bins without training data have the value nan.
+        separate bins. Common bins without training data have the value NaN.
 
     See Also
     --------
@@ -57,12 +58,12 @@ class RecordBins(Callback):
 
     Training data are grouped by the probability of the true class, as AdaFocal does to
     look up the gamma of a sample. `train_confidence_top` is a mean over the same
-    samples; it is larger if some of them are classified wrongly.
+    samples; it is larger if some of them are misclassified.
 
-    AdaFocal relies on the observation that training and validation confidence of a bin
-    change together ([1]_, section 4 and appendix C). For narrow common bins, this is
-    inevitable, as both lie between the same edges. Independent bins do not have this
-    restriction.
+    AdaFocal relies on the observation that the training and the validation confidence
+    of a bin change together ([1]_, section 4 and appendix C). For narrow common bins,
+    this is inevitable, as both are between the same edges. Independent bins do not have
+    this restriction.
 
     Nothing is recorded while `NeuralClassifier` refits on all data.
 
@@ -120,7 +121,7 @@ class RecordBins(Callback):
     def on_epoch_end(
         self, net: NeuralNet, dataset_train: Dataset[Any] | None = None, **kwargs: Any
     ) -> None:
-        """Record the bins; those that the loss has recorded are used."""
+        """Record the bins, or use the bins that the loss has recorded."""
         if not self.valid_:
             return
         if "bin_edges" not in net.history[-1]:
@@ -153,8 +154,7 @@ def _predictions(logits: Any, batch: Any) -> Predictions:
     p_true = proba[np.arange(len(codes)), codes]
     weight = getattr(batch, "sample_weight", None)
     return Predictions(
-        # As in losses with bins: values that are equal in float32 must be in the same
-        # bin.
+        # As in losses with bins, values that are equal in float32 are in the same bin.
         confidence.astype(np.float32),
         p_true.astype(np.float32),
         predicted == codes,
@@ -210,7 +210,7 @@ def _train_means(train: Predictions, edges: Any) -> dict[str, Any]:
 
 
 def _means(values: Any, index: Any, weight: Any, n_bins: int) -> Array:
-    """Return the mean of the values in each bin; nan in empty bins."""
+    """Return the mean of the values in each bin; NaN in empty bins."""
     weight = np.ones(len(values)) if weight is None else weight
     total = np.bincount(index, weight, n_bins)
     summed = np.bincount(index, weight * values, n_bins)

@@ -1,4 +1,4 @@
-"""Callback that updates losses which learn from the validation set."""
+"""Callback that updates losses that learn from the validation set."""
 
 import math
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ class UpdateLoss(Callback):
     It is a default callback of `NeuralClassifier`, with the name `update_loss`. If a
     :class:`~sklearn_calib.losses.CalibrationLoss` has `learns_from_validation = True`,
     its method `update` is called with the labels and predicted probabilities of the
-    validation set. The values that it returns are recorded in the history of the epoch.
-    For other losses, the callback does nothing.
+    validation set. The returned values are recorded in the history of the epoch. For
+    other losses, the callback does nothing.
 
     Parameters
     ----------
@@ -42,24 +42,23 @@ class UpdateLoss(Callback):
 
     Notes
     -----
-    With more frequent updates, the loss follows the network more closely; appendix I
-    and figure 53 of [1]_ compare them. Each update between batches costs one pass over
-    the validation set.
+    With more frequent updates, the loss adapts faster to the network; appendix I and
+    figure 53 of [1]_ compare update frequencies. Each update between batches costs one
+    pass over the validation set.
 
     Some losses, such as :class:`~sklearn_calib.losses.AdaFocalLoss`, accumulate their
     updates, and declare the number of updates that they need as `min_updates`. With
     "auto", the loss is updated ``min(min_updates, sqrt(2 * n_valid))`` times in
     `max_epochs` epochs, but at least once in each epoch, and the updates of an epoch
-    are evenly spaced. The limit is a square root because all updates use the same
-    n_valid validation samples, so the sampling error of each bin accumulates. The
-    updates between the batches of an epoch read at most as many samples as the epoch
-    trains on, which limits their cost to about a third of the epoch.
+    are evenly spaced. The number of updates is limited by sqrt(2 * n_valid), as all of
+    them use the same n_valid validation samples, so sampling errors accumulate. The
+    updates between the batches of an epoch use at most as many samples as the training
+    in the epoch, which limits their cost to about a third of the epoch.
 
     "auto" is the same as "epoch" if `max_epochs` is at least `min_updates`, and for
-    losses without `min_updates`. An example is
-    :class:`~sklearn_calib.losses.CalFocalLoss`, whose updates do not depend on earlier
-    ones. Early stopping and resumed training do not change the spacing, which depends
-    on the parameter `max_epochs`.
+    losses that do not accumulate their updates, such as
+    :class:`~sklearn_calib.losses.CalFocalLoss`. Early stopping and resumed training do
+    not change the spacing, which depends on the parameter `max_epochs`.
 
     References
     ----------
@@ -153,7 +152,7 @@ class UpdateLoss(Callback):
         """Update the loss, and record the values that it returns."""
         self.is_due_ = False
         proba = softmax(concatenate_logits(output for output, _ in outputs))
-        # If the network has diverged, the loss is not updated; `fit` warns of it.
+        # If the network has diverged, the loss is not updated; `fit` issues a warning.
         if not np.isfinite(proba).all():
             return
         y_true = np.concatenate([to_numpy(batch[1]) for _, batch in outputs])
@@ -179,9 +178,9 @@ def _spacing(
 ) -> Fraction | float:
     """Return the number of training samples between two updates with "auto"."""
     n_train, n_valid = len(dataset_train), len(dataset_valid)
-    # All updates use the same samples, so their sampling error accumulates.
+    # All updates use the same samples, so sampling errors accumulate.
     wanted = min(CalibrationLoss.of(net.criterion_).min_updates, (2 * n_valid) ** 0.5)
-    # The updates between batches read at most as many samples as the epoch trains on.
+    # The updates between batches use at most as many samples as the training.
     n_updates = min(math.ceil(wanted / net.max_epochs), 1 + n_train // n_valid)
     return Fraction(n_train, n_updates) if n_updates > 1 else math.inf
 
@@ -202,12 +201,12 @@ def _check_update_every(update_every: Any) -> None:
 
 
 def _is_name(value: Any) -> bool:
-    """Tell whether a value is the name of a period; the value may be an array."""
+    """Return whether a value, which may be an array, is the name of a period."""
     return isinstance(value, str) and value in ("auto", "epoch")
 
 
 def _is_count(value: Any) -> bool:
-    """Tell whether a value is a positive integer."""
+    """Return whether a value is a positive integer."""
     return (
         isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
     )

@@ -16,9 +16,9 @@ from sklearn_calib._torch.outputs import concatenate_logits
 def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     """Log loss of a network on the validation set, for `EpochScoring`.
 
-    Lower is better. Unlike `valid_loss`, it does not depend on the loss that is
-    trained, so it can be compared between losses. Use it for early stopping and
-    checkpoints.
+    Lower is better. Unlike `valid_loss`, it does not depend on the training loss, so
+    networks trained with different losses can be compared. Use it for early stopping
+    and checkpoints.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
 def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     """Expected calibration error (ECE) of a network on the validation set.
 
-    It is the top-label error with 15 bins of equal width. Lower is better.
+    It is the top-label ECE with 15 bins of equal width. Lower is better.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
 
     See Also
     --------
-    sklearn_calib.metrics.expected_calibration_error : The metric for any predictions.
+    sklearn_calib.metrics.expected_calibration_error : ECE of any predictions.
 
     Examples
     --------

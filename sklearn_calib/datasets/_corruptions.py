@@ -19,8 +19,8 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 
-# Each function takes images (n, c, h, w) in [0, 1], the constant of the severity and a
-# random state. The values that it returns may exceed [0, 1].
+# Each function takes images of shape (n, c, h, w) in [0, 1], the constant of the
+# severity and a random state. The returned values may be outside [0, 1].
 
 
 def _gaussian_noise(images: Floats, scale: float, rng: np.random.RandomState) -> Floats:
@@ -48,7 +48,7 @@ def _gaussian_blur(images: Floats, sigma: float, _: Any) -> Floats:
 def _defocus_blur(
     images: Floats, radius_and_sigma: tuple[float, float], _: Any
 ) -> Floats:
-    """Blur with a disk, whose edge is smoothed by a 3 x 3 Gaussian."""
+    """Blur with a disk that is smoothed by a 3 x 3 Gaussian kernel."""
     radius, sigma = radius_and_sigma
     along, across = np.mgrid[-3:4, -3:4]
     disk = (along**2 + across**2 <= radius**2).astype(np.float64)
@@ -132,8 +132,11 @@ def corrupt_images(
     Raises
     ------
     ValueError
-        If `name` is unknown, or `X` does not contain images, or contains floats outside
-        of [0, 1].
+        If `name` is unknown, `X` does not contain images, or its floats are not in
+        [0, 1].
+
+    TypeError
+        If `X` contains neither 8-bit integers nor floats.
 
     Notes
     -----
@@ -142,8 +145,8 @@ def corrupt_images(
     images of 32 by 32 pixels. Speckle noise and Gaussian blur belong to the four
     corruptions that [1]_ reserves for validation.
 
-    8-bit images are rounded down at the end, as in the authors' code. On images of one
-    channel, defocus blur and brightness act as on grey images of three channels.
+    Corrupted 8-bit images are rounded down, as in the authors' code. For defocus blur
+    and brightness, images of one channel are treated as grey images of three channels.
 
     References
     ----------
@@ -177,7 +180,7 @@ def corrupt_images(
 
 
 def _check_images(X: ArrayLike) -> Array:
-    """Return images as an array; raise an error for other shapes, dtypes and ranges."""
+    """Return images as an array; raise an error if they are not valid."""
     X = np.asarray(X)
     if X.ndim not in (3, 4) or (X.ndim == 4 and X.shape[1] not in (1, 3)) or not X.size:
         raise ValueError(

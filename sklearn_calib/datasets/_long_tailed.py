@@ -1,4 +1,4 @@
-"""Long-tailed and grouped versions of balanced data sets."""
+"""Long-tailed data sets and merged classes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 
-# Shape of the Pareto distribution that ImageNet-LT was drawn from.
+# Shape parameter of the Pareto distribution of ImageNet-LT.
 PARETO_SHAPE = 6
 
 
 def _exponential(n_classes: int, imbalance_factor: float) -> Floats:
-    """Return relative class sizes that fall by a constant ratio."""
+    """Return relative class sizes that decrease by a constant ratio."""
     return imbalance_factor ** (np.arange(n_classes) / (n_classes - 1))
 
 
@@ -55,9 +55,9 @@ def make_long_tailed(
     class_order: ArrayLike | None = None,
     random_state: Seed = None,
 ) -> tuple[Any, Any]:
-    r"""Make data long-tailed: keep fewer samples of each class than of the one before.
+    r"""Make a long-tailed data set by subsampling the classes.
 
-    The samples to keep are drawn at random from each class. Their order is kept.
+    The samples of each class are drawn at random. Their order does not change.
 
     Parameters
     ----------
@@ -86,20 +86,20 @@ def make_long_tailed(
     Returns
     -------
     X : ndarray or DataFrame of shape (n_kept, ...)
-        Samples that are kept.
+        Selected samples.
 
     y : ndarray or Series of shape (n_kept,)
-        Their labels.
+        Labels of the selected samples.
 
     Raises
     ------
     ValueError
-        If there are fewer than two classes, a class would have no samples left, or
+        If there are fewer than two classes, no sample of a class would remain, or
         `class_order` does not contain each label once.
 
     See Also
     --------
-    group_classes : Merge classes, for example ten classes into two.
+    group_classes : Merge classes.
 
     Notes
     -----
@@ -110,11 +110,11 @@ def make_long_tailed(
     For "exponential", :math:`s_k = f^{k / (K - 1)}` with the imbalance factor :math:`f`
     [1]_ [2]_. For "pareto", :math:`s_k = \max(q_k / q_0, f)` with the quantiles
     :math:`q_k = (K / (k + 1))^{1/6} - 1`. With 1000 classes of 5 to 1280 images, this
-    gives 117 059 images. ImageNet-LT [3]_, which was sampled from the distribution, has
-    115 846.
+    gives 117 059 images. ImageNet-LT [3]_, which was sampled from this distribution,
+    has 115 846.
 
-    For two classes, the imbalance factor r / (1 - r) leaves a fraction r of positives,
-    which binary benchmarks call the imbalance ratio.
+    For two balanced classes, the fraction of positives is r with the imbalance factor
+    r / (1 - r). Binary benchmarks call r the imbalance ratio.
 
     References
     ----------
@@ -223,12 +223,12 @@ def group_classes(
 
     See Also
     --------
-    make_long_tailed : Reduce classes, for example one of two to a rare class.
+    make_long_tailed : Subsample classes, for example to make one of two rare.
 
     Notes
     -----
-    "halves" gives the binary versions of CIFAR-10, CIFAR-100 and STL-10 of [1]_, which
-    [2]_ compares with.
+    "halves" gives the binary versions of CIFAR-10, CIFAR-100 and STL-10 in [1]_,
+    with which [2]_ compares.
 
     References
     ----------

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from sklearn_calib.datasets._tensors import check_tensors
 
-# Below, both gamma variates of torch's Beta sampler may underflow, which gives 0.5.
+# For smaller values, both gamma variates of torch's Beta sampler may underflow, which
+# gives 0.5.
 SMALLEST_ALPHA = 0.01
 
 
@@ -22,15 +23,15 @@ class Mixup:
     coefficient `lam` is drawn from Beta(alpha, alpha) once for each batch. Networks
     that are trained with mixup are less overconfident [2]_.
 
-    Soft targets are supported by all per-sample losses, and by penalties that do not
-    depend on which predictions are correct, such as MDCA.
+    All per-sample losses support soft targets. So do penalties, such as MDCA, that do
+    not depend on which predictions are correct.
 
     Parameters
     ----------
     alpha : float, default=0.2
         Parameter of the Beta distribution, at least 0.01. For small values, most mixed
-        samples are close to one of the two samples; with 1, `lam` is uniform in [0, 1].
-        The values in [2]_ are 0.1 to 0.4.
+        samples are close to one of the two samples. With 1, `lam` is uniform in [0, 1].
+        [2]_ uses 0.1 to 0.4.
 
     Raises
     ------
@@ -74,7 +75,7 @@ class Mixup:
 
         sample_weight : Tensor of shape (N,), default=None
             Non-negative weights. They are mixed like the inputs, and the two labels of
-            a mixed sample count in proportion to their weights.
+            a mixed sample are weighted accordingly.
 
         Returns
         -------
@@ -105,7 +106,7 @@ class Mixup:
         return mix(X), target, weight
 
     def _check_alpha(self) -> None:
-        """Raise an error unless alpha is a positive number."""
+        """Raise an error unless alpha is a valid parameter of the Beta distribution."""
         if not isinstance(self.alpha, Real) or isinstance(self.alpha, bool):
             raise TypeError(
                 f"alpha must be a number > 0, got {self.alpha!r} of type "

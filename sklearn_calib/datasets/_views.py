@@ -21,7 +21,7 @@ class FeatureCorruption:
 
     Use it as ``RefCalClassifier(augment=FeatureCorruption())`` for tabular data. In the
     second view, each feature is replaced with probability `corruption_rate` by its
-    value in a random row of the batch, which is a draw from the feature's marginal
+    value in a random row of the batch, which is a sample of the feature's marginal
     distribution [1]_.
 
     Parameters
@@ -40,9 +40,9 @@ class FeatureCorruption:
 
     Notes
     -----
-    The paper replaces the same number of features in each row, by values from the whole
-    training set. Here, the number varies around the expected one, and the values come
-    from the batch, which is a random sample of the training set.
+    [1]_ replaces the same number of features in each row, with values from the whole
+    training set. Here, the number of replaced features is random, and the values are
+    taken from the batch.
 
     References
     ----------
@@ -89,7 +89,7 @@ class ImageAugmentation:
     """Image augmentation: views with random crops, flips and colour jitter.
 
     Use it as ``RefCalClassifier(augment=ImageAugmentation())``, similar to [1]_. All
-    images of a batch are augmented in one pass, each with other random numbers.
+    images of a batch are augmented in one pass, with separate random numbers.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ class ImageAugmentation:
     jitter : float, default=0.2
         Strength of the colour jitter, in [0, 1). Contrast and, for three channels,
         saturation change by a factor from 1 - jitter to 1 + jitter. Brightness changes
-        by up to jitter times the standard deviation of the image's pixels, so images
-        need not lie in [0, 1]. 0 disables the jitter.
+        by up to `jitter` times the standard deviation of the image's pixels, so images
+        need not be in [0, 1]. 0 disables the jitter.
 
     n_views : int, default=2
         Number of views of each image, at least 1. Contrastive losses need two; the
@@ -189,7 +189,7 @@ class ImageAugmentation:
         zero = torch.zeros_like(side)
         rows = [side * mirror, zero, left, zero, side, top]
         maps, shape = torch.stack(rows, 1).view(-1, 2, 3), images.shape
-        grid = F.affine_grid(maps, shape, align_corners=False)  # type: ignore[arg-type] # a torch.Size will do
+        grid = F.affine_grid(maps, shape, align_corners=False)  # type: ignore[arg-type] # torch.Size is fine
         return F.grid_sample(
             images, grid, padding_mode="reflection", align_corners=False
         )
@@ -217,7 +217,7 @@ def _check_fraction(name: str, value: Any) -> None:
             f"{name} must be a number in [0, 1], got {value!r} of type "
             f"{type(value).__name__}. Omit it to use the default."
         )
-    if not 0 <= value <= 1:  # type: ignore[operator] # numbers.Real has an order
+    if not 0 <= value <= 1:  # type: ignore[operator] # numbers.Real is ordered
         raise ValueError(
             f"{name} must be in [0, 1], got {value!r}. Omit it to use the default."
         )

@@ -32,7 +32,7 @@ METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
 
 
 class _Precomputed(ClassifierMixin, BaseEstimator):
-    """Classifier that returns its input as predictions, for scorers to call."""
+    """Classifier that returns its input as predicted probabilities, for scorers."""
 
     def __init__(self, classes: Array) -> None:
         self.classes = classes
@@ -75,7 +75,7 @@ def compare(
         Fitted classifiers with `predict_proba`; the keys are the names of the rows.
 
     X : array-like of shape (n_samples, ...)
-        Held-out samples, which no classifier was trained on.
+        Held-out samples, on which none of the classifiers was trained.
 
     y : array-like of shape (n_samples,)
         True labels.
@@ -84,8 +84,8 @@ def compare(
             "neg_aurc", "refinement_auc")
         Names of scorers of this package or of scikit-learn. Columns have the names of
         the scorers without `neg_`. A dict maps names of columns to scorers or their
-        names. The values are those of the metric: for scorers with
-        `greater_is_better=False`, the sign is reversed.
+        names. The sign of scorers with `greater_is_better=False` is reversed, so the
+        values are those of the metric.
 
     confidence_level : float, default=0.95
         Confidence level of the intervals, in (0, 1).
@@ -94,11 +94,12 @@ def compare(
         Sample weights.
 
     n_resamples : int, default=1000
-        Number of random draws for each interval; 0 for no intervals. Each draw computes
-        the metric once.
+        Number of random draws for each interval; 0 for no intervals. The metric is
+        computed once for each draw.
 
     n_jobs : int, default=None
-        Number of values to compute in parallel, as in joblib.
+        Number of jobs to run in parallel, as in joblib. Each job computes one value and
+        its interval.
 
     random_state : int, RandomState instance or None, default=None
         Controls the random draws, which are the same for all classifiers and metrics.
@@ -124,7 +125,7 @@ def compare(
 
     See Also
     --------
-    sklearn_calib.metrics.bootstrap_interval : How the intervals are computed.
+    sklearn_calib.metrics.bootstrap_interval : Computes the intervals.
     evaluate_ood : Metrics of out-of-distribution detection.
 
     Notes
@@ -132,13 +133,13 @@ def compare(
     The intervals are computed by :func:`~sklearn_calib.metrics.bootstrap_interval` for
     the metric of the scorer: with `method="debiased"` for calibration errors of this
     package, and with "bca" for other metrics and for scorers that are plain functions.
-    They describe the sampling of the test data for fixed classifiers, not the variation
-    between training runs.
+    They account for the sampling of the test data with fixed classifiers, not for the
+    variation between training runs.
 
-    The area under the ROC curve in papers is usually that of one-vs-rest or one-vs-one
-    problems, "roc_auc_ovr" or "roc_auc_ovo". With many classes, it can be large
-    although the accuracy is low. "refinement_auc" is a different metric: it separates
-    correct from incorrect predictions.
+    In papers, the area under the ROC curve is usually "roc_auc_ovr" (one-vs-rest) or
+    "roc_auc_ovo" (one-vs-one). With many classes, it can be large although the accuracy
+    is low. "refinement_auc" is a different metric: it measures how well the confidence
+    separates correct from incorrect predictions.
 
     Examples
     --------
@@ -220,7 +221,7 @@ def _measure(
     if not isinstance(scorer, LabelledScorer):
         metric = partial(_call_scorer, scorer, sign)
     elif len(classes) == 2:
-        proba = proba[:, 1]  # as a scorer does
+        proba = proba[:, 1]  # as in the scorer
     data: Options = {"labels": classes, "sample_weight": sample_weight}
     value = metric(y, proba, **data)
     if not options["n_resamples"]:
@@ -238,6 +239,6 @@ def _call_scorer(
     labels: Array,
     sample_weight: Any,
 ) -> Any:
-    """Return the value of the scorer's metric, which may need predicted labels."""
+    """Return the value of the metric of a scorer."""
     classifier = _Precomputed(labels)
     return sign * scorer(classifier, y_proba, y_true, sample_weight=sample_weight)

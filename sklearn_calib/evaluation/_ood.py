@@ -44,15 +44,14 @@ def evaluate_ood(
     confidence : str or callable, default="msp"
         Confidence score: "msp" (maximum softmax probability), "margin",
         "negative_entropy", "negative_gini", "l2_norm", or a function of the
-        probabilities that returns one number for each sample. "max_logit" is computed
-        from logits, and is only available for classifiers whose `decision_function` is
-        known to return them.
+        probabilities that returns one number for each sample. "max_logit" requires a
+        classifier whose `decision_function` is known to return logits.
 
     tpr : float, default=0.95
         True positive rate of "fpr_at_tpr", in (0, 1].
 
     pos : {"in", "out"}, default="in"
-        Which samples are the positive class of "fpr_at_tpr".
+        Whether ID ("in") or OOD samples are the positive class of "fpr_at_tpr".
 
     balanced : bool, default=False
         Whether ID and OOD samples have the same total weight in "aupr_in" and
@@ -73,7 +72,7 @@ def evaluate_ood(
 
     See Also
     --------
-    sklearn_calib.metrics.fpr_at_tpr : FPR95, and how its definition varies in papers.
+    sklearn_calib.metrics.fpr_at_tpr : FPR95 and its different definitions in papers.
 
     References
     ----------

@@ -73,7 +73,7 @@ def calibration_report(
 
     y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Predicted probabilities. A 1-d array contains those of the positive class; the
-        other class has a row too.
+        report has rows for both classes.
 
     n_bins : int or "cube_root", default=15
         Number of bins of "ece" and "mce"; "cube_root" uses the cube root of the number
@@ -84,12 +84,12 @@ def calibration_report(
         allow.
 
     groups : array-like of shape (n_samples,) or (n_samples, n_features), default=None
-        Group of each sample. If given, there is one table for each group, and one named
-        "overall", in a single DataFrame. Its index has one level for each feature and
-        one for the class.
+        Group of each sample. If given, the report contains the rows of each group, and
+        those of all samples as the group "overall". The index has one level for each
+        feature and one for the class.
 
     confidence_level : float, default=None
-        Confidence level in (0, 1) of the interval of "ece". If given, the columns
+        Confidence level of the interval of "ece", in (0, 1). If given, the columns
         "ece_low" and "ece_high" contain the interval of
         :func:`~sklearn_calib.metrics.ece_interval`. It is NaN for the weighted average.
 

@@ -1,4 +1,4 @@
-"""Tensors in plain containers, as bytes and back."""
+"""Serialization of tensors in plain containers."""
 
 import math
 from collections import OrderedDict

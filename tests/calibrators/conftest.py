@@ -1,8 +1,8 @@
-"""What the laws of the calibrators share: all calibrators, and who is excused.
+"""Fixtures of the common tests, which run for all calibrators.
 
-A test of a module with a dict ``EXCUSED`` that has an argument ``calibrator`` runs
-for each calibrator of `CALIBRATORS`, but for those that ``EXCUSED`` names, by class or
-by setting, with the reason, under the name of the test.
+In a module with a dict ``EXCUSED``, a test with an argument ``calibrator`` runs for
+each calibrator of `CALIBRATORS`. ``EXCUSED`` maps the name of a test to the excluded
+calibrators, given by class or setting, and to the reasons.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from sklearn_calib.calibrators import (
 )
 
 DEFAULTS = [get_calibrator(name)() for name in get_calibrator_names()]
-# The defaults of every registered calibrator, and settings known to be delicate.
+# All registered calibrators with their defaults, and parameters that often cause bugs.
 CALIBRATORS = [
     *DEFAULTS,
     BetaCalibration(parameters="ab"),
@@ -55,7 +55,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def make_logits():
-    """Return a function for logits of the true model, and labels drawn from it."""
+    """Return a function that draws logits of the true model, and labels."""
 
     def make(n_samples=2000, n_classes=4, seed=0):
         rng = np.random.default_rng(seed)
@@ -67,11 +67,11 @@ def make_logits():
 
 @pytest.fixture(scope="session")
 def fresh():
-    """Return a function for an unfitted copy, with other parameters."""
+    """Return a function that clones a calibrator with changed parameters."""
     return lambda calibrator, **params: clone(calibrator).set_params(**params)
 
 
 @pytest.fixture(scope="session")
 def registered():
-    """Return the names of the classes of all calibrators, and their settings."""
+    """Return the class names and the settings of all calibrators."""
     return {repr(c) for c in CALIBRATORS} | {type(c).__name__ for c in CALIBRATORS}

@@ -1,4 +1,4 @@
-"""Histogram binning, scaling-binning and Venn-Abers: values and ends."""
+"""Histogram binning, scaling-binning, BBQ, ENIR and Venn-Abers: exact values."""
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_venn_abers_is_never_certain():
 
 
 def test_recorded_bayesian_binning(reference):
-    """Up to the histograms that the authors' code prunes."""
+    """The results differ only by the histograms that the authors' code omits."""
     recorded = reference("cal_bbq")
     scores, y, test = binary_problem(recorded)
     expected = recorded_values(recorded)["matlab-BDeu2"]["model_average"]

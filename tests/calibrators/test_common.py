@@ -1,4 +1,4 @@
-"""Laws on what every calibrator says: a new row in the registry is tested by all."""
+"""Common tests of predictions: they run for every registered calibrator."""
 
 import numpy as np
 import pytest
@@ -19,13 +19,13 @@ from sklearn_calib.calibrators import (
     VectorScaling,
 )
 
-# By the name of a test, who need not pass it, and why; see conftest.py.
-ONE_MAP = "undoes one map, of a loss, and no other fault"
+# Calibrators to which a test does not apply, with the reason; see conftest.py.
+ONE_MAP = "only inverts the map of the focal loss"
 EXCUSED = {
     "test_repairs_a_sharpened_prediction": {"FocalPosterior": ONE_MAP},
 }
-# How far above that of the true model the log loss may be on 5000 new samples, by the
-# errors of what is learned from 5000: measured for two classes and for ten, times 1.5.
+# Allowed excess of the log loss over that of the true model on 5000 new samples, after
+# a fit to 5000 samples: 1.5 times the measured values for two and for ten classes.
 EXCESS = {
     "BBQ": (0.02, 0.047),
     "ENIR": (0.02, 0.042),
@@ -39,8 +39,8 @@ EXCESS = {
     "SplineCalibration": (0.02, 0.031),
     "VennAbers": (0.02, 0.03),
 }
-# Minimise the log loss over maps one of which leaves everything as it is; those of one
-# probability do so for two classes, before the rows of more are divided by their sums.
+# These minimise the log loss over maps that include the identity. One-vs-rest
+# calibrators do so only for two classes, as rows of more classes are normalised.
 MINIMISE_LOG_LOSS = [
     DirichletCalibrator(),
     EnsembleTemperatureScaling(),
@@ -57,8 +57,8 @@ OF_TWO_CLASSES = [
     PlattScaling(smooth_targets=False),
     QuadraticLogisticCalibration(),
 ]
-# Learn what all classes share, so that a class without samples loses nothing.
-SHARE = "learns nothing about a single class"
+# Their parameters are shared by all classes, so a class may have no samples.
+SHARE = "has no parameters of a single class"
 SHARED = {
     "EnsembleTemperatureScaling": SHARE,
     "JointIsotonicCalibration": SHARE,
@@ -69,22 +69,22 @@ SHARED = {
     "TemperatureScaling": SHARE,
 }
 EXCUSED["test_class_without_samples_is_said"] = SHARED
-FROM_BELOW = "numbers that do not divide make bins from the lower end"
+FROM_BELOW = "quantile bins depend on the direction of counting"
 EXCUSED["test_swapped_classes_swap_the_output"] = {
     "BBQ": FROM_BELOW,
     "HistogramBinning": FROM_BELOW,
     "ScalingBinning": FROM_BELOW,
 }
 EXCUSED["test_preserves_argmax_if_it_says_so"] = {
-    "SplineCalibration": "keeps it of more than two classes, as here, but not of two"
+    "SplineCalibration": "preserves it, except for two classes"
 }
 DRAWN = "MetaCal(random_state=0, threshold_fraction=0.1)"
-BY_ROWS = {DRAWN: "draws rows, whatever they hold and how often they are there"}
+BY_ROWS = {DRAWN: "draws random rows, which depend on the order and number of rows"}
 EXCUSED["test_weights_equal_repetitions"] = BY_ROWS
 EXCUSED["test_order_of_samples_does_not_matter"] = BY_ROWS
-# The log loss with zeros, where ten bins cannot tell 20 classes: 0.85.
+# Allowed log loss with zeros; ten bins give 0.85 for 20 classes.
 WITH_ZEROS = {"ScalingBinning": 0.9}
-# A bound or the end of a grid is reached by data of a few samples, and says so.
+# With few samples, calibrators warn of a bound or of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 both_scales = pytest.mark.each("from_logits", [False, True])
 
@@ -120,7 +120,7 @@ def test_repairs_a_sharpened_prediction(
 
 
 def test_leaves_a_calibrated_prediction_alone(calibrator, make_logits, fresh):
-    """Within the sampling error of a parameter from 20,000 samples."""
+    """The parameter is correct within the sampling error of 20,000 samples."""
     logits, y = make_logits(20_000)
     proba = softmax(logits)
     repaired = fresh(calibrator).fit(proba, y).predict_proba(proba)
@@ -137,7 +137,7 @@ def test_leaves_a_calibrated_prediction_alone(calibrator, make_logits, fresh):
 def test_log_loss_is_never_above_that_before(
     minimiser, from_logits, n_classes, make_logits, fresh
 ):
-    """On the data of `fit`, for several distortions."""
+    """Checked on the data of `fit`, for several distortions."""
     logits, y = make_logits(500, n_classes)
     bias = np.linspace(-1, 1, n_classes)
     few = slice(2 * n_classes)
@@ -157,7 +157,7 @@ def test_log_loss_is_never_above_that_before(
 def test_gives_positive_probabilities_at_the_extremes(
     calibrator, from_logits, make_logits, fresh
 ):
-    """Exact zeros and ones are common: forests, saturated networks."""
+    """Forests and saturated networks predict exact zeros and ones."""
     logits = np.array([[0.0, 0, 0], [800, 0, -800], [-800, 0, 800], [0, 1e4, -1e4]])
     logits = np.vstack([logits, make_logits(30, 3)[0]])
     y = np.arange(34) % 3
@@ -170,7 +170,7 @@ def test_gives_positive_probabilities_at_the_extremes(
 
 
 def test_no_zero_on_rows_that_fit_has_not_seen(calibrator, make_logits, fresh):
-    """A class with few of 60 samples has empty bins."""
+    """With 60 samples, some bins of a rare class are empty."""
     logits, y = make_logits(20_000)
     X = softmax(logits - [0, 0, 2, 4])
     y = (np.log(X) + np.random.default_rng(1).gumbel(size=X.shape)).argmax(axis=1)
@@ -191,7 +191,7 @@ def test_one_hot_predictions(calibrator, make_logits, fresh):
 
 
 def test_probabilities_of_zero_in_real_data(calibrator, shared_data, fresh):
-    """111,050 zeros, 61 of them for the true class."""
+    """There are 111,050 zeros, 61 of them for the true class."""
     data = shared_data("logits/20news_cleanlab_probs.npz")
     X, y = data["probs"], data["labels"]
     proba = fresh(calibrator).fit(X[::2], y[::2]).predict_proba(X[1::2])
@@ -205,7 +205,7 @@ def test_permuted_classes_permute_the_output(
 ):
     logits, y = make_logits()
     X = logits if from_logits else softmax(logits)
-    order = np.array([2, 0, 3, 1])  # column j then holds class order[j]
+    order = np.array([2, 0, 3, 1])  # column j contains class order[j]
     calibrator = fresh(calibrator, from_logits=from_logits)
     expected = calibrator.fit(X, y).predict_proba(X)
     by_code = calibrator.fit(X[:, order], order.argsort()[y]).predict_proba(X[:, order])
@@ -217,7 +217,7 @@ def test_permuted_classes_permute_the_output(
 
 @both_scales
 def test_swapped_classes_swap_the_output(calibrator, from_logits, make_logits, fresh):
-    """The fit to the second of two classes must not depend on which class it is."""
+    """The result must not depend on which of two classes is the second."""
     logits, y = make_logits(500, 2)
     X = logits if from_logits else softmax(logits)
     calibrator = fresh(calibrator, from_logits=from_logits)
@@ -229,9 +229,9 @@ def test_swapped_classes_swap_the_output(calibrator, from_logits, make_logits, f
 @both_scales
 def test_weights_equal_repetitions(calibrator, from_logits, make_logits, fresh):
     logits, y = make_logits(300)
-    # Flat, so that all of them have something to learn.
+    # Underconfident, so that no calibrator is the identity.
     X = 0.3 * logits if from_logits else softmax(0.3 * logits)
-    # Errors count less, so that the weights make a difference.
+    # Misclassified samples have lower weights, so that weights affect the result.
     weight = np.where(logits.argmax(axis=1) == y, 3, np.arange(300) % 3)
     calibrator = fresh(calibrator, from_logits=from_logits)
     weighted = calibrator.fit(X, y, sample_weight=weight).predict_proba(X)
@@ -262,7 +262,7 @@ def test_order_of_samples_does_not_matter(calibrator, make_logits, fresh):
 @both_scales
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_one_sample_a_class(calibrator, from_logits, make_logits, fresh):
-    """Fit with one sample per class, for separable and for equal predictions."""
+    """Fitting works with one sample per class and separable or equal predictions."""
     logits = make_logits(3, 3, seed=1)[0]
     for raw, y in [
         (logits, [2, 0, 1]),
@@ -278,7 +278,7 @@ def test_one_sample_a_class(calibrator, from_logits, make_logits, fresh):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_class_without_samples(calibrator, make_logits, fresh):
-    """`labels` is required: 0, 1 and 3 may be any three of the columns."""
+    """`labels` is required, as 0, 1 and 3 may be any three of the columns."""
     logits, y = make_logits()
     X, kept = softmax(3 * logits), y != 2
     fitted = fresh(calibrator).fit(X[kept], y[kept], labels=[0, 1, 2, 3])
@@ -304,7 +304,7 @@ def test_class_without_samples_is_said(calibrator, make_logits, fresh):
 
 
 def test_preserves_argmax_if_it_says_so(calibrator, make_logits, fresh):
-    """On data with class-dependent errors, which other calibrators can correct."""
+    """The data have class-dependent errors, which other calibrators can correct."""
     logits, y = make_logits(n_classes=3)
     for biased in (3 * logits + [2.0, 0.0, -2.0], 0.5 * logits + [0.0, 1.0, 0.0]):
         fitted = fresh(calibrator, from_logits=True).fit(biased, y)

@@ -1,4 +1,4 @@
-"""Laws on what every calibrator takes: labels, columns, precision, and bad data."""
+"""Common tests of input: labels, columns, precision, and invalid data."""
 
 import pickle
 
@@ -13,10 +13,10 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 
-# By the name of a test, who need not pass it, and why; see conftest.py.
+# Calibrators to which a test does not apply, with the reason; see conftest.py.
 DRAWN = "MetaCal(random_state=0, threshold_fraction=0.1)"
 EXCUSED = {"test_bad_predictions_are_refused": {DRAWN: "needs more than three rows"}}
-# A bound or the end of a grid is reached by data of a few samples, and says so.
+# With few samples, calibrators warn of a bound or of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 both_scales = pytest.mark.each("from_logits", [False, True])
 
@@ -41,7 +41,7 @@ def test_pandas(calibrator, make_logits, fresh):
     target = pd.Series(y, index=frame.index)
     fitted = fresh(calibrator).fit(frame, target)
     expected = fresh(calibrator).fit(X, y).predict_proba(X)
-    # A frame keeps its columns together, which sums of products round otherwise.
+    # A DataFrame is stored by columns, which changes the rounding of sums of products.
     np.testing.assert_allclose(fitted.predict_proba(frame), expected, rtol=1e-12)
     np.testing.assert_array_equal(fitted.feature_names_in_, frame.columns)
     positive = frame["dog"]
@@ -124,7 +124,7 @@ def test_zeros_and_small_probabilities_that_fit_has_not_seen(
 def test_what_rounding_leaves_outside_of_0_and_1(
     calibrator, dtype, n_columns, make_logits, fresh
 ):
-    """It is clipped by fit and by predict_proba."""
+    """`fit` and `predict_proba` clip it."""
     logits, y = make_logits(n_samples=200, n_classes=max(2, n_columns))
     X = softmax(3 * logits)[:, -n_columns:]
     ends = np.eye(max(2, n_columns))[y[::5], -n_columns:]
@@ -233,7 +233,7 @@ def test_weights_of_any_size(calibrator, factor, make_logits, fresh):
 
 
 def test_largest_logits(calibrator, make_logits, fresh):
-    """They are calibrated, or an error names them, without a warning."""
+    """They are calibrated or raise an error that names them, without a warning."""
     logits, y = make_logits(n_samples=60, n_classes=3)
     fitted = fresh(calibrator).set_params(from_logits=True).fit(logits, y)
     try:

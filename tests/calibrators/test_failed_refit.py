@@ -1,4 +1,4 @@
-"""A calibrator whose fit fails stays as it was."""
+"""A calibrator is unchanged if its fit fails."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn_calib._core.links import softmax
 from sklearn_calib.calibrators import PerLabelCalibrator, TemperatureScaling
 
-# A bound or the end of a grid is reached by data of a few samples, and says so.
+# With few samples, calibrators warn of a bound or of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 EXCUSED = {}
 
@@ -30,7 +30,7 @@ def state_of(estimator):
 
 
 def fail(calibrator, monkeypatch, how):
-    """Let a fit fail."""
+    """Check that a fit raises an error."""
     if how in FAILURES:
         arguments, options = FAILURES[how]
         with pytest.raises((TypeError, ValueError)):

@@ -1,4 +1,4 @@
-"""Calibrators count the errors that they are fitted to, and warn of too few."""
+"""Calibrators count the misclassified samples in fit, and warn of too few."""
 
 import re
 import warnings
@@ -22,14 +22,14 @@ from sklearn_calib.calibrators import (
 )
 
 EXCUSED = {}
-# A bound or the end of a grid, of which other tests ask.
+# Other tests check the warnings of bounds and of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-FEW = "needs about .* errors of the classifier"
+FEW = "needs about .* misclassified samples to be fitted reliably"
 
 
 @pytest.fixture
 def with_errors():
-    """Return a function for logits of 1000 samples, and labels with so many errors."""
+    """Return a function that makes 1000 samples, some of them misclassified."""
 
     def make(n_errors, n_classes=2):
         logits = 2 * np.random.default_rng(0).normal(size=(1000, n_classes))
@@ -42,12 +42,12 @@ def with_errors():
 
 
 def warnings_of_few(fit, *args, **params):
-    """Return the texts of the warnings of few errors."""
+    """Return the texts of the warnings of few misclassified samples."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit(*args, **params)
     texts = [str(each.message) for each in caught if each.category is UserWarning]
-    return [text for text in texts if "errors of the classifier" in text]
+    return [text for text in texts if re.search(FEW, text)]
 
 
 @pytest.mark.each("from_logits", [False, True])
@@ -76,8 +76,8 @@ def test_warns_below_the_errors_needed_and_not_from_them_on(
     name = type(calibrator).__name__
     for n_errors in [0, needed - 1] if needed else []:
         (text,) = warnings_of_few(fresh(calibrator).fit, *_proba(with_errors(n_errors)))
-        assert text.startswith(f"{name} needs about {needed} errors")
-        assert f"got {n_errors}:" in text
+        assert text.startswith(f"{name} needs about {needed} misclassified samples ")
+        assert f", got {n_errors}. " in text
     assert not warnings_of_few(fresh(calibrator).fit, *_proba(with_errors(needed)))
 
 
@@ -93,7 +93,7 @@ def test_needs_more_errors_for_more_classes_unless_they_share(
     calibrator_, needed, with_errors
 ):
     (text,) = warnings_of_few(calibrator_.fit, *_proba(with_errors(needed - 1, 4)))
-    assert f"about {needed} errors" in text
+    assert f"about {needed} misclassified samples" in text
     assert not warnings_of_few(calibrator_.fit, *_proba(with_errors(needed, 4)))
 
 
@@ -121,8 +121,8 @@ def test_folds_count_together_and_warn_once(ensemble):
     assert min(errors) < 10 < sum(errors) or not ensemble
     model.set_params(calibrator=IsotonicCalibration())
     (text,) = warnings_of_few(model.fit, X, y)
-    assert "needs about 100 errors" in text
-    assert f"got {sum(errors):g}:" in text
+    assert "needs about 100 misclassified samples" in text
+    assert f", got {sum(errors):g}. " in text
 
 
 def test_a_classifier_as_calibrator_needs_none():
@@ -139,7 +139,7 @@ def test_one_warning_for_all_labels(with_errors):
     (text,) = warnings_of_few(
         calibrator.fit, np.column_stack([odds] * 3), np.column_stack([y, few, few])
     )
-    assert "got 3:" in text
+    assert ", got 3. " in text
 
 
 def test_every_calibrator_says_how_many_errors_it_needs(calibrator):
@@ -161,7 +161,7 @@ def test_the_page_says_how_many_errors_each_needs():
 
 
 def test_the_warning_is_an_error_where_warnings_are(with_errors):
-    """A failed fit leaves the calibrator as it was."""
+    """A failed fit leaves the calibrator unchanged."""
     calibrator = StructuredMatrixScaling()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

@@ -1,4 +1,4 @@
-"""The calibrators that undo the focal loss, on posteriors that are known."""
+"""Focal posterior and focal temperature scaling, with known class posteriors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Isotonic maps: recorded values, the centred variant, and what is kept."""
+"""Isotonic calibration: recorded values, the centred variant, and order."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def arrays(reference):
 
 
 def test_recorded_one_vs_rest(reference):
-    """Before the rows are divided by their sums, without the tie breaker."""
+    """Compare the map before normalisation, without the tie breaker."""
     fit, y, test, values = arrays(reference)
     fitted = IsotonicCalibration(from_logits=True).fit(fit, y)
     columns = zip(fitted.maps_, softmax(test).T, strict=True)
@@ -51,7 +51,7 @@ def test_centered_map_has_no_steps():
     inside = np.linspace(*centered.maps_[0][0][[0, -1]], 200)
     assert (np.diff(plain.predict_proba(inside)[:, 1]) == 0).any()
     assert (np.diff(centered.predict_proba(inside)[:, 1]) > 0).all()
-    # The weighted mean of the map is the frequency, as for the plain one.
+    # The weighted mean of the map is the frequency, as without centring.
     auc = roc_auc_score(y, proba)
     assert roc_auc_score(y, plain.predict_proba(proba)[:, 1]) != pytest.approx(auc)
     assert roc_auc_score(y, centered.predict_proba(proba)[:, 1]) == pytest.approx(

@@ -1,4 +1,4 @@
-"""Beta calibration of all classes at once."""
+"""Joint beta calibration."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_of_two_classes_it_is_beta_calibration(skewed):
     logits, y = skewed[0][:, :2], skewed[1] % 2
     joint = JointBetaCalibration(from_logits=True).fit(logits, y)
     beta = BetaCalibration(from_logits=True).fit(logits, y)
-    assert (beta.maps_[0][:2] > 0).all()  # so that its bounds play no part
+    assert (beta.maps_[0][:2] > 0).all()  # so that the bounds are not active
     np.testing.assert_allclose(
         joint.predict_proba(logits), beta.predict_proba(logits), atol=1e-5
     )
@@ -51,7 +51,7 @@ def test_no_other_map_has_a_smaller_log_loss(skewed):
 
 
 def test_few_samples_of_many_classes_leave_it_near_temperature_scaling():
-    """Most classes are unlikely, and their second input is almost zero."""
+    """Most classes are unlikely, so their second feature is almost zero."""
     rng = np.random.default_rng(0)
     logits = 2.5 * rng.normal(size=(2060, 50))
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Meta-Cal: recorded numbers, and whether what it controls is controlled."""
+"""Meta-Cal: recorded values, and control of the miscoverage and the accuracy."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_threshold_of_an_accuracy_by_hand():
     halfway = (10 / 12 + 10 / 13) / 2
     expected = (entropy[11] + entropy[12]) / 2
     assert fit(halfway).threshold_ == pytest.approx(expected, rel=1e-12)
-    # The ten that are tied at 1 count with their mean.
+    # The ten entropies at accuracy 1 are averaged.
     assert fit(0.999999).threshold_ == pytest.approx(entropy[:10].mean(), rel=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of vector, matrix, Dirichlet and structured scaling."""
+"""Recorded and published values of vector, matrix, Dirichlet, structured scaling."""
 
 import numpy as np
 import pytest
@@ -34,8 +34,8 @@ def recorded(reference, name, case):
     return arrays, expected
 
 
-# "odir" of the record is lambd * off-diagonal sum + mu * intercept sum, ours divides by
-# K (K - 1) = 12 and by K = 4. The others were fitted in float32.
+# The recorded "odir" is lambd * off-diagonal sum + mu * intercept sum; we divide by
+# K (K - 1) = 12 and by K = 4. The other results were computed in float32.
 @pytest.mark.parametrize(
     ("name", "case", "calibrator", "rtol", "atol"),
     [
@@ -120,7 +120,7 @@ def test_recorded_likelihood_of_other_features(kind, case, reference):
     assert nll == pytest.approx(expected["fit_nll"], rel=1e-10)
 
 
-# The log loss on the test part that Kull et al. (2019) published, in their notebooks.
+# Log loss on the test set in the notebooks of Kull et al. (2019).
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("calibrator", "published"),
@@ -145,7 +145,7 @@ def test_published_log_loss_of_resnet_110_on_cifar_10(
 
 
 def test_centred_logits_or_log_probabilities(make_logits, fresh):
-    """A matrix depends on the sum of log p, which centring removes."""
+    """The Dirichlet map depends on the sum of log p, which centring removes."""
     logits, y = make_logits(n_classes=3)
     matrix = MatrixScaling(from_logits=True).fit(logits**3, y)
     dirichlet = DirichletCalibrator(from_logits=True).fit(logits**3, y)
@@ -161,7 +161,7 @@ def test_centred_logits_or_log_probabilities(make_logits, fresh):
     "calibrator", [VectorScaling(), MatrixScaling(), DirichletCalibrator()], ids=repr
 )
 def test_strength_by_cross_validation(calibrator, penalty, make_logits, fresh):
-    """The chosen strength is in the sequence, and beats both ends on other data."""
+    """The selected strength has a lower log loss on new data than both ends."""
     logits, y = make_logits(2300, 6)
     logits = 2 * logits + np.linspace(-1, 1, 6)
     calibrator = fresh(calibrator, penalty=penalty, from_logits=True)
@@ -252,7 +252,7 @@ def test_separable_classes_are_held_near_temperature_scaling(
 
 
 def test_matrix_with_fewer_samples_of_a_class_than_parameters(make_logits):
-    """Without the prior the log loss of new data would be infinite."""
+    """Without the prior, the log loss of new data would be infinite."""
     logits, y = make_logits(600, 30)
     with pytest.warns(ConvergenceWarning, match="a class has fewer than 31 samples"):
         fitted = MatrixScaling(from_logits=True).fit(3 * logits[:300], y[:300])

@@ -1,4 +1,4 @@
-"""The machinery of one against the rest, and logistic regression behind three maps."""
+"""One-vs-rest calibration, and its maps that use logistic regression."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from sklearn_calib.calibrators import (
 
 
 def binary_problem(recorded):
-    """Return log-odds to fit and to test, and labels, of recorded scores."""
+    """Return log-odds for fit and test, and labels, of recorded scores."""
     inputs = recorded["inputs"]["binary"]
     eps = np.finfo(float).eps
     fit, test = (
@@ -66,7 +66,7 @@ def test_recorded_beta(reference, parameters):
 
 
 def test_beta_exponents_are_not_negative():
-    """Both exponents would be negative, one of them, or none."""
+    """Without constraints, both exponents, one or none would be negative."""
     rng = np.random.default_rng(0)
     score = rng.normal(size=2000)
     y = rng.uniform(size=2000) < expit(-score)
@@ -84,7 +84,7 @@ def test_recorded_platt(reference):
     expected = cases(recorded)["verified-platt"]
     platt = PlattScaling(smooth_targets=False, from_logits=True).fit(logit(scores), y)
     slope, intercept = platt.maps_[0]
-    # The recorded optimiser stops early.
+    # The recorded optimiser stopped early.
     assert slope == pytest.approx(expected["coef"][0], rel=1e-3)
     assert intercept == pytest.approx(expected["intercept"][0], rel=1e-3)
     smooth = PlattScaling(from_logits=True).fit(logit(scores), y).maps_[0][0]
@@ -103,7 +103,7 @@ def test_recorded_quadratic(reference):
     np.testing.assert_allclose(
         proba, np.array(expected["test_probs"])[inside], atol=1e-4
     )
-    # Theirs turns round: what is certain of the class gets a probability of zero.
+    # The authors' parabola decreases: confident predictions get probability zero.
     assert expected["test_probs"][np.argmax(test)] < 1e-6
     assert fitted.predict_proba(test)[np.argmax(test), 1] > 0.97
 
@@ -120,7 +120,7 @@ def test_quadratic_is_the_best_that_rises():
     assert coef[1] == pytest.approx(-2 * coef[0] * high)
 
     def loss(params):
-        """Of a parabola with its vertex at the end."""
+        """Return the loss of a parabola with its vertex at the end."""
         margin = params[0] * (score - high) ** 2 + params[1]
         return np.logaddexp(0, margin).sum() - margin[y].sum()
 

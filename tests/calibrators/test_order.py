@@ -1,4 +1,4 @@
-"""Laws on the order of what comes out, from exact zeros to exact ones."""
+"""Common tests of the order of calibrated probabilities, for inputs from 0 to 1."""
 
 import numpy as np
 import pytest
@@ -11,22 +11,22 @@ KEEP_ORDER = [
     for name in get_calibrator_names()
     if get_calibrator(name).preserves_argmax
 ]
-# By the name of a test, who need not pass it, and why; see conftest.py.
-MAY_FALL = "frequencies of neighbouring bins may fall"
+# Calibrators to which a test does not apply, with the reason; see conftest.py.
+MAY_FALL = "frequencies of neighbouring bins may decrease"
 EXCUSED = {
     "test_of_two_classes_a_larger_probability_gets_no_smaller_one": {
         "BBQ": MAY_FALL,
-        "ENIR": "puts a price on falling and does not forbid it",
+        "ENIR": "penalises decreases, but does not exclude them",
         "HistogramBinning": MAY_FALL,
-        "SplineCalibration": "its slope is free: need not rise with the confidence",
+        "SplineCalibration": "its slope may be negative",
     }
 }
-# What the other classes, or the other one, have together, from certain to undecided.
+# Total probability of the other classes, from the highest to the lowest confidence.
 REST = np.concatenate([
     [0, 5e-324, 1e-300, 1e-30, 1e-20, 1e-17, 3e-16, 1e-15, 1e-12, 1e-9, 1e-7, 1e-6],
     [1e-5, 1e-4, 5e-4, 9.9e-4, 1e-3, 1.01e-3, 2e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4],
 ])  # fmt: skip
-# A bound is reached by data of a few samples, and says so.
+# With few samples, calibrators warn of a bound.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -36,7 +36,7 @@ def votes(proba):
     return np.diff(ends, prepend=0, axis=1) / 10
 
 
-# What fit has seen decides what a zero is taken for.
+# The data of `fit` determine the replacement of zeros.
 FITS = {
     "no zeros": lambda proba: proba,
     "zeros of votes": votes,
@@ -92,7 +92,7 @@ def test_a_zero_comes_out_below_every_positive_probability(
 def test_a_sharper_row_gets_no_lower_confidence(
     keeps_order, n_classes, see, dtype, make_logits
 ):
-    """One-hot rows at the end of it."""
+    """The last rows are one-hot."""
     fitted = fitted_to(keeps_order(), see, make_logits, dtype, n_classes)
     others = np.tile(REST[:, None] / (n_classes - 1), n_classes - 1)
     rows = np.column_stack([1 - REST, others]).astype(dtype)
@@ -131,7 +131,7 @@ def test_what_every_map_is_given_is_in_order(
 
 
 def test_a_one_hot_row_of_many_classes(make_logits):
-    """The 999 replaced zeros of a row must not outweigh its one."""
+    """The 999 replaced zeros of a row must not exceed its one in total."""
     logits, y = make_logits(2000, 1000)
     fitted = get_calibrator("temperature")().fit(softmax(logits), y, labels=range(1000))
     rows = np.full((2, 1000), 1e-6 / 999)

@@ -1,4 +1,4 @@
-"""A calibrator for each label, against calibrators of two classes."""
+"""PerLabelCalibrator, compared with separate binary calibrators."""
 
 import pickle
 from functools import partial
@@ -28,7 +28,7 @@ both_scales = pytest.mark.each("from_logits", [False, True])
 
 
 def make_labels(n_samples=2000, n_labels=3, seed=0):
-    """Return the logits of labels that are independent, and labels drawn from them."""
+    """Return logits of independent labels, and labels drawn from them."""
     rng = np.random.default_rng(seed)
     logits = 2 * rng.normal(size=(n_samples, n_labels)) - 1
     return logits, (logits + rng.logistic(size=logits.shape) > 0).astype(int)
@@ -97,7 +97,7 @@ def test_labels_that_none_or_all_have(calibrator):
 
 @pytest.mark.parametrize("n_labels", [1, 2, 3])
 def test_scores_and_searches(n_labels):
-    """A scorer gets all labels, also if their number is two."""
+    """A scorer gets the probabilities of all labels, even if there are two labels."""
     logits, y = make_labels(n_labels=n_labels)
     scorer = make_scorer(
         partial(per_label, log_loss),
@@ -133,7 +133,7 @@ def test_float32_frames_and_pickles():
 
 @pytest.mark.parametrize("calibrator", [FocalTemperatureScaling, TemperatureScaling])
 def test_radiographs(calibrator, shared_data):
-    """One label has logits above 0 and one sample in six, which no T can correct."""
+    """One label is rare although its logits are positive, which no T can correct."""
     data = shared_data("logits/nih_chestxray_densenet121_multilabel_a.npz")
     X, y = data["logits"], data["labels"]
     calibrator = PerLabelCalibrator(calibrator(from_logits=True))

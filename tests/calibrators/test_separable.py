@@ -1,4 +1,4 @@
-"""Every fit ends, also for separable classes, and the result is reasonable."""
+"""Every fit terminates, even for separable classes, with a reasonable result."""
 
 import faulthandler
 import signal
@@ -32,7 +32,7 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 
-# Seconds after which a fit counts as one that never ends. The slowest takes one.
+# Seconds after which a fit is considered not to terminate. The slowest takes one.
 LIMIT = 60
 MAXIMUM_LIKELIHOOD = [
     DirichletCalibrator(),
@@ -40,7 +40,7 @@ MAXIMUM_LIKELIHOOD = [
     MatrixScaling(),
     VectorScaling(),
 ]
-# By the name of a test, who need not pass it, and why; see conftest.py.
+# Calibrators to which a test does not apply, with the reason; see conftest.py.
 EXCUSED = {
     "test_log_loss_is_no_worse_than_before_or_of_equal_probabilities": {
         "SplineCalibration": "minimises no loss of the probabilities"
@@ -59,12 +59,12 @@ inputs = pytest.mark.parametrize(
 
 @contextmanager
 def bounded(seconds=LIMIT):
-    """Fail if the block takes longer; end the process if not even that helps."""
+    """Fail if the block takes longer; exit if it cannot be interrupted."""
 
     def fail(*_):
         pytest.fail(f"took more than {seconds} seconds")
 
-    # A loop inside of LAPACK sees no signal.
+    # A loop in LAPACK cannot be interrupted by a signal.
     faulthandler.dump_traceback_later(3 * seconds, exit=True)
     has_alarm = hasattr(signal, "SIGALRM")  # not on Windows
     previous = signal.signal(signal.SIGALRM, fail) if has_alarm else None
@@ -137,7 +137,7 @@ def fits(calibrator, from_logits, dtype):
     """Yield for each problem its name, the data, and the calibrator fitted to them."""
     for name, (logits, y) in PROBLEMS.items():
         if np.abs(logits).max() > np.finfo(dtype).max:
-            continue  # no numbers of this dtype
+            continue  # not representable in this dtype
         X = (logits if from_logits else softmax(logits)).astype(dtype)
         with bounded(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -149,7 +149,7 @@ def fits(calibrator, from_logits, dtype):
 @inputs
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_fits_end_with_probabilities(calibrator, from_logits, dtype, capfd):
-    """Results are finite and positive, without messages of LAPACK."""
+    """Results are finite and positive, and LAPACK prints no messages."""
     for name, X, _, fitted in fits(calibrator, from_logits, dtype):
         proba = fitted.predict_proba(X)
         assert (proba > 0).all(), name
@@ -250,7 +250,7 @@ def test_steps_are_bounded(monkeypatch):
 def test_logits_of_any_scale_give_the_same(scaling, scale, make_logits, fresh):
     """For these maps of logits, the scale is only a unit."""
     logits, y = make_logits(500, 3)
-    if isinstance(scaling, PlattScaling):  # log-odds are linear in two logits only
+    if isinstance(scaling, PlattScaling):  # log-odds are linear for K = 2
         logits, y = logits[:, :2], y % 2
     scaling = fresh(scaling, from_logits=True)
     expected = scaling.fit(logits, y).predict_proba(logits)
@@ -279,7 +279,7 @@ def test_no_parameter_is_without_a_constraint():
 
 
 def strengths():
-    """Return the class and the name of each parameter that is a strength."""
+    """Return the class and name of each parameter that is a penalty strength."""
     names = {"intercept", "diagonal", "off_diagonal", "lambd", "gamma"}
     members = [get_calibrator(name) for name in get_calibrator_names()]
     pairs = [(c, name) for c in members for name in names & {*c().get_params()}]
@@ -291,7 +291,7 @@ def strengths():
 def test_strengths_are_finite_and_not_negative(calibrator_class, name, value):
     strong = calibrator_class(from_logits=True, **{name: value})
     if "penalty" in strong.get_params():
-        strong.set_params(penalty="l2")  # without one they are not used
+        strong.set_params(penalty="l2")  # otherwise the strengths are ignored
     with pytest.raises(ValueError, match=name):
         strong.fit(*PROBLEMS["four blobs"])
 

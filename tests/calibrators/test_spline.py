@@ -1,4 +1,4 @@
-"""Spline calibration: recorded numbers, and what becomes of the other classes."""
+"""Spline calibration: recorded values, and the probabilities of other classes."""
 
 import numpy as np
 import pytest
@@ -42,13 +42,13 @@ def test_recorded_maps(reference, case):
     expected = values["test_correct_interpolation"]
     np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-10)
     assert np.abs(ours - values["test_reference"]).max() > 1e-4
-    # A few ties move little.
+    # A few ties have a small effect.
     x, y = _fit_spline(scores, hit, np.ones(len(hit)), n_knots)
     np.testing.assert_allclose(np.interp(test, x, y).clip(0, 1), expected, atol=5e-4)
 
 
 def test_recorded_predictions(reference):
-    """The other three classes keep their proportions."""
+    """The other three classes keep their relative proportions."""
     recorded = reference("cal_spline")
     inputs = recorded["inputs"]["multiclass"]
     values = recorded["expected"][0]["values"]
@@ -67,7 +67,7 @@ def test_other_classes_share_the_rest():
     logits = np.log([[0.5, 0.3, 0.2], [0.5, 0.49, 0.01], [0.4, 0.4, 0.2]])
     proba = _replace_top(logits, np.array([0.6, 0.4, 1 / 3]))
     np.testing.assert_allclose(proba[0], [0.6, 0.24, 0.16])
-    # By a temperature: ratios of logarithms stay, the first two nearly tied as before.
+    # A temperature preserves ratios of logarithms; the first two remain nearly tied.
     np.testing.assert_allclose(proba[1, 0], 0.4)
     ratios = np.diff(np.log(proba[1])) / np.diff(logits[1])
     assert ratios[0] == pytest.approx(ratios[1])
@@ -107,7 +107,7 @@ def test_never_certain(n_classes):
 
 @pytest.mark.parametrize("tie", [0.0, 1.0])
 def test_most_confidences_are_equal(tie):
-    """As the votes of neighbours and trees may all agree."""
+    """The votes of neighbours or trees may all agree."""
     votes = np.repeat([tie, 0.2, 0.4, 0.6, 0.8], [600, 50, 50, 50, 50])
     y = (np.arange(800) % 10 < 10 * votes).astype(int)
     y[:600:20] = 1 - tie

@@ -1,4 +1,4 @@
-"""Temperature scaling: recorded and published numbers, and what may go wrong."""
+"""Temperature scaling: recorded and published values, and degenerate data."""
 
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ def test_nll_is_at_its_minimum(n_classes):
 
     best = minimize_scalar(nll, bounds=(-3, 5), options={"xatol": 1e-9})
     temperature = TemperatureScaling(from_logits=True).fit(logits, y).temperature_
-    # A minimum is flat: its place is known to the root of the precision only.
+    # A minimum is flat, so T is accurate to the square root of the precision only.
     assert temperature == pytest.approx(np.exp(best.x), rel=1e-6)
     assert nll(np.log(temperature)) <= best.fun * (1 + 1e-14)
 
@@ -147,7 +147,7 @@ def test_nothing_to_scale():
 
 
 def test_one_error_is_no_bound():
-    """A near tie that is wrong, in otherwise perfect data, has a finite optimum."""
+    """One misclassified near tie in otherwise perfect data gives a finite optimum."""
     logits = np.array([[1.0, 1.0 + 1e-9, -1.0], [5.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
     calibrator = TemperatureScaling(from_logits=True)
     calibrator.fit(logits, [0, 0, 1], labels=[0, 1, 2])

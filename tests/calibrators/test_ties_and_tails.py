@@ -1,4 +1,4 @@
-"""Equal probabilities stay equal; no tail is cut off by rounding."""
+"""Equal probabilities remain equal; rounding does not change extreme values."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ from sklearn_calib.calibrators import (
 )
 @pytest.mark.parametrize("n_votes", [10, 30])
 def test_equal_probabilities_are_one_value(calibrator, n_votes):
-    """Votes of trees: the other classes must not change a single digit."""
+    """For votes of trees, the result must not depend on the other classes at all."""
     rng = np.random.default_rng(0)
     X = (1 + rng.multinomial(n_votes - 3, np.ones(3) / 3, size=3000)) / n_votes
     y = (rng.uniform(size=(3000, 1)) > X.cumsum(axis=1)).sum(axis=1).clip(0, 2)
@@ -87,7 +87,7 @@ def test_neither_tail_of_two_classes_is_cut_off(calibrator, bound):
 
 @pytest.mark.parametrize("n_bins", [2, 5, 10, 20])
 def test_probabilities_on_edges_are_in_the_bin_below(n_bins):
-    """As for the metrics."""
+    """Bins have the same edges as those of the metrics."""
     edges = np.arange(1, n_bins) / n_bins
     X = np.concatenate([edges, edges + 0.01 / n_bins])
     y = np.arange(len(X)) >= len(edges)
@@ -99,7 +99,7 @@ def test_probabilities_on_edges_are_in_the_bin_below(n_bins):
 
 
 def test_a_run_of_certain_hits_leaves_a_tail():
-    """Differences from 1 are lost in the second class."""
+    """The second class cannot represent small differences from 1."""
     rng = np.random.default_rng(2)
     score = 100 * rng.normal(size=2000)
     y = (score > 0) ^ (rng.uniform(size=2000) < 0.001)

@@ -1,4 +1,4 @@
-"""A training that is killed goes on from its checkpoint as if it had not been."""
+"""A killed training run resumes from its checkpoint with identical results."""
 
 import importlib.util
 import pickle
@@ -25,7 +25,7 @@ all_losses = pytest.mark.parametrize("loss", PARAMS)
 
 
 class KilledError(Exception):
-    """Error that interrupts a training in the process of the test."""
+    """Error that interrupts a training run in the process of the test."""
 
 
 class Kill(Callback):
@@ -78,7 +78,7 @@ def test_a_training_goes_on_with_more_epochs(loss, tmp_path):
     longer = script.build(loss, str(tmp_path / "net.ckpt"))
     assert_same(longer.fit(X, y), whole)
     before = (tmp_path / "net.ckpt").stat().st_mtime_ns
-    assert_same(longer.fit(X, y), whole)  # with nothing left to do
+    assert_same(longer.fit(X, y), whole)  # all epochs are already done
     assert (tmp_path / "net.ckpt").stat().st_mtime_ns > before
 
 
@@ -134,7 +134,7 @@ def assert_same_files(first, second):
 @pytest.mark.slow
 @all_losses
 def test_twenty_kills_at_random_moments(loss, start, end, tmp_path):
-    """The training has started when the file exists; imports take longer."""
+    """A new checkpoint shows that training has started; imports are slow."""
     draw, n_killed = random.Random(0), 0
     net, result = tmp_path / "net.ckpt", tmp_path / "result.npz"
     for _ in range(400):

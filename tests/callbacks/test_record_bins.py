@@ -1,4 +1,4 @@
-"""What is recorded of each bin while a network trains."""
+"""Values of each bin that are recorded during training."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_independent_bins():
     keep = KeepPredictions()
     net = fit(RecordBins(n_bins=5, binning="independent"), keep)
     for row, (_, (top, p_true, _, _)) in zip(net.history_, keep.shares, strict=True):
-        # 210 samples to train on, 42 in each of the five bins.
+        # 210 training samples, 42 in each of the five bins.
         order = np.argsort(p_true)
         for name, values in zip(TRAIN, (p_true, top), strict=True):
             expected = values[order].reshape(5, 42).mean(axis=1)
@@ -115,7 +115,7 @@ def test_a_common_bin_without_training_data_has_nan():
 
 
 def test_numbers_are_plain_floats():
-    """Lists of floats, so that the history can be saved as JSON."""
+    """Recorded values are lists of floats, so the history can be saved as JSON."""
     row = fit(RecordBins()).history_[-1]
     assert all(type(value) is float for name in VALID + TRAIN for value in row[name])
 

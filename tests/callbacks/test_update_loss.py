@@ -1,4 +1,4 @@
-"""When and from what a loss learns while a network trains."""
+"""When, and with which predictions, a loss is updated during training."""
 
 import pickle
 
@@ -15,7 +15,7 @@ from sklearn_calib.estimators._seeds import draw_seed
 from sklearn_calib.estimators._trainer import validation_split
 from sklearn_calib.losses import CrossEntropyLoss
 
-# 200 samples to train on and 100 to validate on: 4 batches an epoch.
+# 200 training samples and 100 validation samples: 4 batches per epoch.
 X, y = make_classification(n_samples=300, n_informative=5, n_classes=3, random_state=0)
 LABELS = np.array(["ant", "bee", "cow"])[y]
 
@@ -72,7 +72,7 @@ def test_a_pickled_network_holds_no_data():
 
 @pytest.mark.parametrize("update_every", ["epoch", 1])
 def test_a_network_that_diverges_is_warned_of(update_every):
-    """The warning is that of any other loss, although there is no update."""
+    """The warning is the same as for other losses, although there is no update."""
     with pytest.warns(ConvergenceWarning, match="The training loss is nan"):
         net = fit(update_every, optimizer=torch.optim.SGD, lr=1e30)
     assert len(net.history_) == 3
@@ -165,13 +165,13 @@ def test_before_a_schedule_begins_an_update_follows_each_epoch():
 @pytest.mark.each(
     ("min_updates", "max_epochs", "n_held_out", "expected"),
     [
-        # A loss that forgets the update before, and as many epochs as updates.
+        # A loss that does not accumulate updates, and as many epochs as updates.
         (0, 2, 100, 1),
         (2, 2, 100, 1),
         (3, 2, 100, 2),
-        # As many validation samples between the batches as there are others.
+        # Updates between batches use as many samples as the training.
         (100, 1, 100, 1 + 200 // 100),
-        # Not more than the square root of twice the validation samples in all.
+        # In total, at most sqrt(2 * n_valid) updates.
         (100, 1, 6, 4),
         (100, 2, 6, 2),
         (100, 50, 6, 1),
@@ -207,7 +207,7 @@ def test_auto_is_the_default():
 
 
 def test_updates_between_batches_change_nothing_else():
-    """Updates of a loss without state do not change the training, with dropout too."""
+    """Updates of a loss without state do not change training, even with dropout."""
     proba = [fit(every, module__dropout=0.5).predict_proba(X) for every in ("epoch", 1)]
     np.testing.assert_array_equal(*proba)
 

@@ -1,4 +1,4 @@
-"""What is watched on the validation share."""
+"""Scores on the validation set."""
 
 import numpy as np
 import pytest

@@ -62,7 +62,7 @@ def build(loss, file, max_epochs=12):
 
 
 def describe(net):
-    """Return everything in which two equal trainings must agree, as arrays."""
+    """Return all results that must be equal for two equal training runs, as arrays."""
     rows = [
         {name: value for name, value in row.items() if name not in ("dur", "batches")}
         for row in net.history_

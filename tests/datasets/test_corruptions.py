@@ -1,4 +1,4 @@
-"""Corruptions of images, against their definitions."""
+"""Image corruptions, compared with their definitions."""
 
 import colorsys
 
@@ -22,7 +22,7 @@ def change(name, severity, X=COLOUR):
 def test_severity_grows(name):
     changes = [change(name, severity) for severity in range(1, 6)]
     if name == "defocus_blur":
-        # Up to a radius of 0.5 a pixel stays one, and the softening is what blurs.
+        # Up to a radius of 0.5, the disk is one pixel, so only the Gaussian blurs.
         assert changes[0] < changes[1] < changes[2]
     else:
         assert (np.diff(changes) > 0).all()
@@ -57,7 +57,7 @@ def test_random_state_and_scale(name):
 
 @pytest.mark.parametrize("name", [n for n in CORRUPTIONS if not n.endswith("noise")])
 def test_images_and_channels_do_not_mix(name):
-    """Brightness takes its value from all channels."""
+    """The value in HSV is the maximum over all channels."""
     both = corrupt_images(COLOUR[:2], name, severity=5)
     for image, corrupted in zip(COLOUR[:2], both, strict=True):
         alone = corrupt_images(image[None], name, severity=5)[0]
@@ -78,7 +78,7 @@ def test_images_and_channels_do_not_mix(name):
     ],
 )
 def test_deviation_of_noise(name, severity, deviation):
-    """On grey images; with 300 000 values, the sampling error is about 0.4 percent."""
+    """For 300 000 values of grey images, the sampling error is about 0.4 percent."""
     X = np.full((300, 32, 32), 0.5)
     noise = corrupt_images(X, name, severity=severity, random_state=0) - X
     assert noise.std() == pytest.approx(deviation, rel=0.02)
@@ -106,7 +106,7 @@ def test_contrast():
     [
         # exp(-1 / (2 sigma^2)) of 0.4, relative to the sum over -1, 0 and 1.
         (1, 0.9192242134934213, 0.040387893253289356),
-        # A radius of 1 is a cross of five pixels, hardly softened by a sigma of 0.2.
+        # With radius 1, the disk is five pixels, which sigma = 0.2 hardly smooths.
         (4, 0.2, 0.2),
     ],
 )

@@ -1,4 +1,4 @@
-"""Long-tailed and grouped classes."""
+"""Long-tailed data sets and merged classes."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Training on convex combinations of pairs of samples."""
+"""Mixup: exact targets and weights, and training."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_weighted_loss_is_that_of_the_weighted_pair():
     logits, target = torch.randn(6, 3, dtype=torch.float64), batch()[1]
     weight = torch.tensor([1.0, 2, 3, 1, 5, 2], dtype=torch.float64)
     mixed, soft, total = Mixup(alpha=1.0)(torch.diag(weight), target, weight)
-    # Row i of `mixed` holds share * w_i in column i and (1 - share) * w_j in column j.
+    # Row i of `mixed` has share * w_i in column i and (1 - share) * w_j in column j.
     losses = torch.stack(
         [
             cross_entropy_loss(logits, label.expand(6), reduction="none")
@@ -71,7 +71,7 @@ def test_shares_follow_the_distribution(alpha):
     pair = torch.tensor([[0.0], [1.0]])
     mixed = [Mixup(alpha=alpha)(pair, pair)[0] for _ in range(4000)]
     moved = torch.stack(mixed)[:, :, 0]
-    # Half of the orders leave the pair as it is.
+    # Half of the permutations do not change the pair.
     share = moved[moved[:, 0] != 0, 1] if alpha > 0.2 else moved[:, 1]
     second_moment = (share - 0.5).square().mean().item()
     expected = 1 / (4 * (2 * alpha + 1))

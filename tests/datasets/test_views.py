@@ -1,4 +1,4 @@
-"""Two views of each sample: what is kept, what is drawn, and from what."""
+"""Feature corruption and image augmentation: distributions of the views."""
 
 import numpy as np
 import pytest
@@ -46,14 +46,14 @@ def test_one_view_of_a_row_is_the_row():
 
 
 def test_corrupted_share():
-    """In 4000 cells, of which 1 in 1000 is replaced by itself."""
+    """Of 4000 values, 1 in 1000 is replaced by itself."""
     corrupted = views(FeatureCorruption(corruption_rate=0.6), TABLE)[1]
     low, high = binom(4000, 0.6 * 0.999).interval(0.999)
     assert low <= (corrupted != TABLE).sum() <= high
 
 
 def test_corrupted_cells_are_of_their_own_column():
-    """Cells are replaced independently, from all rows with equal probability."""
+    """Values are replaced independently, by those of rows of equal probability."""
     corrupted = views(FeatureCorruption(corruption_rate=1), TABLE)[1]
     assert (corrupted % 4 == torch.arange(4)).all()
     rows = corrupted.div(4, rounding_mode="floor")

@@ -204,7 +204,7 @@ def test_intervals_of_calibration_errors_hold_zero_on_calibrated_data():
 
 
 def test_scorers_made_by_scikit_learn_and_functions():
-    """The metric of make_scorer's scorers is used; functions are resampled."""
+    """For scorers of make_scorer, the metric is used; functions are resampled."""
     error = partial(expected_calibration_error, labels=[0, 1, 2])
 
     def own(estimator, X, y, sample_weight=None):

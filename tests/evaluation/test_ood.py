@@ -1,4 +1,4 @@
-"""Out-of-distribution detection by what a classifier says."""
+"""Confidence-based out-of-distribution detection."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The report has the metrics of every class and of the predicted one."""
+"""Calibration report: metrics of each class and of the predicted class."""
 
 import numpy as np
 import pandas as pd

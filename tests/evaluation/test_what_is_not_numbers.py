@@ -1,4 +1,4 @@
-"""Masks, mixed labels and text do not reach scorers that would not see them."""
+"""Masked arrays, mixed labels and text raise errors before scorers are called."""
 
 import numpy as np
 import pytest
