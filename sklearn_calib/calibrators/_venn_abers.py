@@ -89,13 +89,13 @@ class VennAbers(_OneVsRestCalibrator):
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
         score = _rounded(log_odds)
-        score, mass, hits = sums_by_value(score, hit, sample_weight)
-        p1 = _with_one_more_hit(mass, hits)
+        score, mass, positives = sums_by_value(score, target, sample_weight)
+        p1 = _with_one_more_positive(mass, positives)
         # By symmetry: with reversed scores and exchanged labels, it is the same
         # problem.
-        p0 = 1 - _with_one_more_hit(mass[::-1], (mass - hits)[::-1])[::-1]
+        p0 = 1 - _with_one_more_positive(mass[::-1], (mass - positives)[::-1])[::-1]
         return score, np.append(0.0, p0), np.append(p1, 1.0)
 
     def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
@@ -112,7 +112,7 @@ def _rounded(log_odds: Floats) -> Floats:
         return np.round(log_odds, DECIMALS)
 
 
-def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
+def _with_one_more_positive(mass: Floats, positives: Floats) -> Floats:
     """Return the isotonic value of each group if a sample with label 1 is added to it.
 
     The value is the slope of the lower convex hull of the cumulated sums at the group.
@@ -120,7 +120,7 @@ def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
     is that of the points after it, shifted by the added sample. The slope is that of
     the common lower tangent of both.
     """
-    x, y = np.append(0.0, mass.cumsum()), np.append(0.0, hits.cumsum())
+    x, y = np.append(0.0, mass.cumsum()), np.append(0.0, positives.cumsum())
     before = _hull_neighbours(x, y)
     behind = len(mass) - _hull_neighbours(-x[::-1], y[::-1])[::-1]
     left, right = np.arange(len(mass)), np.arange(1, len(mass) + 1)

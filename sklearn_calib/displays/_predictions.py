@@ -13,7 +13,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     classes_of,
-    confidence_and_hit,
+    confidence_and_correct,
     resolve_mode,
 )
 from sklearn_calib._core.typing import Array, Bools, Floats, Weights
@@ -103,7 +103,7 @@ def judge(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
         mode = resolve_mode(mode, proba)
-        return mode, (*confidence_and_hit(proba, codes, mode), weight)
+        return mode, (*confidence_and_correct(proba, codes, mode), weight)
     classes = classes_of(y_true, labels)
     code = _code_of(pos_label, mode, classes)
     positive = check_proba(proba, allow_1d=True)

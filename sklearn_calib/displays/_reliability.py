@@ -273,7 +273,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         filled = np.where(sums.weight > 0, sums.weight, np.nan)
         band = bin_band(
             interval,
-            sums.hit / filled,
+            sums.correct / filled,
             judged,
             bin_index(confidence, sums.edges[1:-1]),
             confidence_level=confidence_level,
@@ -283,12 +283,12 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         display = cls(
             bin_edges=sums.edges,
             counts=sums.weight,
-            prob_true=sums.hit / filled,
+            prob_true=sums.correct / filled,
             prob_pred=sums.confidence / filled,
             histogram=bin_sums(
                 confidence, correct, strategy="uniform", **options
             ).weight,
-            ece=float(gap_norm(sums.weight, sums.confidence - sums.hit, "l1")),
+            ece=float(gap_norm(sums.weight, sums.confidence - sums.correct, "l1")),
             name=name,
             mode=mode,
             band=band,

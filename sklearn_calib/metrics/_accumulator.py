@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from sklearn_calib._core.binning import gap_error, quantile_ends
-from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.confidence import top_label_correct
 from sklearn_calib._core.inputs import (
     BINS,
     MODES,
     as_columns,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
 )
 from sklearn_calib._core.typing import Array, Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
@@ -168,13 +168,13 @@ class CalibrationAccumulator(BaseEstimator):
             y_true, y_proba, self.labels, sample_weight
         )
         columns, cells = as_columns(proba), cell_options(self.n_bins, self.strategy)
-        top = top_label_hits(columns, codes)
+        top = top_label_correct(columns, codes)
         if self.mode == "classwise":
             sums = class_sums(columns, codes, weight, cells)
         elif self.mode == "top_label":
             sums = row_sums(*top, weight, cells)
         else:
-            evaluated = confidence_and_hit(proba, codes, self.mode)
+            evaluated = confidence_and_correct(proba, codes, self.mode)
             sums = row_sums(*evaluated, weight, cells)
         totals = sample_totals(*top, columns, codes, weight)
         return self._add(sums, totals, factor_of(sample_weight))
@@ -258,9 +258,9 @@ class CalibrationAccumulator(BaseEstimator):
         """
         check_reduce_bias(reduce_bias, norm, self.strategy)
         _, sums = self._bins()
-        weight, gap, hit = sums
+        weight, gap, correct = sums
         options: Options = {"reduce_bias": reduce_bias, "average": average}
-        return gap_error(weight, gap, hit, norm, **options)
+        return gap_error(weight, gap, correct, norm, **options)
 
     def error_bound(self) -> float:
         """Return a bound on the approximation error of "quantile" bins, for norm "l1".
@@ -282,10 +282,10 @@ class CalibrationAccumulator(BaseEstimator):
             return 0.0
         edges = cell_edges(self.n_bins, self.strategy)
         bounds = []
-        for weight, _, hit in self.sums_.swapaxes(0, 1):
+        for weight, _, correct in self.sums_.swapaxes(0, 1):
             cell = np.unique(quantile_ends(weight.cumsum(), self.n_bins)) - 1
-            missed = weight[cell] - hit[cell]
-            moved = hit[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
+            missed = weight[cell] - correct[cell]
+            moved = correct[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
             bounds.append(2 * moved.sum() / weight.sum())
         return float(np.mean(bounds))
 
@@ -340,13 +340,13 @@ class CalibrationAccumulator(BaseEstimator):
                 '"classwise". Use a separate accumulator with one of these modes.'
             )
         edges, sums = self._bins()
-        weight, gap, hit = sums[:, 0]
+        weight, gap, correct = sums[:, 0]
         filled = np.where(weight > 0, weight, np.nan)
         return {
             "bin_edges": edges[0],
             "counts": weight,
-            "prob_true": hit / filled,
-            "prob_pred": (hit + gap) / filled,
+            "prob_true": correct / filled,
+            "prob_pred": (correct + gap) / filled,
             "histogram": weight if self.strategy == "uniform" else None,
             "ece": self.compute(),
             "mode": self.mode,

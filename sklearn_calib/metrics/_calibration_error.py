@@ -17,7 +17,7 @@ from sklearn_calib._core.inputs import (
     MODES,
     TARGETS,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     resolve_mode,
     resolve_n_bins,
 )
@@ -256,18 +256,18 @@ def expected_calibration_error(
         options["average"] = "mean"
         error = over_classes(proba, codes, weight, n_bins=n_bins, **options)
     else:
-        confidence, hit = confidence_and_hit(proba, codes, mode)
+        confidence, correct = confidence_and_correct(proba, codes, mode)
         if strategy == "isotonic":
             return isotonic_calibration_error(
-                confidence, hit, norm=norm, sample_weight=weight
+                confidence, correct, norm=norm, sample_weight=weight
             )
         if n_bins == "sweep":
             n_bins = sweep_n_bins(
-                confidence, hit, strategy=strategy, sample_weight=weight
+                confidence, correct, strategy=strategy, sample_weight=weight
             )
-        n_bins = resolve_n_bins(n_bins, len(hit), weight)
+        n_bins = resolve_n_bins(n_bins, len(correct), weight)
         options["sample_weight"] = weight
-        error = binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
+        error = binned_calibration_error(confidence, correct, n_bins=n_bins, **options)
     if not return_n_bins:
         return error
     return error, int(resolve_n_bins(n_bins, len(codes), weight))

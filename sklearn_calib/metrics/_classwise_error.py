@@ -205,7 +205,7 @@ def over_classes(
             'n_bins must be an integer or "cube_root" with mode="classwise", got '
             '"sweep". Use mode="top_label" or "positive".'
         )
-    mass, gap, hit = class_bin_sums(
+    mass, gap, correct = class_bin_sums(
         proba,
         codes,
         n_bins=resolve_n_bins(n_bins, len(codes), weight),
@@ -214,4 +214,4 @@ def over_classes(
         keep_empty=False,
     )
     options = {"reduce_bias": reduce_bias, "average": average}
-    return gap_error(mass, gap, hit, norm, **options)
+    return gap_error(mass, gap, correct, norm, **options)

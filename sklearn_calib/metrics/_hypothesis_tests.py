@@ -12,7 +12,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
 )
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import (
@@ -35,8 +35,8 @@ class SignificanceResult(NamedTuple):
 def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
     """Return the checked probabilities of the mode, and the true columns."""
     if mode == "top_label":
-        proba, hit = confidence_and_hit(proba, codes, "top_label")
-        codes = hit.astype(np.int64)
+        proba, correct = confidence_and_correct(proba, codes, "top_label")
+        codes = correct.astype(np.int64)
     return check_proba(as_columns(proba)), codes
 
 

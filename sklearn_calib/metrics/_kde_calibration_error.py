@@ -20,7 +20,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     merge_repetitions,
     resolve_mode,
 )
@@ -195,7 +195,7 @@ def kde_calibration_error(
 def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, Array]]:
     """Yield probabilities that sum to one, and the labels of their first columns."""
     if mode in ("top_label", "positive"):
-        columns: Any = [confidence_and_hit(proba, codes, mode)]
+        columns: Any = [confidence_and_correct(proba, codes, mode)]
     else:
         proba = check_proba(as_columns(proba)).astype(np.float64)
         if mode == "canonical":
@@ -203,9 +203,9 @@ def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, A
             yield proba, label.astype(np.float64)
             return
         columns = ((column, codes == k) for k, column in enumerate(proba.T))
-    for column, hit in columns:
+    for column, correct in columns:
         column = column.astype(np.float64)
-        yield np.column_stack([column, 1 - column]), hit[:, None]
+        yield np.column_stack([column, 1 - column]), correct[:, None]
 
 
 def _mean_gap(

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     distinct_values,
     resolve_mode,
 )
@@ -110,9 +110,10 @@ def smooth_calibration_error(
     0.2
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
-    value, share, frequency = distinct_values(confidence, hit, weight)
-    residual = share * (frequency - value)
+    mode = resolve_mode(mode, proba)
+    confidence, correct = confidence_and_correct(proba, codes, mode)
+    value, fraction, frequency = distinct_values(confidence, correct, weight)
+    residual = fraction * (frequency - value)
     worst = minimize_lipschitz(
         lambda _: -residual, np.zeros_like, np.diff(value), bound=1.0
     )

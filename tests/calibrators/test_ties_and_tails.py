@@ -93,12 +93,12 @@ def test_probabilities_on_edges_are_in_the_bin_below(n_bins):
     y = np.arange(len(X)) >= len(edges)
     fitted = HistogramBinning(n_bins=n_bins, strategy="uniform").fit(X, y)
     below, above = np.split(fitted.predict_proba(X)[:, 1], 2)
-    # One sample in the first bin, a miss; one in the last, a hit.
+    # The first bin contains one negative sample, the last one positive sample.
     assert below[0] < 0.4
     assert above[-1] > 0.6
 
 
-def test_a_run_of_certain_hits_leaves_a_tail():
+def test_many_correct_extreme_scores_leave_a_tail():
     """Differences from 1 are lost in the second class."""
     rng = np.random.default_rng(2)
     score = 100 * rng.normal(size=2000)

@@ -52,10 +52,11 @@ def test_clopper_pearson_of_each_bin():
     y_true = np.repeat([0, 1, 0, 1, 0], [10, 1, 3, 1, 1])
     display = draw(BINS, y_true, y_proba, n_bins=5, interval="clopper-pearson")
     filled = [0, 2, 4]
-    for index, hits, count in zip(filled, [0, 1, 1], [10, 4, 2], strict=True):
-        expected = binomtest(hits, count).proportion_ci(method="exact")
+    for index, n_correct, count in zip(filled, [0, 1, 1], [10, 4, 2], strict=True):
+        expected = binomtest(n_correct, count).proportion_ci(method="exact")
         assert_allclose(display.band[:, index], expected, rtol=1e-10)
-    # By hand: no hit in ten is still probable by 2.5 % where (1 - p)^10 is as much.
+    # By hand: at the upper limit p, none of ten is correct with probability 2.5 %,
+    # (1 - p)^10.
     assert_allclose(display.band[:, 0], [0, 1 - 0.025**0.1])
     assert np.isnan(display.band[:, [1, 3]]).all()
 

@@ -102,7 +102,7 @@ AT_WORST = {
 
 @st.composite
 def problems(draw):
-    """Draw columns of the true classes, and probabilities with ties and edge hits."""
+    """Draw true columns, and probabilities with ties and values at bin edges."""
     n_samples, n_classes = draw(st.integers(1, 25)), draw(st.integers(2, 5))
     shape = (n_samples, n_classes)
     counts = draw(hnp.arrays(int, shape, elements=st.integers(0, 4)))
@@ -112,7 +112,7 @@ def problems(draw):
 
 
 def random_problem(n_samples=200, n_classes=4):
-    """Return a problem with every class, and neither ties nor edge hits."""
+    """Return a problem with every class, without ties or values at bin edges."""
     rng = np.random.default_rng(0)
     codes = np.arange(n_samples) % n_classes
     return codes, rng.dirichlet(np.ones(n_classes), size=n_samples)

@@ -50,17 +50,17 @@ def real(request, shared_data):
     return data["labels"][:2000], softmax(data["resnet56"][:2000].astype(np.float64))
 
 
-def is_hit(codes, proba):
+def is_correct(codes, proba):
     return proba.argmax(axis=1) == codes
 
 
 def error_rate(codes, proba):
-    return np.mean(~is_hit(codes, proba))
+    return np.mean(~is_correct(codes, proba))
 
 
 def singleton_ece(codes, proba):
     """Return the calibration error with one bin for each sample."""
-    return np.abs(is_hit(codes, proba) - proba.max(axis=1)).mean()
+    return np.abs(is_correct(codes, proba) - proba.max(axis=1)).mean()
 
 
 def singleton_classwise(codes, proba):
@@ -103,7 +103,7 @@ def ece_oracle(codes, proba):
     certain = np.eye(proba.shape[1])[proba.argmax(axis=1)]
     # A hair more than the other classes, so that it is still the prediction.
     unsure = (1 - HAIR) / proba.shape[1] + HAIR * certain
-    return np.where(is_hit(codes, proba)[:, None], certain, unsure)
+    return np.where(is_correct(codes, proba)[:, None], certain, unsure)
 
 
 def classwise_oracle(codes, proba):
@@ -112,7 +112,7 @@ def classwise_oracle(codes, proba):
     certain = np.eye(n_classes)[proba.argmax(axis=1)]
     excess = np.maximum(proba.max(axis=1, keepdims=True) - 0.5, 0)
     unsure = proba - excess * certain + excess * (1 - certain) / (n_classes - 1)
-    return np.where(is_hit(codes, proba)[:, None], certain, unsure)
+    return np.where(is_correct(codes, proba)[:, None], certain, unsure)
 
 
 def check_oracle(metric, singleton, oracle, codes, proba):
@@ -199,7 +199,7 @@ def test_map_that_lowers_classwise_ece(problem):
     codes, proba = problem
     top = np.arange(len(codes)), proba.argmax(axis=1)
     mapped = proba.copy()
-    mapped[top] = np.where(is_hit(codes, proba), 1, np.minimum(0.5, proba[top]))
+    mapped[top] = np.where(is_correct(codes, proba), 1, np.minimum(0.5, proba[top]))
     value = singleton_classwise(codes, mapped)
     assert value <= singleton_classwise(codes, proba) + ROUNDING
 
@@ -258,7 +258,7 @@ def test_best_confidence_ranks_by_the_loss(estimator, problem, data):
     options = {"estimator": estimator, "labels": range(proba.shape[1])}
     value, lowest = (
         aurc_loss(codes, proba, confidence=confidence, **options)
-        for confidence in (data.draw(levels), is_hit(codes, proba))
+        for confidence in (data.draw(levels), is_correct(codes, proba))
     )
     assert value >= lowest - ROUNDING
 
