@@ -1,4 +1,4 @@
-"""Calibration errors of data in chunks, from sums that can be merged."""
+"""Calibration errors over chunks of data, from sums that can be merged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
 
 
 class CalibrationAccumulator(BaseEstimator):
-    r"""Calibration errors (such as the ECE) of data in chunks, in constant memory.
+    r"""Calibration errors (such as the ECE) over chunks of data, in constant memory.
 
     The accumulator stores sums over bins instead of the samples. Accumulators of
     several workers can be merged in any order.
@@ -77,14 +77,14 @@ class CalibrationAccumulator(BaseEstimator):
     See Also
     --------
     expected_calibration_error : The same error for arrays in memory.
-    classwise_calibration_error : The same error of every class, for arrays in memory.
+    classwise_calibration_error : Class-wise error for arrays in memory.
 
     Notes
     -----
     For "quantile", samples are counted in 4096 cells of equal width in
-    :math:`\arcsin \sqrt p`, which are at most 3.8e-4 wide. Only samples in a cell that
-    contains the edge of a bin can be in another bin than in
-    :func:`expected_calibration_error`. This changes the "l1" error by at most
+    :math:`\arcsin \sqrt p`, which are at most 3.8e-4 wide. A sample can be
+    in a different bin than in :func:`expected_calibration_error` only if its cell
+    contains the edge of a bin. This changes the "l1" error by at most
 
     .. math:: \frac{2}{n} \sum_e H_e (1 - a_e) + (n_e - H_e) b_e,
 
@@ -92,7 +92,7 @@ class CalibrationAccumulator(BaseEstimator):
     :math:`H_e` of them correct.
 
     Use chunks of at least 1e4 samples to limit the rounding error. For 1e8 samples, the
-    error then agrees with that of a single pass to about 1e-12.
+    result then agrees with that of a single pass to about 1e-12.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class CalibrationAccumulator(BaseEstimator):
             positive class, which is the second of the two labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights, not all zero in a chunk.
+            Sample weights. At least one weight of each chunk must be positive.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class CalibrationAccumulator(BaseEstimator):
         ------
         ValueError
             If a label is unknown, or `y_proba` contains values that are not
-            probabilities, or a parameter has changed. The chunk is not added then.
+            probabilities, or a parameter has changed. The chunk is then not added.
         """
         self._validate_params()
         n_rows = len(self.labels) if self.mode == "classwise" else 1

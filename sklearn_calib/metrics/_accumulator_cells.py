@@ -54,7 +54,7 @@ def class_sums(proba: Floats, codes: Ints, weight: Weights, cells: Options) -> F
 def row_sums(
     confidence: Floats, correct: Array, weight: Weights, cells: Options
 ) -> Floats:
-    """Return the sums of one probability, of shape (3, 1, n_cells)."""
+    """Return the sums for one probability per sample, of shape (3, 1, n_cells)."""
     sums = bin_sums(confidence, correct, sample_weight=weight, **cells)
     gap = sums.confidence - sums.correct
     return np.stack([sums.weight, gap, sums.correct])[:, None]

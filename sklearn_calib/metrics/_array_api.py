@@ -162,7 +162,7 @@ def _writable(array: Any) -> Array:
 def _evaluated(
     xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
 ) -> tuple[Any, Any]:
-    """Return probabilities and whether their class is true, (n_samples, n_rows)."""
+    """Return probabilities and correctness of their class, (n_samples, n_rows)."""
     if mode == "classwise":
         return proba, y_true[:, None] == labels[None, :]
     if mode == "top_label":

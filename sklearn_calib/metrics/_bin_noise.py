@@ -1,4 +1,4 @@
-"""Gaps of bins, for one probability or each class, and simulation of their noise."""
+"""Gaps between confidence and accuracy in bins, and simulation of their noise."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -78,7 +78,7 @@ class Gaps(NamedTuple):
 
 
 def evaluated(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
-    """Return evaluated probabilities and whether their class is true, by column."""
+    """Return evaluated probabilities and whether their class is the true one."""
     if mode == "classwise":
         values = check_proba(as_columns(proba))
         return values, codes[:, None] == np.arange(values.shape[1])
@@ -120,7 +120,7 @@ def gaps(
     """
     mass = cell_sums(cells, weight[:, None], shape)
     squares = cell_sums(cells, weight[:, None] ** 2, shape)
-    # The squares of tiny weights are zero.
+    # The squares of tiny weights underflow to zero.
     unseen = squares / np.where(squares > 0, mass, 1) ** 2
     deviation = weight[:, None] * (values - correct)
     gap = cell_sums(cells, deviation, shape)
@@ -138,9 +138,9 @@ def gaps(
         # Correction of the variance for the estimated mean, as by n / (n - 1).
         variance = cell_sums(cells, deviation**2, shape)
         variance /= np.where(unseen < 1 - 1e-9, 1 - unseen, 1)
-    # The observed variance of a bin with few samples may be zero by chance. It is
-    # replaced by that of calibrated predictions, unless these would have had several
-    # errors. It must not be zero, because gaps are measured in standard errors.
+    # The observed variance of a bin with few samples may be zero by chance. Its lower
+    # bound is the variance for calibrated predictions, or that of three errors if it is
+    # less. The variance must not be zero, because gaps are measured in standard errors.
     calibrated = weight[:, None] ** 2 * values * (1 - values)
     calibrated = cell_sums(cells, calibrated, shape)
     variance = np.maximum(variance, np.minimum(calibrated, 3 * squares * unseen))
@@ -181,9 +181,9 @@ def _draw_outcomes(
     shape: tuple[int, ...],
     rng: np.random.RandomState,
 ) -> Array:
-    """Return the weights of true classes in each bin, for drawn labels."""
+    """Return the weight of the true class in each bin, for drawn labels."""
     n_samples, n_columns = values.shape
-    # A single column is the true class or not; one of several columns is always true.
+    # The class of a single column may not be the true one; one of several always is.
     thresholds = values.cumsum(axis=1)[:, : max(1, n_columns - 1)]
     uniform = rng.random_sample((n_draws, n_samples))
     drawn = np.zeros(uniform.shape, dtype=np.int64)

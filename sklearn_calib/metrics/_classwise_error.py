@@ -167,7 +167,7 @@ def classwise_calibration_error(
 
 
 def check_reduce_bias(reduce_bias: bool, norm: str, strategy: str) -> None:
-    """Raise an error if no bias estimate exists for the options."""
+    """Raise an error if `reduce_bias` is not available for the options."""
     if reduce_bias and norm == "max":
         raise ValueError(
             'reduce_bias must be False with norm="max", got True. Use norm="l1" or '

@@ -141,10 +141,10 @@ def ece_interval(
 
     with a standard normal :math:`Z`. The terms of the first estimate have mean 0 if
     :math:`\gamma_b = 0`, and otherwise a mean below :math:`|\gamma_b|`. The second
-    assumes equal :math:`|\gamma_b| / s_b`, for which the bias is smallest. The interval
-    combines those of the bins with and without bias by the squared distances of their
-    limits from the estimates [3]_. The lower estimate is 0 if calibrated predictions
-    often have such a large sum.
+    assumes equal :math:`|\gamma_b| / s_b`, for which the bias is smallest. The
+    intervals of the bins with and without bias are combined by adding the squared
+    distances of their limits from the estimates [3]_. The lower estimate is set to 0 if
+    calibrated predictions often have a sum at least as large.
 
     Norm "l2": the bias of :math:`g_b^2` is :math:`s_b^2`, which is subtracted [2]_.
 
@@ -316,7 +316,7 @@ def ece_consistency_bound(
 
 
 def _swept(values: Floats, correct: Array, **options: Any) -> int:
-    """Return the number of bins of a sweep."""
+    """Return the number of bins of the monotonic sweep."""
     if values.shape[1] > 1:
         raise ValueError(
             'n_bins must be an integer or "cube_root" with mode="classwise", got '

@@ -90,8 +90,8 @@ def kde_calibration_error(
     r"""Calibration error by kernel density estimation (KDE-ECE).
 
     The class frequencies at each sample are estimated from the other samples, weighted
-    by a kernel of the predicted probabilities. In contrast to bins, this is also
-    possible for all classes jointly. Lower is better; 0 is best.
+    by a kernel of the predicted probabilities. In contrast to binning, this is possible
+    for all classes jointly. Lower is better; 0 is best.
 
     Parameters
     ----------
@@ -105,7 +105,8 @@ def kde_calibration_error(
     bandwidth : float or "auto", default="auto"
         Bandwidth of the kernels, at least 1e-10. The standard deviation of the kernel
         at a probability p is about ``sqrt(p * (1 - p) * bandwidth)``. "auto" uses the
-        bandwidth with the largest leave-one-out likelihood, of seven from 0.001 to 1.
+        bandwidth with the largest leave-one-out likelihood among seven values from
+        0.001 to 1.
 
     norm : {"l1", "l2"}, default="l1"
         Mean absolute gap, or mean squared gap (without the root).

@@ -81,8 +81,7 @@ def post_processing_gap(
     Warns
     -----
     ConvergenceWarning
-        If the optimisation does not converge to twelve digits. We do not know of an
-        input for which this occurs.
+        If the optimisation does not converge to twelve digits.
 
     See Also
     --------

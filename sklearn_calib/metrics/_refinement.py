@@ -45,7 +45,7 @@ def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
     logits = np.log(np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64))
     weight = weight * (effective_n_samples(weight) / weight.sum())
     with warnings.catch_warnings():
-        # If the best temperature is 0 or infinite, the bound of the search is as good.
+        # If the best temperature is 0 or infinite, the bound of the search is used.
         warnings.simplefilter("ignore", ConvergenceWarning)
         temperature = fit_temperature(logits, codes, weight)
     epsilon = 1 / (weight.sum() + 1)
@@ -53,7 +53,7 @@ def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
 
 
 def _by_class(recalibrate: Recalibrate) -> Recalibrate:
-    """Return a function that recalibrates each class separately, or one of two."""
+    """Return a function that recalibrates each class, or the second of two."""
 
     def recalibrate_classes(proba: Floats, codes: Ints, weight: Floats) -> Floats:
         targets = _indicators(codes, proba.shape[1])
@@ -185,7 +185,7 @@ def proper_calibration_error(
     --------
     refinement_error : Loss after recalibration.
     score_decomposition : Decomposition into three parts.
-    expected_calibration_error : Gaps of accuracy and confidence.
+    expected_calibration_error : Mean gap between accuracy and confidence.
 
     Notes
     -----

@@ -70,13 +70,11 @@ def smooth_calibration_error(
     Warns
     -----
     ConvergenceWarning
-        If the optimisation does not converge to twelve digits. We do not know of an
-        input for which this occurs.
+        If the optimisation does not converge to twelve digits.
 
     See Also
     --------
-    smooth_expected_calibration_error : Smooth ECE (smECE), with kernels; ten times as
-        fast.
+    smooth_expected_calibration_error : Smooth ECE (smECE), estimated with a kernel.
     post_processing_gap : Reduction of a loss by smooth recalibration.
 
     Notes
@@ -86,9 +84,9 @@ def smooth_calibration_error(
     .. math:: \max_\eta \frac{1}{n} \sum_i \eta(v_i) (y_i - v_i)
 
     over all 1-Lipschitz functions with values in [-1, 1] [1]_. In contrast to an error
-    with bins, it is a continuous function of the probabilities. Up to a constant factor
-    and a square root, it is equal to the mean distance to the closest calibrated
-    predictions [2]_.
+    with bins, it is a continuous function of the probabilities. It determines the mean
+    distance to the closest calibrated predictions up to a constant factor and a square
+    root [2]_.
 
     The error is the solution of a linear program with one variable for each distinct
     probability. An interior-point method solves it in 0.03 s for 10,000 samples.

@@ -144,18 +144,18 @@ def smooth_expected_calibration_error(
 
     where :math:`K_\sigma` is the Gaussian kernel reflected at 0 and 1, so that no mass
     is lost there [1]_. The error decreases with the bandwidth, and smECE is its value
-    where it is equal to the bandwidth. Up to a constant factor and a square root, smECE
-    is equal to the mean distance to the closest calibrated predictions.
+    where it is equal to the bandwidth. It determines the mean distance to the closest
+    calibrated predictions up to a constant factor and a square root.
 
     The value is accurate to about six digits. Sums over samples are computed by cosine
     transforms on a grid of 16,384 cells. The accuracy decreases for bandwidths of 0.001
     and less, which occur only with more than 10 million samples.
 
     The code of the authors, relplot, differs in three ways. It counts predictions of
-    exactly 0 and 1 by half, which can change the value by a third if there are many of
-    them. It truncates the kernel at a distance of 0.5, which matters for bandwidths
-    above about 0.2. For a given bandwidth (`smECE_sigma`), it divides by the integral
-    of the kernel density estimate instead of by the number of samples.
+    exactly 0 and 1 with half weight, which can change the value by a third if there are
+    many of them. It truncates the kernel at a distance of 0.5, which matters for
+    bandwidths above about 0.2. For a given bandwidth (`smECE_sigma`), it divides by the
+    integral of the kernel density estimate instead of by the number of samples.
 
     References
     ----------
