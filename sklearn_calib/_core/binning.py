@@ -82,7 +82,7 @@ def uniform_edges(n_bins: int, steps: Ints) -> Floats:
 
 
 def quantile_ranks(n_samples: int, n_bins: int, steps: Ints) -> Ints:
-    """Return the rank of the value at each edge between bins of equal numbers."""
+    """Return the rank of the value at each edge between bins of equal size."""
     return -(-steps * n_samples // n_bins) - 1
 
 
@@ -279,8 +279,8 @@ def _counts_by_probability(
 ) -> tuple[Floats, Floats, Floats]:
     """Return `sums_by_value` for values in [0, 1] without weights, by a single sort.
 
-    As unsigned integers, the bits of these floats have the order of the floats. The bit
-    of the sign is not needed, so it stores the correctness.
+    As unsigned integers, the bits of these floats have the order of the floats. The
+    sign bit is not needed, so it stores the correctness.
     """
     key = np.array(proba, dtype=np.float64).view(np.uint64) << np.uint64(1)
     key |= correct.astype(np.uint64)
@@ -333,7 +333,7 @@ def debiased_error(
 ) -> float:
     """Return the debiased calibration error, given sums (n_classes, n_bins).
 
-    The noise of the accuracies biases the error upwards. For squared gaps, the bias is
+    The noise of the accuracies biases the error upward. For squared gaps, the bias is
     their variance; for absolute gaps, it is estimated as if the observed gaps were the
     true ones and the noise normal.
     """

@@ -1,4 +1,4 @@
-"""Input validation shared by all metrics, and the choice of what is measured."""
+"""Input validation shared by all metrics, and selection of evaluated probabilities."""
 
 from numbers import Integral, Real
 from typing import Any

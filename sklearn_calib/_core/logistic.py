@@ -86,7 +86,7 @@ def newton_logistic(
 
     Newton's method with step halving. If the minimum is at infinity, each step reduces
     the excess loss by a constant factor; otherwise, convergence is quadratic, which
-    tells the two cases apart.
+    distinguishes the two cases.
     """
     units = np.array([magnitude(column) for column in features.T])
     rows = np.ascontiguousarray(features.T / units[:, None])

@@ -20,7 +20,7 @@ from sklearn_calib._core.typing import Array, Bools, Floats, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba
 
 # Constraints for diagrams of a single probability, for `validate_params`.
-JUDGED = {
+EVALUATED = {
     **TARGETS,
     "mode": [StrOptions({"top_label", "positive"}), None],
 }
@@ -64,7 +64,7 @@ class FromEstimator:
         Returns
         -------
         display : object
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class FromEstimator:
         )
 
 
-def judge(
+def evaluate(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     mode: str | None,

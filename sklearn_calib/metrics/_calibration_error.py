@@ -108,8 +108,8 @@ def expected_calibration_error(
     n_bins : int, "cube_root" or "sweep", default=15
         Number of bins, including empty ones. "cube_root" uses the cube root of the
         number of samples, rounded up. "sweep" uses the largest number of bins up to
-        which the accuracies do not decrease from bin to bin [2]_. It stops at 1000 bins
-        unless the accuracies of all distinct confidences do not decrease either, and is
+        which the accuracies of the bins are non-decreasing [2]_. It is at most 1000,
+        unless the accuracy is non-decreasing over all distinct confidences. "sweep" is
         not available with mode "classwise". Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"

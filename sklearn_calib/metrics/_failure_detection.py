@@ -69,8 +69,8 @@ def failure_auroc_score(
     -----
     This is also known as refinement AUC [3]_; the scorer "refinement_auc" is named
     after it. The AUC in the tables of [3]_ is different: it is the AUC of each class,
-    one-vs-rest (one-vs-one in the code of the authors), averaged over classes. For it,
-    use the scorers "roc_auc_ovr" and "roc_auc_ovo" of scikit-learn. They may be near 1
+    one-vs-rest (one-vs-one in the code of the authors), averaged over classes. The
+    scorers "roc_auc_ovr" and "roc_auc_ovo" of scikit-learn compute it. It may be near 1
     even if most predictions are wrong, because most pairs of many classes are easily
     separated.
 
