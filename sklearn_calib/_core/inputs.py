@@ -83,7 +83,7 @@ def check_two_classes(n_columns: int) -> None:
     """Raise ValueError for the mode "positive" unless there are two classes."""
     if n_columns != 2:
         raise ValueError(
-            f'mode="positive" must be used with two classes, got {n_columns} columns. '
+            f'mode="positive" requires two classes, got {n_columns} columns. '
             "Use the class-wise mode or display to evaluate each class."
         )
 

@@ -274,8 +274,8 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     known = labels.tolist()
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
-            f"classes must be labels of columns, {known}, got {classes.tolist()}. Use "
-            "classes=None to show all classes."
+            f"classes must contain labels of columns, {known}, got {classes.tolist()}. "
+            "Use classes=None to show all classes."
         )
     if not 1 <= len(classes) <= MOST_CLASSES:
         raise ValueError(

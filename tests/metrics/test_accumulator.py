@@ -1,4 +1,4 @@
-"""Errors of data in chunks are equal to those of all data at once."""
+"""Errors over chunks of data are equal to those of all data at once."""
 
 import math
 import pickle

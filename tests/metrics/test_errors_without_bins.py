@@ -103,7 +103,7 @@ def test_root_brier_bounds_l2_errors(n_bins):
     ("mode", "message"),
     [
         ("classwise", "The 'mode' parameter.*Got 'classwise'"),
-        ("positive", "must be used with two classes"),
+        ("positive", "requires two classes"),
     ],
 )
 def test_bad_mode(metric, mode, message):

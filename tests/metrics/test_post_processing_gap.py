@@ -215,7 +215,7 @@ def test_temperature_scaling_of_a_resnet(shared_data):
     [
         ({"loss": "brier"}, "The 'loss' parameter.*Got 'brier'"),
         ({"mode": "classwise"}, "The 'mode' parameter.*Got 'classwise'"),
-        ({"mode": "positive"}, "must be used with two classes"),
+        ({"mode": "positive"}, "requires two classes"),
     ],
 )
 def test_bad_options(options, message):
