@@ -37,7 +37,7 @@ class BinSums(NamedTuple):
 def sums_by_value(
     values: Floats, correct: Array, weight: Floats
 ) -> tuple[Array, Array, Array]:
-    """Return distinct values, and the total and the correct weight of each."""
+    """Return distinct values with positive weight, their weight and correct weight."""
     seen = weight > 0
     value, index = np.unique(values[seen], return_inverse=True)
     mass = np.bincount(index, weight[seen])

@@ -24,10 +24,10 @@ def class_bin_sums(
     sample_weight: Weights = None,
     keep_empty: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and frequency of each class and bin, (n_classes, n_bins) each.
+    """Return weight, gap and correct weight, each of shape (n_classes, n_bins).
 
-    The frequency is the weight of the samples of the class. The gap is the sum of its
-    probabilities minus the frequency. The values of `proba` are checked in the same
+    The correct weight is that of the samples of the class. The gap is the sum of its
+    probabilities minus the correct weight. The values of `proba` are checked in the same
     pass. With `keep_empty=False`, there are at most as many bins as samples, as in
     `parting_edges`.
     """

@@ -52,7 +52,7 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
     """Return the `IntervalKind` of a metric, and the options that are fixed.
 
     A `functools.partial` has the kind of the wrapped metric. A partial of `per_label`
-    has the kind of the metric of each label.
+    has the kind of the metric of each label, without bins.
     """
     function, given = getattr(metric, "func", metric), getattr(metric, "keywords", {})
     kind = _KINDS.get(function, _RESAMPLED)
