@@ -27,8 +27,8 @@ def class_bin_sums(
     """Return weight, gap and correct weight, each of shape (n_classes, n_bins).
 
     The correct weight is that of the samples of the class. The gap is the sum of its
-    probabilities minus the correct weight. The values of `proba` are checked in the same
-    pass. With `keep_empty=False`, there are at most as many bins as samples, as in
+    probabilities minus the correct weight. The values of `proba` are checked in the
+    same pass. With `keep_empty=False`, there are at most as many bins as samples, as in
     `parting_edges`.
     """
     keep_empty = keep_empty or n_bins <= len(proba)

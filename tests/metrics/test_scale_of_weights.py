@@ -74,8 +74,8 @@ SETTINGS = {
     ],
     "per_label": [{"metric": expected_calibration_error}],
 }
-# What counts repetitions, as its docstring says: of more samples another number of
-# bins, another bias, another area of finitely many.
+# Metrics that treat weights as numbers of samples, as their docstrings say. The number
+# of bins, the bias or the area depends on the number of samples.
 REPETITIONS = {
     "aurc_loss": [None, {"estimator": "harmonic"}, {"estimator": "population"}],
     "classwise_calibration_error": [{"reduce_bias": True}, {"n_bins": "cube_root"}],
