@@ -1,4 +1,4 @@
-"""The bands of reliability diagrams hold what they claim, and weights count in them."""
+"""Coverage of the bands of reliability diagrams, with and without weights."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -98,11 +98,11 @@ def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples)
         is_around = interval in {"clopper-pearson", "bootstrap"}
         inside = display.prob_pred if is_around else display.prob_true
         low, high = display.band
-        # Drawn at all, and with the neighbours that the kernel needs.
+        # Points that are drawn, away from the ends of the interval.
         seen = (inside >= 0) & (display.prob_pred > 0.05) & (display.prob_pred < 0.95)
         held.append(((low <= inside) & (inside <= high))[seen].mean())
-    # Few samples have few accuracies, which makes bands wider than they must be; the
-    # bootstrap's are narrower, as all of its percentiles.
+    # The accuracy of few samples is discrete, which makes bands conservative. Those of
+    # the percentile bootstrap are too narrow.
     lowest = 0.88 if interval == "bootstrap" else 0.93
     assert lowest < np.mean(held) <= 1
 

@@ -71,8 +71,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:hosmer_lemeshow_test may reject",
 )
 
-# The lowest and the highest value, where they are not 0 and 1: of a metric, or of a
-# setting; of up to five classes.
+# Range of a metric or of a setting if it is not [0, 1], for up to five classes.
 RANGES = {
     "aurc_loss(loss='log')": (0, 37),
     "classwise_calibration_error(average='sum')": (0, 5),
@@ -88,7 +87,7 @@ RANGES = {
     "refinement_error(loss='brier', recalibration='bins')": (0, 2),
     "root_brier_score_loss": (0, 2**0.5),
 }
-# What perfect predictions have, where it is not 0, or 1 of a score.
+# Value for perfect predictions if it is not 0, or 1 for a score.
 BEST = {"coverage_at_risk": 1}
 # What certain and wrong predictions have at least, where it is not one half. Of each
 # class a third of the samples is wrong at either end, which a bandwidth that is as

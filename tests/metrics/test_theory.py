@@ -1,4 +1,4 @@
-"""What Zhou et al. 2025, "Revisiting Reweighted Risk for Calibration", prove.
+"""Theorems of Zhou et al. 2025, "Revisiting Reweighted Risk for Calibration".
 
 Tested are the second inequalities of Lemma 4.1 and Prop. 4.3, the maps of Props. 4.2
 and 4.4, and the whole of Prop. 4.7. The maps replace the largest probability and leave
@@ -25,7 +25,7 @@ from sklearn_calib.metrics import (
 BINNINGS = [(1, "uniform"), (15, "uniform"), (15, "quantile"), (10**4, "quantile")]
 ROUNDING = 1e-12
 HAIR = 1e-9
-# A classifier that is always 0.7 confident, and right in 7 of 10 cases.
+# A classifier with confidence 0.7 and accuracy 0.7.
 CALIBRATED = np.array([0] * 7 + [1] * 3), np.tile([0.7, 0.3], (10, 1))
 
 
@@ -101,7 +101,7 @@ def check_area(codes, proba, confidence):
 def ece_oracle(codes, proba):
     """Set correct predictions to 1 and wrong ones to 1 / K (Prop. 4.2)."""
     certain = np.eye(proba.shape[1])[proba.argmax(axis=1)]
-    # A hair more than the other classes, so that it is still the prediction.
+    # Slightly more than the other classes, so that the predicted class is the same.
     unsure = (1 - HAIR) / proba.shape[1] + HAIR * certain
     return np.where(is_correct(codes, proba)[:, None], certain, unsure)
 
