@@ -172,10 +172,11 @@ def expected_calibration_error(
     Notes
     -----
     With :math:`n_b` of the :math:`n` samples in bin :math:`b`, whose accuracy and mean
-    confidence are :math:`a_b` and :math:`c_b`, the error is :math:`\sum_b \frac{n_b}{n}
-    |a_b - c_b|` [1]_ (eq. 3). The estimate is biased upward: it is positive even for a
-    calibrated classifier. The bias grows with the number of bins and shrinks with the
-    number of samples [2]_.
+    confidence are :math:`a_b` and :math:`c_b`, the error is
+    :math:`\sum_b \frac{n_b}{n} |a_b - c_b|` [1]_ (eq. 3).
+
+    The estimate is biased upward: it is positive even for a calibrated classifier. The
+    bias grows with the number of bins and shrinks with the number of samples [2]_.
 
     With `reduce_bias` and norm "l2", :math:`a_b (1 - a_b) / (n_b - 1)` is subtracted
     from each squared gap, and bins with a single sample are left out [4]_. With norm
