@@ -1,4 +1,4 @@
-"""The one way in which bins are cut."""
+"""Bin edges, sums over bins, and errors computed from them."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from sklearn_calib._core.binning import (
 )
 from sklearn_calib._core.class_bins import class_bin_sums
 
-# Multiples of 1/20 repeat often and hit the edges of many numbers of bins.
+# Multiples of 1/20 are often tied, and are edges for many numbers of bins.
 VALUES = hnp.arrays(
     float, st.integers(1, 40), elements=st.integers(0, 20).map(lambda k: k / 20)
 )

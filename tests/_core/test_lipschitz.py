@@ -1,4 +1,4 @@
-"""The interior point method against general solvers of scipy, and at its extremes."""
+"""The interior point method, compared with general solvers of scipy."""
 
 import numpy as np
 import pytest

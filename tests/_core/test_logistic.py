@@ -1,4 +1,4 @@
-"""Logistic regression by Newton's method: bounds, and where there is no minimum."""
+"""Logistic regression by Newton's method, with bounds and for separable data."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,7 @@ from sklearn_calib._core.binning import (
 
 STRATEGIES = ["uniform", "quantile"]
 N_SAMPLES = 40
-# What takes a number of bins, with what else it must be given.
+# Functions with a number of bins, and their required arguments.
 BINNED = {
     "classwise_calibration_error": {},
     "ece_consistency_bound": {"n_resamples": 5, "random_state": 0},

@@ -1,4 +1,4 @@
-"""The risk-coverage curve: its numbers, its words, and several on one axes."""
+"""Risk-coverage curve: values, labels and shared axes."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,7 +33,7 @@ def add_second(display, **options):
 
 
 def risk_at(coverage, line):
-    """Read a curve at some coverages."""
+    """Return the values of a curve at some coverages."""
     x, y = line.get_data()
     return np.interp(coverage, x, y)
 
