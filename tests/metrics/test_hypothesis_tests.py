@@ -206,9 +206,9 @@ def test_zeros_and_ones(test):
 @pytest.mark.parametrize("tiny", [0, 5e-324, 1e-300, 1e-100, 1e-17, 1e-10])
 @pytest.mark.parametrize("options", [{}, {"mode": "top_label"}])
 def test_saturated_predictions(test, tiny, options):
-    """All wrong is no chance, however 1 - p was rounded, and all right is as expected.
+    """Wrong predictions are evidence, correct ones are not, for any rounding of 1 - p.
 
-    Warnings are errors here: there is no NaN that would be told of.
+    Warnings are errors in the tests, so the result does not contain NaN.
     """
     proba = np.full((12, 3), tiny)
     proba[:, 1] = 1 - 2 * tiny
