@@ -109,7 +109,7 @@ def test_level_of_equal_errors(metric, n_samples, sample):
 )
 def test_bounds_of_an_error(metric, error):
     """The upper bound is the error itself. Both are equal for significant gaps."""
-    calibrated, off = mean_bounds(metric, share=1), mean_bounds(metric, share=0.25)
+    calibrated, off = mean_bounds(metric, ratio=1), mean_bounds(metric, ratio=0.25)
     assert calibrated[0] == pytest.approx(0, abs=0.02)
     assert 0.04 < calibrated[1] < 0.13
     assert off == pytest.approx([error, error], abs=0.015)
