@@ -180,11 +180,11 @@ def show_coverage(args):
             )
 
 
-def floor(confidence, hit, n_resamples=1000, n_bins=15):
+def floor(confidence, correct, n_resamples=1000, n_bins=15):
     """The error of counts as weights, without checks."""
     rng = np.random.default_rng(0)
     index = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    gap = confidence - hit
+    gap = confidence - correct
     errors = np.empty(n_resamples)
     for one in range(n_resamples):
         drawn = rng.integers(len(gap), size=len(gap))
@@ -197,10 +197,10 @@ def show_times(n_samples=10_000, n_classes=10):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(n_classes), size=n_samples)
     labels = (rng.random((n_samples, 1)) > proba.cumsum(axis=1)).sum(axis=1)
-    confidence, hit = proba.max(axis=1), proba.argmax(axis=1) == labels
+    confidence, correct = proba.max(axis=1), proba.argmax(axis=1) == labels
     ours = partial(m.bootstrap_interval, y_true=labels, y_proba=proba)
     runs = {
-        "floor": lambda: floor(confidence, hit),
+        "floor": lambda: floor(confidence, correct),
         "ece": lambda: ours(m.expected_calibration_error),
         "classwise": lambda: ours(m.classwise_calibration_error),
     }

@@ -131,7 +131,7 @@ def _error_of_dtype(dtype: Any) -> Problem:
 
 
 def _error_of_objects(array: Array) -> Problem:
-    """Return the same for an array that may contain objects; None is missing."""
+    """Return the error for an array that may contain objects, or None."""
     if array.dtype.kind != "O":  # a pandas column of numeric categories
         return _error_of_dtype(array.dtype)
     for kind in _types(array):

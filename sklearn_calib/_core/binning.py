@@ -31,17 +31,17 @@ class BinSums(NamedTuple):
     edges: np.ndarray  # (n_bins + 1,), from 0 to 1
     weight: np.ndarray  # (n_bins,), the number of samples if there are no weights
     confidence: np.ndarray  # (n_bins,)
-    hit: np.ndarray  # (n_bins,), of correct predictions
+    correct: np.ndarray  # (n_bins,), the weight of correct predictions
 
 
 def sums_by_value(
-    values: Floats, hit: Array, weight: Floats
+    values: Floats, correct: Array, weight: Floats
 ) -> tuple[Array, Array, Array]:
-    """Return distinct values with positive weight, and sums of weights and hits."""
+    """Return distinct values with positive weight, their weight and correct weight."""
     seen = weight > 0
     value, index = np.unique(values[seen], return_inverse=True)
     mass = np.bincount(index, weight[seen])
-    return value, mass, np.bincount(index, (weight * hit)[seen])
+    return value, mass, np.bincount(index, (weight * correct)[seen])
 
 
 def interior_edges(
@@ -82,7 +82,7 @@ def uniform_edges(n_bins: int, steps: Ints) -> Floats:
 
 
 def quantile_ranks(n_samples: int, n_bins: int, steps: Ints) -> Ints:
-    """Return the rank of the value at each edge between bins of equal numbers."""
+    """Return the rank of the value at each edge between bins of equal size."""
     return -(-steps * n_samples // n_bins) - 1
 
 
@@ -143,7 +143,7 @@ def cube_root_n_bins(n_samples: float) -> int:
 
 def sweep_n_bins(
     confidence: Floats,
-    hit: Array,
+    correct: Array,
     *,
     strategy: str = "quantile",
     sample_weight: Weights = None,
@@ -154,11 +154,11 @@ def sweep_n_bins(
     for this and for all smaller numbers. Empty bins are ignored, and there are fewer
     bins than samples. Numbers are tried up to `MOST_SWEPT`.
     """
-    weight = np.ones(len(hit)) if sample_weight is None else sample_weight
-    value, mass, hits = sums_by_value(confidence, hit, weight)
-    mass, hits = mass.cumsum(), hits.cumsum()
+    weight = np.ones(len(correct)) if sample_weight is None else sample_weight
+    value, mass, n_correct = sums_by_value(confidence, correct, weight)
+    mass, n_correct = mass.cumsum(), n_correct.cumsum()
     largest = min(MOST_BINS, max(1, math.ceil(mass[-1]) - 1))
-    if _is_rising(np.arange(1, len(value) + 1), mass, hits):
+    if _is_rising(np.arange(1, len(value) + 1), mass, n_correct):
         return largest  # coarser bins are monotonic too
     largest = min(MOST_SWEPT, largest)
     for n_bins in range(2, largest + 1):
@@ -167,17 +167,17 @@ def sweep_n_bins(
             ends: Ints = np.searchsorted(value, edges, side="right")
         else:
             ends = quantile_ends(mass, n_bins)
-        if not _is_rising(np.append(ends, len(value)), mass, hits):
+        if not _is_rising(np.append(ends, len(value)), mass, n_correct):
             return n_bins - 1
     return largest
 
 
-def _is_rising(ends: Ints, mass: Floats, hits: Floats) -> bool:
+def _is_rising(ends: Ints, mass: Floats, n_correct: Floats) -> bool:
     """Whether accuracies are non-decreasing, given cumulated sums and ends of bins."""
     ends = ends[ends > 0]
     bin_mass = np.diff(mass[ends - 1], prepend=0)
-    bin_hits = np.diff(hits[ends - 1], prepend=0)[bin_mass > 0]
-    accuracy = bin_hits / bin_mass[bin_mass > 0]
+    bin_correct = np.diff(n_correct[ends - 1], prepend=0)[bin_mass > 0]
+    accuracy = bin_correct / bin_mass[bin_mass > 0]
     return bool((np.diff(accuracy) >= -1e-12).all())
 
 
@@ -194,7 +194,7 @@ def bin_index(values: Floats, edges: Floats) -> Ints:
 
 def bin_sums(
     confidence: Floats,
-    hit: Array,
+    correct: Array,
     *,
     n_bins: int = 15,
     strategy: str = "uniform",
@@ -204,20 +204,20 @@ def bin_sums(
     edges = interior_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     )
-    return sums_between(edges, confidence, hit, sample_weight)
+    return sums_between(edges, confidence, correct, sample_weight)
 
 
 def sums_between(
-    edges: Floats, confidence: Floats, hit: Array, sample_weight: Weights = None
+    edges: Floats, confidence: Floats, correct: Array, sample_weight: Weights = None
 ) -> BinSums:
     """Return the `BinSums` of the bins between interior edges."""
     n_bins = len(edges) + 1
     sums = np.zeros((3, n_bins))
     for rows in row_blocks(len(confidence), 1):
-        summands: tuple[Any, ...] = None, confidence[rows], hit[rows]
+        summands: tuple[Any, ...] = None, confidence[rows], correct[rows]
         if sample_weight is not None:
             weight = sample_weight[rows]
-            summands = weight, weight * confidence[rows], weight * hit[rows]
+            summands = weight, weight * confidence[rows], weight * correct[rows]
         index = bin_index(confidence[rows], edges)
         sums += [np.bincount(index, summand, n_bins) for summand in summands]
     return BinSums(np.concatenate(([0.0], edges, [1.0])), *sums)
@@ -236,7 +236,7 @@ def occupied_bins(sums: BinSums) -> BinSums:
 
 def binned_calibration_error(
     confidence: Floats,
-    hit: Array,
+    correct: Array,
     *,
     n_bins: int = 15,
     strategy: str = "uniform",
@@ -252,17 +252,17 @@ def binned_calibration_error(
     edges = parting_edges(
         confidence, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     )
-    sums = sums_between(edges, confidence, hit, sample_weight)
-    gap = sums.confidence - sums.hit
+    sums = sums_between(edges, confidence, correct, sample_weight)
+    gap = sums.confidence - sums.correct
     if not reduce_bias:
         return float(gap_norm(sums.weight, gap, norm))
-    return debiased_error(sums.weight[None], gap[None], sums.hit[None], norm)
+    return debiased_error(sums.weight[None], gap[None], sums.correct[None], norm)
 
 
 def gap_error(
     weight: Floats,
     gap: Floats,
-    hit: Array,
+    correct: Array,
     norm: str,
     *,
     reduce_bias: bool = False,
@@ -270,18 +270,20 @@ def gap_error(
 ) -> float:
     """Return the calibration error, given sums by class and bin (n_classes, n_bins)."""
     if reduce_bias:
-        return debiased_error(weight, gap, hit, norm, average)
+        return debiased_error(weight, gap, correct, norm, average)
     return float(class_gap_norm(weight, gap, norm, average))
 
 
-def _counts_by_probability(proba: Floats, hit: Array) -> tuple[Floats, Floats, Floats]:
+def _counts_by_probability(
+    proba: Floats, correct: Array
+) -> tuple[Floats, Floats, Floats]:
     """Return `sums_by_value` for values in [0, 1] without weights, by a single sort.
 
-    As unsigned integers, the bits of these floats have the order of the floats. The bit
-    of the sign is not needed, so it stores the hit.
+    As unsigned integers, the bits of these floats have the order of the floats. The
+    sign bit is not needed, so it stores the correctness.
     """
     key = np.array(proba, dtype=np.float64).view(np.uint64) << np.uint64(1)
-    key |= hit.astype(np.uint64)
+    key |= correct.astype(np.uint64)
     key.sort()
     value = (key >> np.uint64(1)).view(np.float64)
     starts = np.flatnonzero(np.diff(value, prepend=-1))
@@ -291,7 +293,7 @@ def _counts_by_probability(proba: Floats, hit: Array) -> tuple[Floats, Floats, F
 
 def isotonic_calibration_error(
     confidence: Floats,
-    hit: Array,
+    correct: Array,
     *,
     norm: str = "l1",
     sample_weight: Weights = None,
@@ -303,10 +305,10 @@ def isotonic_calibration_error(
     cancel.
     """
     if sample_weight is None:
-        value, mass, hits = _counts_by_probability(confidence, hit)
+        value, mass, n_correct = _counts_by_probability(confidence, correct)
     else:
-        value, mass, hits = sums_by_value(confidence, hit, sample_weight)
-    accuracy = isotonic_regression(hits / mass, weights=mass).x
+        value, mass, n_correct = sums_by_value(confidence, correct, sample_weight)
+    accuracy = isotonic_regression(n_correct / mass, weights=mass).x
     return float(gap_norm(mass, mass * (value - accuracy), norm))
 
 
@@ -327,17 +329,17 @@ def gap_norm(weight: Floats, gap: Floats, norm: str) -> Any:
 
 
 def debiased_error(
-    weight: Floats, gap: Floats, hit: Array, norm: str, average: str = "mean"
+    weight: Floats, gap: Floats, correct: Array, norm: str, average: str = "mean"
 ) -> float:
     """Return the debiased calibration error, given sums (n_classes, n_bins).
 
-    The noise of the accuracies biases the error upwards. For squared gaps, the bias is
+    The noise of the accuracies biases the error upward. For squared gaps, the bias is
     their variance; for absolute gaps, it is estimated as if the observed gaps were the
     true ones and the noise normal.
     """
     filled = np.where(weight > 0, weight, 1.0)
     fraction = weight / weight.sum(axis=1, keepdims=True)
-    gap, accuracy = np.abs(gap) / filled, hit / filled
+    gap, accuracy = np.abs(gap) / filled, correct / filled
     variance = np.maximum(0, accuracy * (1 - accuracy))
     if norm == "l2":
         # The variance cannot be estimated from a single sample.

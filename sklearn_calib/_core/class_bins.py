@@ -24,11 +24,12 @@ def class_bin_sums(
     sample_weight: Weights = None,
     keep_empty: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return weight, gap and hits of each class and bin, as (n_classes, n_bins) each.
+    """Return weight, gap and correct weight, each of shape (n_classes, n_bins).
 
-    Hits are the samples of the class; the gap is the sum of its probabilities minus the
-    hits. The values of `proba` are checked in the same pass. With `keep_empty=False`,
-    there are no more bins than samples, as in `parting_edges`.
+    The correct weight is that of the samples of the class. The gap is the sum of its
+    probabilities minus the correct weight. The values of `proba` are checked in the
+    same pass. With `keep_empty=False`, there are at most as many bins as samples, as in
+    `parting_edges`.
     """
     keep_empty = keep_empty or n_bins <= len(proba)
     if strategy == "uniform" and keep_empty:
@@ -66,9 +67,9 @@ def _uniform_class_sums(
     first = weights.sum() - weight[:, 1:].sum(axis=1)
     # Rounding errors of fractional weights must not make an empty bin non-empty.
     weight[:, 0] = np.where(first > 1e-9 * weights.sum(), first, 0)
-    hit_cell = codes * n_bins + bin_index(p_true, edges)
-    hit: Array = np.bincount(hit_cell, weights, gap.size).reshape(gap.shape)
-    return weight, gap - hit, hit
+    true_cell = codes * n_bins + bin_index(p_true, edges)
+    correct: Array = np.bincount(true_cell, weights, gap.size).reshape(gap.shape)
+    return weight, gap - correct, correct
 
 
 def _values_above(block: Floats, bound: float) -> tuple[Ints, Ints, Floats]:
@@ -95,8 +96,9 @@ def _sums_class_by_class(
         column = np.ascontiguousarray(column)
         edges = find_edges(column)
         sums.append(sums_between(edges, column, codes == code, sample_weight))
-    weight, confidence, hit = np.zeros((3, len(sums), max(len(s.weight) for s in sums)))
+    most = max(len(one.weight) for one in sums)
+    weight, confidence, correct = np.zeros((3, len(sums), most))
     for code, one in enumerate(sums):
         filled = code, slice(len(one.weight))
-        weight[filled], confidence[filled], hit[filled] = one[1:]
-    return weight, confidence - hit, hit
+        weight[filled], confidence[filled], correct[filled] = one[1:]
+    return weight, confidence - correct, correct

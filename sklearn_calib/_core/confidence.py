@@ -27,7 +27,7 @@ def top_label(proba: Floats) -> tuple[Floats, Ints]:
     return confidence, predicted
 
 
-def top_label_hits(
+def top_label_correct(
     proba: Floats, codes: Ints, *, name: str = "y_proba"
 ) -> tuple[Floats, Bools]:
     """Return the confidence of each sample and whether its prediction is correct.
@@ -37,13 +37,13 @@ def top_label_hits(
     in `predict`.
     """
     confidence = np.empty(len(proba), dtype=proba.dtype)
-    hit = np.empty(len(proba), dtype=bool)
+    correct = np.empty(len(proba), dtype=bool)
     for rows, block in proba_blocks(proba, name=name):
-        confidence[rows], hit[rows] = _block_hits(block, codes[rows])
-    return confidence, hit
+        confidence[rows], correct[rows] = _block_correct(block, codes[rows])
+    return confidence, correct
 
 
-def _block_hits(block: Floats, codes: Ints) -> tuple[Floats, Bools]:
+def _block_correct(block: Floats, codes: Ints) -> tuple[Floats, Bools]:
     """Return confidence and correctness; for few columns, faster than with argmax."""
     every = np.arange(len(block))
     if block.shape[1] <= FEW_COLUMNS:

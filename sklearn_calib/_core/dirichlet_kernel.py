@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib._core.validation import row_blocks
 
-# Candidates, of which the bandwidth with the largest likelihood is chosen.
+# Candidate bandwidths. The one with the largest likelihood is chosen.
 BANDWIDTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 # With narrower kernels, rounding leaves fewer than four correct digits.
 SMALLEST_BANDWIDTH = 1e-10

@@ -1,4 +1,4 @@
-"""Maximum likelihood fit of gamma, and of a temperature, of the focal posterior."""
+"""Maximum likelihood fit of the focal posterior: gamma, and optionally T."""
 
 import math
 import warnings
@@ -29,7 +29,7 @@ def fit_gamma(logits: Floats, codes: Ints, sample_weight: Weights = None) -> flo
     Parameters
     ----------
     logits : ndarray of shape (n_samples, n_classes)
-        Finite.
+        Finite logits.
 
     codes : ndarray of shape (n_samples,)
         Column index of the true class.

@@ -8,8 +8,8 @@ from sklearn_calib._core.typing import Array, Floats
 
 # Number of cells of the grid on [0, 1], a power of two.
 N_CELLS = 2**14
-# The grid does not resolve bandwidths below two cells. Detecting calibration errors
-# that are smaller takes about 10^9 samples.
+# The grid does not resolve bandwidths below two cells. Calibration errors that are
+# smaller can only be detected with about 10^9 samples.
 SMALLEST_BANDWIDTH = 2 / N_CELLS
 
 

@@ -1,4 +1,4 @@
-"""Input validation shared by all metrics, and the choice of what is measured."""
+"""Input validation shared by all metrics, and selection of evaluated probabilities."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_array, as_labels
 from sklearn_calib._core.binning import MOST_BINS, cube_root_n_bins, sums_by_value
-from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.confidence import top_label_correct
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import (
     Interval,
@@ -83,7 +83,7 @@ def check_two_classes(n_columns: int) -> None:
     """Raise ValueError for the mode "positive" unless there are two classes."""
     if n_columns != 2:
         raise ValueError(
-            f'mode="positive" must be used with two classes, got {n_columns} columns. '
+            f'mode="positive" requires two classes, got {n_columns} columns. '
             "Use the class-wise mode or display to evaluate each class."
         )
 
@@ -113,7 +113,9 @@ def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
     return cube_root_n_bins(n_samples if weight is None else weight.sum())
 
 
-def confidence_and_hit(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
+def confidence_and_correct(
+    proba: Floats, codes: Ints, mode: str
+) -> tuple[Floats, Bools]:
     """Return the evaluated probability and the binary outcome of each sample.
 
     In the mode "top_label", these are the confidence and whether the prediction is
@@ -121,7 +123,7 @@ def confidence_and_hit(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, B
     whether the sample is of that class. The values are checked.
     """
     if mode == "top_label":
-        return top_label_hits(as_columns(proba), codes)
+        return top_label_correct(as_columns(proba), codes)
     if proba.ndim == 2:
         check_two_classes(proba.shape[1])
     positive = check_proba(proba, allow_1d=True)
@@ -146,9 +148,11 @@ def merge_repetitions(
 
 
 def distinct_values(
-    confidence: Floats, hit: Array, weight: Weights
+    confidence: Floats, correct: Array, weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Return distinct confidences, their frequencies and the accuracy at each."""
-    weight = np.ones(len(hit)) if weight is None else weight
-    value, mass, hits = sums_by_value(confidence.astype(np.float64), hit, weight)
-    return value, mass / mass.sum(), hits / mass
+    weight = np.ones(len(correct)) if weight is None else weight
+    value, mass, n_correct = sums_by_value(
+        confidence.astype(np.float64), correct, weight
+    )
+    return value, mass / mass.sum(), n_correct / mass

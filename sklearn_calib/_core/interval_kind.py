@@ -13,7 +13,7 @@ class IntervalKind:
     """How the confidence interval of a metric is computed."""
 
     # Whether the metric is 0 for calibrated predictions, and its estimate biased
-    # upwards.
+    # upward.
     is_error: bool = False
     # Options of `ece_interval` that give the metric, or None if it has no bins.
     bins: dict | None = None
@@ -38,7 +38,7 @@ _RESAMPLED = IntervalKind()
 def declare_interval(**kind: Any) -> Callable[[Function], Function]:
     """Return a decorator that declares the `IntervalKind` of a metric.
 
-    The intervals of other metrics, such as functions of users, use resampling.
+    The intervals of other metrics, such as user-defined functions, use resampling.
     """
 
     def declare(metric: Function) -> Function:
@@ -51,9 +51,8 @@ def declare_interval(**kind: Any) -> Callable[[Function], Function]:
 def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
     """Return the `IntervalKind` of a metric, and the options that are fixed.
 
-    A `functools.partial` has the kind of the metric inside. A partial of `per_label`
-    has the kind of its metric, as its errors are aggregated from those of single
-    labels.
+    A `functools.partial` has the kind of the wrapped metric. A partial of `per_label`
+    has the kind of the metric of each label, without bins.
     """
     function, given = getattr(metric, "func", metric), getattr(metric, "keywords", {})
     kind = _KINDS.get(function, _RESAMPLED)

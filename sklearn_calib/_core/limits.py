@@ -13,8 +13,8 @@ ROW_SUM_TOLERANCE = 3.5e-4
 # * eps if the sum is in half precision. An error of 1 % is not due to rounding.
 HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
 
-# The largest weight is scaled to lie between 2 to the power of minus and plus this, so
-# that sums of weights and of their squares cannot overflow.
+# The largest weight is scaled to lie between 2**-100 and 2**100, so that sums of
+# weights and of their squares cannot overflow.
 LARGEST_EXPONENT = 100
 
 

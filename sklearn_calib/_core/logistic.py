@@ -12,7 +12,7 @@ from sklearn_calib._core.typing import Array, Floats
 MAX_STEPS = 50
 
 
-def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
+def fit_logistic(features: Floats, target: Array, weight: Floats) -> Floats:
     """Return the coefficients that minimise the log loss.
 
     Parameters
@@ -20,7 +20,7 @@ def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
     features : ndarray of shape (n_samples, n_features)
         Features; a column of ones gives an intercept.
 
-    hit : ndarray of shape (n_samples,)
+    target : ndarray of shape (n_samples,)
         Binary outcomes, 0 or 1.
 
     weight : ndarray of shape (n_samples,)
@@ -36,7 +36,7 @@ def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
         If the data are separable, so that the minimum does not exist. Platt's targets
         are then used instead of 0 and 1.
     """
-    coef, has_converged = newton_logistic(features, hit, weight)
+    coef, has_converged = newton_logistic(features, target, weight)
     if has_converged:
         return coef
     warnings.warn(
@@ -45,11 +45,11 @@ def fit_logistic(features: Floats, hit: Array, weight: Floats) -> Floats:
         "more samples, and use held-out data instead of the training data.",
         ConvergenceWarning,
     )
-    return newton_logistic(features, smoothed_targets(hit, weight), weight)[0]
+    return newton_logistic(features, smoothed_targets(target, weight), weight)[0]
 
 
 def fit_nonnegative(
-    features: Floats, n_nonnegative: int, hit: Array, weight: Floats
+    features: Floats, n_nonnegative: int, target: Array, weight: Floats
 ) -> Floats:
     """Return the coefficients that minimise the log loss, the first ones non-negative.
 
@@ -58,23 +58,25 @@ def fit_nonnegative(
     """
     if features.shape[1] == 0:
         return np.zeros(0)
-    coef = fit_logistic(features, hit, weight)
+    coef = fit_logistic(features, target, weight)
     fits = []
     for k in np.flatnonzero(coef[:n_nonnegative] < 0):
         others = np.delete(features, k, axis=1)
-        fit = fit_nonnegative(others, n_nonnegative - 1, hit, weight)
+        fit = fit_nonnegative(others, n_nonnegative - 1, target, weight)
         fits.append(np.insert(fit, k, 0.0))
 
     def value(coef: Floats) -> Any:
-        return _log_loss(features @ coef, hit, weight)[0]
+        return _log_loss(features @ coef, target, weight)[0]
 
     return min(fits, key=value, default=coef)
 
 
-def smoothed_targets(hit: Array, weight: Floats) -> Floats:
+def smoothed_targets(target: Array, weight: Floats) -> Floats:
     """Return Platt's smoothed targets: one pseudo-count is added to each class."""
-    n_hits, n_misses = weight @ hit, weight @ (1 - hit)
-    return np.where(hit > 0, (n_hits + 1) / (n_hits + 2), 1 / (n_misses + 2))
+    n_positive, n_negative = weight @ target, weight @ (1 - target)
+    return np.where(
+        target > 0, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2)
+    )
 
 
 def newton_logistic(
@@ -84,7 +86,7 @@ def newton_logistic(
 
     Newton's method with step halving. If the minimum is at infinity, each step reduces
     the excess loss by a constant factor; otherwise, convergence is quadratic, which
-    tells the two cases apart.
+    distinguishes the two cases.
     """
     units = np.array([magnitude(column) for column in features.T])
     rows = np.ascontiguousarray(features.T / units[:, None])
@@ -112,11 +114,11 @@ def newton_logistic(
 
 
 def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
-    """Return zeros, and for an intercept in the last column, the log-odds of a hit."""
+    """Return zeros, except for the log-odds of the targets as the intercept, if any."""
     coef = np.zeros(len(rows))
     if (rows[-1] == 1).all():
-        n_hits = weight @ target
-        coef[-1] = np.log((n_hits + 1) / (weight.sum() - n_hits + 1))
+        n_positive = weight @ target
+        coef[-1] = np.log((n_positive + 1) / (weight.sum() - n_positive + 1))
     return coef
 
 

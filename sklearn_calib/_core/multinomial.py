@@ -25,9 +25,9 @@ from sklearn_calib._core.validation import row_blocks
 
 Kind: TypeAlias = type[DiagonalMap | FullMap]
 
-# Thresholds for the squared Newton decrement, about twice the distance of the objective
-# to its minimum: for the last step (exact and iterative solver), and for the region
-# where convergence should be quadratic, with the largest number of steps in it.
+# Thresholds for the squared Newton decrement, which is about twice the distance of the
+# objective to its minimum. Fits end at TOLERANCE, or at LOOSE_TOLERANCE with the
+# iterative solver. Below NEAR, convergence should be quadratic, in MAX_NEAR steps.
 TOLERANCE = 1e-12
 LOOSE_TOLERANCE = 3e-5
 NEAR = 1e-4
@@ -42,8 +42,8 @@ MAX_JITTERS = 20
 # The last step of a converged fit changes no score by more than this.
 MAX_MOVE = 0.5
 
-# Number of products with the Hessian in a step after which a closer preconditioner
-# saves time, their maximum, and the largest preconditioner in numbers.
+# After MANY_PRODUCTS products with the Hessian in a step, a closer preconditioner saves
+# time. A step has at most MAX_PRODUCTS, a preconditioner at most MAX_BLOCKS numbers.
 MANY_PRODUCTS = 15
 MAX_PRODUCTS = 100
 MAX_BLOCKS = 20_000_000
@@ -217,7 +217,7 @@ class _Problem:
         return -_solve(hessian, gradient.ravel()).reshape(shape)
 
     def conjugate_gradients(self, gradient: Floats, proba: Floats) -> Floats:
-        """Return an approximation of it, from products with the Hessian in float32."""
+        """Return an approximate Newton step, from Hessian products in float32."""
         precondition = self._preconditioner(proba)
         features, p = (a.astype(np.float32) for a in (self.features, proba))
         step, residual = np.zeros_like(gradient), -gradient

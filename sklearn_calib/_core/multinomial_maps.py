@@ -18,7 +18,7 @@ class DiagonalMap:
     """Map whose score of a class depends only on the inputs of this class."""
 
     n_inputs = 1
-    # Up to so many parameters, computing the Hessian is faster than products with it.
+    # Up to this number of parameters, the Hessian is faster than products with it.
     max_dense = 100
 
     @classmethod

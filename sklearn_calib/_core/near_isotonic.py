@@ -105,7 +105,7 @@ class _Groups:
         closing = self.slope[group] - self.slope[right]
         if closing == 0 or (closing < 0) != bool(self.falls[group]):
             return []
-        # By rounding errors, the gap may already be negative.
+        # Because of rounding errors, the gap may already be negative.
         return [(now + max(0.0, gap / closing), group, self.versions(group))]
 
     def merge(self, group: int, penalty: float) -> list[int]:

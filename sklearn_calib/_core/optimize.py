@@ -1,4 +1,4 @@
-"""Maximum exponential fit of a temperature: Newton's method in blocks of rows."""
+"""Maximum likelihood fit of a temperature: Newton's method in blocks of rows."""
 
 import math
 import warnings
@@ -16,7 +16,7 @@ FEW_COLUMNS = 64
 # Largest change of log(1 / T) in one step.
 MAX_STEP = 3.0
 
-# Values between 2 to the power of minus and plus this are not rescaled.
+# Values between 2**-10 and 2**10 are not rescaled.
 ORDINARY = 10
 
 

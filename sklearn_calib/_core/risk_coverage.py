@@ -109,7 +109,7 @@ def rank(
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the same as `group_by_confidence`, from the arguments that users pass."""
+    """Return `group_by_confidence` for the arguments of a metric."""
     return group_by_confidence(
         *score_samples(y_true, y_proba, confidence, loss, labels, sample_weight)
     )
@@ -152,12 +152,12 @@ def _trapezoid_area(mass: Floats, total_loss: Floats) -> float:
 
 
 def _counts(mass: Floats) -> Floats:
-    """Return the cumulated weights, which count repetitions."""
+    """Return the cumulated weights, which count samples."""
     after = np.cumsum(mass)
     if after[-1] < 1:
         raise ValueError(
-            "sample_weight must sum to at least 1, as it counts repetitions, got a sum "
-            f"of {after[-1]:.3g}. Multiply the weights by n_samples / sum."
+            "sample_weight must sum to at least 1, because weights count samples, "
+            f"got a sum of {after[-1]:.3g}. Multiply the weights by n_samples / sum."
         )
     return after
 

@@ -92,7 +92,7 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def is_array_api(array: Any) -> bool:
-    """Whether scikit-learn would dispatch on the array, and it is not a numpy array."""
+    """Whether scikit-learn would dispatch on an array that is not a numpy array."""
     if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
@@ -104,7 +104,7 @@ def check_dispatch(
     """Raise TypeError for array API input where numpy is required."""
     if is_array_api(array):
         raise TypeError(
-            f"{name} must be a numpy array here, also with array_api_dispatch=True, "
+            f"{name} must be a numpy array here, even with array_api_dispatch=True, "
             f"got {type(array).__name__}. {way_out}"
         )
 
@@ -206,7 +206,7 @@ def _within_range(proba: Floats, name: str) -> Floats:
 
 
 def _tolerance(off: Floats, n_classes: int) -> float:
-    """Return the tolerance for rounding errors; `off` are the values to explain."""
+    """Return the tolerance for the rounding errors of the values `off`."""
     with np.errstate(over="ignore"):
         is_half = np.array_equal(off, off.astype(np.float16))
     eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
@@ -359,7 +359,7 @@ def _distinct(y: Array, name: str) -> tuple[list[Any], Ints]:
 
 
 def _distinct_integers(y: Array, low: int) -> tuple[list[Any], Ints]:
-    """Do the same for integers by counting: forty times faster for a million labels."""
+    """Return the same for integers, by counting: forty times faster for 1e6 labels."""
     codes = y.astype(np.int64, copy=False)
     if low:
         codes = codes - low

@@ -99,20 +99,20 @@ class BBQ(_OneVsRestCalibrator):
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
-        score, mass, hits = sums_by_value(score, hit, sample_weight)
+    def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
+        score, mass, positives = sums_by_value(score, target, sample_weight)
         models, ends = _cuts(mass.cumsum())
         low, high = _edges(score, models, ends)
-        n, n_hits, hit_score = (
+        n, n_positive, positive_score = (
             _between(values.cumsum(), models, ends)
-            for values in (mass, hits, hits * score)
+            for values in (mass, positives, positives * score)
         )
         middle = (low + high) / 2
-        evidence = np.bincount(models, _log_evidence(n, n_hits, middle))
+        evidence = np.bincount(models, _log_evidence(n, n_positive, middle))
         posterior = np.exp(evidence - evidence.max())
         posterior /= posterior.sum()
-        prior = (hit_score + middle) / (n_hits + 1)
-        return _average(low, (n_hits + prior) / (n + 1), posterior[models])
+        prior = (positive_score + middle) / (n_positive + 1)
+        return _average(low, (n_positive + prior) / (n + 1), posterior[models])
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         place, proba = fitted
@@ -155,11 +155,11 @@ def _between(total: Floats, models: Ints, ends: Ints) -> Floats:
     return upto - before
 
 
-def _log_evidence(n: Floats, n_hits: Floats, middle: Floats) -> Floats:
+def _log_evidence(n: Floats, n_positive: Floats, middle: Floats) -> Floats:
     """Return the log marginal likelihood of the labels in each bin."""
     mean = np.clip(middle, 0.005, 0.995)
     value = gammaln(2) - gammaln(n + 2)
-    for count, prior in ((n_hits, 2 * mean), (n - n_hits, 2 * (1 - mean))):
+    for count, prior in ((n_positive, 2 * mean), (n - n_positive, 2 * (1 - mean))):
         value += gammaln(np.maximum(count, 0) + prior) - gammaln(prior)
     return value
 

@@ -95,17 +95,17 @@ class BetaCalibration(_OneVsRestCalibrator):
         self.parameters = parameters
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
         features = _features(log_odds)
         if self.parameters == "am":
             ends = np.column_stack([features[:, 0] + features[:, 1], features[:, 2]])
-            slope, intercept = fit_nonnegative(ends, 1, hit, sample_weight)
+            slope, intercept = fit_nonnegative(ends, 1, target, sample_weight)
             return np.array([slope, slope, intercept])
         if self.parameters == "abm":
-            return fit_nonnegative(features, 2, hit, sample_weight)
+            return fit_nonnegative(features, 2, target, sample_weight)
         # With c = (a - b) log 2, a probability of one half is not changed.
         ends = features[:, :2] + np.log(2) * np.array([1, -1])
-        a, b = fit_nonnegative(ends, 2, hit, sample_weight)
+        a, b = fit_nonnegative(ends, 2, target, sample_weight)
         return np.array([a, b, (a - b) * np.log(2)])
 
     def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:

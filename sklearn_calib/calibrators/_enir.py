@@ -100,11 +100,13 @@ class ENIR(_OneVsRestCalibrator):
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
-        score, mass, hits = sums_by_value(score, hit, sample_weight)
+    def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
+        score, mass, positives = sums_by_value(score, target, sample_weight)
         criteria, maps = [], []
-        for _, first, value in near_isotonic_path(hits / mass, mass, MAX_GROUPS):
-            sums = [np.add.reduceat(part, first) for part in (mass, hits, mass * score)]
+        for _, first, value in near_isotonic_path(positives / mass, mass, MAX_GROUPS):
+            sums = [
+                np.add.reduceat(part, first) for part in (mass, positives, mass * score)
+            ]
             value = np.clip(value, 0, 1)
             criteria.append(_criterion(value, *sums[:2]))
             sizes = np.diff(first, append=len(score))
@@ -116,16 +118,16 @@ class ENIR(_OneVsRestCalibrator):
         return np.interp(score, *fitted)
 
 
-def _criterion(value: Floats, mass: Floats, hits: Floats) -> Any:
+def _criterion(value: Floats, mass: Floats, positives: Floats) -> Any:
     """Return the log weight of a solution, by the BIC."""
-    likelihood = xlogy(hits, value) + xlog1py(mass - hits, -value)
+    likelihood = xlogy(positives, value) + xlog1py(mass - positives, -value)
     return likelihood.sum() - len(value) * math.log(2 * math.pi * mass.sum()) / 2
 
 
 def _shrink_to_score(
-    value: Floats, mass: Floats, hits: Floats, score_sum: Floats
+    value: Floats, mass: Floats, positives: Floats, score_sum: Floats
 ) -> Floats:
     """Return values with a pseudo-sample of at most one, at the mean score."""
     before = score_sum / mass
-    extra = 1 - np.abs(hits / mass - before)
+    extra = 1 - np.abs(positives / mass - before)
     return (value * mass + before * extra) / (mass + extra)

@@ -108,9 +108,9 @@ class HistogramBinning(_OneVsRestCalibrator):
         self.strategy = strategy
         self.from_logits = from_logits
 
-    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
         options: Options = {"n_bins": self.n_bins, "strategy": self.strategy}
-        return _bin_means(score, hit, sample_weight, **options)
+        return _bin_means(score, target, sample_weight, **options)
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         edges, value = fitted
@@ -199,9 +199,9 @@ class ScalingBinning(_OneVsRestCalibrator):
         self.n_bins = n_bins
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
         features = np.column_stack([log_odds, np.ones_like(log_odds)])
-        line = fit_logistic(features, hit, sample_weight)
+        line = fit_logistic(features, target, sample_weight)
         scaled = _scale(log_odds, line)
         options: Options = {"n_bins": self.n_bins, "strategy": "quantile"}
         return line, *_bin_means(scaled, scaled, sample_weight, **options)

@@ -105,8 +105,8 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         self.centered = centered
         self.from_logits = from_logits
 
-    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
-        return _fit_points(score, hit, sample_weight, self.centered)
+    def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
+        return _fit_points(score, target, sample_weight, self.centered)
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         return np.interp(score, *fitted)
@@ -185,9 +185,9 @@ class JointIsotonicCalibration(Calibrator):
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         proba = probabilities(logits, self.from_logits)
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
-        hit = codes[:, None] == np.arange(proba.shape[1])
+        target = codes[:, None] == np.arange(proba.shape[1])
         self._mixing = 1 / (weight.sum() + 1)
-        pairs = proba.ravel(), hit.ravel().astype(np.float64)
+        pairs = proba.ravel(), target.ravel().astype(np.float64)
         self.map_ = _fit_points(*pairs, weight.repeat(proba.shape[1]), False)
 
     def _calibrate(self, logits: Floats) -> Floats:
@@ -208,11 +208,11 @@ def _keep_top(proba: Floats, logits: Floats) -> Floats:
 
 
 def _fit_points(
-    proba: Floats, hit: Array, weight: Floats, centered: bool
+    proba: Floats, target: Array, weight: Floats, centered: bool
 ) -> tuple[Floats, Floats]:
     """Return the points of the isotonic regression."""
-    value, mass, hits = sums_by_value(proba, hit, weight)
-    blocks = isotonic_regression(hits / mass, weights=mass)
+    value, mass, positives = sums_by_value(proba, target, weight)
+    blocks = isotonic_regression(positives / mass, weights=mass)
     first, last = blocks.blocks[:-1], blocks.blocks[1:] - 1
     if not centered:
         ends = np.unique(np.concatenate([first, last]))

@@ -155,13 +155,13 @@ class MetaCal(Calibrator):
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         weight = np.ones(len(logits)) if sample_weight is None else sample_weight
-        entropy, hit = _entropy(logits), top_label(logits)[1] == codes
+        entropy, correct = _entropy(logits), top_label(logits)[1] == codes
         pool = np.flatnonzero(weight > 0)
         if self.coverage_accuracy is None:
-            pool = pool[hit[pool]]
+            pool = pool[correct[pool]]
         ranked = self._draw(pool)
         self.threshold_ = self._find_threshold(
-            entropy[ranked].astype(np.float64), hit[ranked], weight[ranked]
+            entropy[ranked].astype(np.float64), correct[ranked], weight[ranked]
         )
         accepted = ~self._is_rejected(entropy) & (weight > 0)
         if self.threshold_fraction is not None:
@@ -183,10 +183,10 @@ class MetaCal(Calibrator):
         n_drawn = max(1, int(self.threshold_fraction * len(pool)))
         return check_random_state(self.random_state).permutation(pool)[:n_drawn]
 
-    def _find_threshold(self, entropy: Floats, hit: Array, weight: Floats) -> float:
+    def _find_threshold(self, entropy: Floats, correct: Array, weight: Floats) -> float:
         """Return the largest entropy to accept, given the rows that determine it."""
         if self.coverage_accuracy is not None:
-            return _entropy_at(self.coverage_accuracy, entropy, hit, weight)
+            return _entropy_at(self.coverage_accuracy, entropy, correct, weight)
         if len(entropy) == 0:  # There are no correct predictions.
             return math.inf
         return _upper_quantile(entropy, 1 - self.miscoverage, weight)
@@ -215,12 +215,16 @@ def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:
     return float(values[order[np.searchsorted(mass, rank, side="right")]])
 
 
-def _entropy_at(accuracy: float, entropy: Floats, hit: Array, weight: Floats) -> float:
+def _entropy_at(
+    accuracy: float, entropy: Floats, correct: Array, weight: Floats
+) -> float:
     """Return the threshold below which the samples have the given accuracy."""
     sums = occupied_bins(
-        bin_sums(entropy, hit, n_bins=N_BINS, strategy="quantile", sample_weight=weight)
+        bin_sums(
+            entropy, correct, n_bins=N_BINS, strategy="quantile", sample_weight=weight
+        )
     )
-    reached = sums.hit.cumsum() / sums.weight.cumsum()
+    reached = sums.correct.cumsum() / sums.weight.cumsum()
     if accuracy <= reached[-1]:
         return math.inf
     if accuracy > reached.max():

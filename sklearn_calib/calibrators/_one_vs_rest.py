@@ -20,13 +20,13 @@ class _OneVsRestCalibrator(Calibrator):
     class is calibrated against the rest, and the rows are then normalised. A subclass
     must define two methods:
 
-    - `_fit_map(score, hit, sample_weight)` returns the map of one class. The arguments
+    - `_fit_map(score, target, sample_weight)` returns the map of one class. The arguments
       are arrays of shape (n_samples,).
     - `_apply_map(map, score)` returns probabilities, or log-odds if
       `_returns_log_odds`.
 
-    Scores are log-odds, or probabilities if `_maps_probabilities`. Hits are 1 for
-    samples of the class and 0 for others.
+    Scores are log-odds, or probabilities if `_maps_probabilities`. Targets are 1
+    for samples of the class and 0 for others.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class _OneVsRestCalibrator(Calibrator):
             )
 
     @abstractmethod
-    def _fit_map(self, score: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
         """Return the fitted map of one class."""
 
     @abstractmethod

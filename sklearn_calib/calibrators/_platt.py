@@ -100,11 +100,11 @@ class PlattScaling(_OneVsRestCalibrator):
         self.smooth_targets = smooth_targets
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
         features = _features(log_odds)
         if not self.smooth_targets:
-            return fit_logistic(features, hit, sample_weight)
-        target = smoothed_targets(hit, sample_weight)
+            return fit_logistic(features, target, sample_weight)
+        target = smoothed_targets(target, sample_weight)
         return newton_logistic(features, target, sample_weight)[0]
 
     def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:

@@ -89,13 +89,13 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
         log_odds = np.clip(log_odds, -LARGEST, LARGEST)
         seen = log_odds[sample_weight > 0]
         low, high = seen.min(), seen.max()
         slopes = _parabolas(low, high)
         features = _powers(log_odds) @ slopes
-        coef = fit_nonnegative(features, features.shape[1] - 1, hit, sample_weight)
+        coef = fit_nonnegative(features, features.shape[1] - 1, target, sample_weight)
         return slopes @ coef, low, high
 
     def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:

@@ -147,11 +147,11 @@ def _scores(proba: Floats) -> list[tuple[Floats, Any]]:
 
 
 def _fit_spline(
-    score: Floats, hit: Array, weight: Floats, n_knots: int
+    score: Floats, target: Array, weight: Floats, n_knots: int
 ) -> tuple[Floats, Floats]:
     """Return the distinct scores with positive weight, and the calibrated scores."""
-    distinct, weights, hits = sums_by_value(score, hit, weight)
-    errors = hits - weights * distinct
+    distinct, weights, positives = sums_by_value(score, target, weight)
+    errors = positives - weights * distinct
     if len(distinct) == 1:
         return distinct, distinct + errors / weights
     parts = _count_points(weights)

@@ -89,12 +89,12 @@ class VennAbers(_OneVsRestCalibrator):
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit_map(self, log_odds: Floats, hit: Array, sample_weight: Floats) -> Any:
+    def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
         score = _rounded(log_odds)
-        score, mass, hits = sums_by_value(score, hit, sample_weight)
-        p1 = _with_one_more_hit(mass, hits)
+        score, mass, positives = sums_by_value(score, target, sample_weight)
+        p1 = _with_one_more_positive(mass, positives)
         # By symmetry, 1 - p0 is p1 for reversed scores and exchanged labels.
-        p0 = 1 - _with_one_more_hit(mass[::-1], (mass - hits)[::-1])[::-1]
+        p0 = 1 - _with_one_more_positive(mass[::-1], (mass - positives)[::-1])[::-1]
         return score, np.append(0.0, p0), np.append(p1, 1.0)
 
     def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
@@ -111,7 +111,7 @@ def _rounded(log_odds: Floats) -> Floats:
         return np.round(log_odds, DECIMALS)
 
 
-def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
+def _with_one_more_positive(mass: Floats, positives: Floats) -> Floats:
     """Return the isotonic value of each group if a sample with label 1 is added to it.
 
     The isotonic value is the slope of the lower convex hull of the cumulative sums. The
@@ -119,7 +119,7 @@ def _with_one_more_hit(mass: Floats, hits: Floats) -> Floats:
     that of the common lower tangent of two hulls: of the points to the left, and of the
     shifted points to the right.
     """
-    x, y = np.append(0.0, mass.cumsum()), np.append(0.0, hits.cumsum())
+    x, y = np.append(0.0, mass.cumsum()), np.append(0.0, positives.cumsum())
     before = _hull_neighbours(x, y)
     behind = len(mass) - _hull_neighbours(-x[::-1], y[::-1])[::-1]
     left, right = np.arange(len(mass)), np.arange(1, len(mass) + 1)

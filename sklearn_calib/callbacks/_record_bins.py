@@ -180,7 +180,7 @@ def _predict(net: NeuralNet, dataset: Any) -> Predictions:
 def _validation_bins(valid: Predictions, n_bins: int) -> dict[str, Any]:
     """Return bins of equal weight and the means in each bin."""
     sums = _equal_mass(valid.confidence, valid.correct, n_bins, valid.weight)
-    confidence, accuracy = sums.confidence / sums.weight, sums.hit / sums.weight
+    confidence, accuracy = sums.confidence / sums.weight, sums.correct / sums.weight
     return {
         "bin_edges": sums.edges,
         "bin_confidence": confidence,

@@ -35,10 +35,9 @@ MOST_CLASSES = 12
 class ClasswiseReliabilityDisplay(FromEstimator):
     """Class-wise reliability diagrams: one panel for the probability of each class.
 
-    The panel of a class compares its predicted probability with its frequency, over all
-    samples. A classifier can be calibrated for the predicted class and still be
-    miscalibrated for single classes. A calibrated classifier follows the diagonal in
-    each panel.
+    The panel of a class compares its predicted probability with its frequency. A
+    classifier can be calibrated for the predicted class and still be miscalibrated for
+    single classes. A calibrated classifier follows the diagonal in each panel.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
     classifiers for the same classes can share axes.
@@ -109,7 +108,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            True labels, of any kind.
+            True labels, of any type.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains those of the positive class;
@@ -127,7 +126,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
             sorted distinct values of `y_true`, which must then contain every class.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
+            Sample weights.
 
         name : str, default=None
             Name in the legend. By default, no name is shown.
@@ -145,7 +144,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         Returns
         -------
         display : ClasswiseReliabilityDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -199,7 +198,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         Returns
         -------
         display : ClasswiseReliabilityDisplay
-            The display itself; its attributes hold the artists.
+            The object itself, with the artists as attributes.
         """
         name = self.name if name is None else name
         axes = _panels(ax, len(self.displays))
@@ -232,7 +231,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         return self
 
     def _show_legend(self, panel: Any) -> None:
-        """Show a legend: of the classifiers, or of the parts of the diagram of one."""
+        """Show a legend of the classifiers, or of the parts of a single diagram."""
         lines = artists(self.axes_[0], LINE)
         handles = [(line, _name_in(line.get_label())) for line in lines]
         if len(lines) == 1:
@@ -275,8 +274,8 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     known = labels.tolist()
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
-            f"classes must be labels of columns, {known}, got {classes.tolist()}. Use "
-            "classes=None to show all classes."
+            f"classes must contain labels of columns, {known}, got {classes.tolist()}. "
+            "Use classes=None to show all classes."
         )
     if not 1 <= len(classes) <= MOST_CLASSES:
         raise ValueError(

@@ -51,11 +51,11 @@ class ConfidenceDynamicsDisplay:
     Each panel shows one bin: the mean confidence on training and on validation data,
     and the accuracy on validation data [1]_. If the network is calibrated, the
     validation confidence equals the accuracy. A loss acts on the training confidence;
-    the panels show whether the validation confidence follows it. The bounds of the bin
-    of validation data are shaded.
+    the panels show whether the validation confidence follows it. The range of the
+    validation confidences in the bin is shaded.
 
     Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs can
-    share axes; runs differ in line style, quantities in colour.
+    share axes: line styles distinguish runs, and colours distinguish quantities.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class ConfidenceDynamicsDisplay:
         Returns
         -------
         display : ConfidenceDynamicsDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class ConfidenceDynamicsDisplay:
         Returns
         -------
         display : ConfidenceDynamicsDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -259,7 +259,7 @@ class ConfidenceDynamicsDisplay:
         Returns
         -------
         display : ConfidenceDynamicsDisplay
-            The display itself; its attributes hold the artists.
+            The object itself, with the artists as attributes.
 
         Raises
         ------

@@ -19,7 +19,7 @@ from sklearn_calib.displays._bands import (
     pointwise_band,
 )
 from sklearn_calib.displays._diagram import ReliabilityDiagram, count_confidences
-from sklearn_calib.displays._predictions import JUDGED, judge
+from sklearn_calib.displays._predictions import EVALUATED, evaluate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
     uncertainty (UNC), which depends only on the fraction of positive outcomes.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
-    displays can share axes; they differ in colour and marker.
+    displays can share axes, with different colours and markers.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**JUDGED, **BANDS, "interval": [StrOptions({"consistency"}), None]},
+        {**EVALUATED, **BANDS, "interval": [StrOptions({"consistency"}), None]},
         prefer_skip_nested_validation=True,
     )
     def from_predictions(
@@ -153,7 +153,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            True labels, of any kind.
+            True labels, of any type.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains those of the positive class,
@@ -164,7 +164,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             curve of a calibrated classifier would lie.
 
         confidence_level : float, default=0.95
-            Confidence level of the band at each single confidence, in (0, 1).
+            Pointwise confidence level of the band, in (0, 1).
 
         n_resamples : int, default=1000
             Number of random draws from which the band is computed.
@@ -195,8 +195,8 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             score.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default, those of a new figure. The axes of an earlier
-            display show both classifiers.
+            Axes to draw on; by default, those of a new figure. On the axes of an
+            earlier display, both classifiers are shown.
 
         **plot_options
             Further arguments of :meth:`plot`: `color`, `histogram`.
@@ -204,7 +204,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         Returns
         -------
         display : CorpReliabilityDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -222,9 +222,9 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             \mathrm{DSC} = \overline{(y - \bar y)^2} - \overline{(y - f(v))^2}, \quad
             \mathrm{UNC} = \overline{(y - \bar y)^2}.
 
-        For the band, outcomes are drawn from the confidences, which are kept, and a
-        curve is fitted to each draw. For the draws, confidences are grouped in cells of
-        width 1/4096. Between two confidences, the curve is interpolated linearly.
+        For the band, the confidences are fixed, outcomes are drawn from them, and a
+        curve is fitted to each draw. Confidences are grouped in cells of width 1/4096
+        for this. Between two confidences, the curve is interpolated linearly.
 
         References
         ----------
@@ -240,8 +240,10 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         >>> display.prob_true
         array([0. , 0.5, 0.5, 1. ])
         """
-        mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
-        confidence, correct, weight = judged
+        mode, evaluated = evaluate(
+            y_true, y_proba, mode, pos_label, labels, sample_weight
+        )
+        confidence, correct, weight = evaluated
         weight = np.ones(len(correct)) if weight is None else weight
         value, mass, n_correct = sums_by_value(
             confidence.astype(np.float64), correct, weight

@@ -47,7 +47,7 @@ BAND_WORDS: dict[str | None, str] = {
 
 
 class Drawing(FromEstimator):
-    """Types of the attributes that every diagram defines separately."""
+    """Types of the attributes that every diagram defines."""
 
     counts: np.ndarray
     prob_pred: np.ndarray
@@ -101,13 +101,13 @@ class ReliabilityDiagram(Drawing):
             safe for colour-blind readers.
 
         histogram : bool, default=True
-            Whether to draw the histogram of confidences. For axes that are shared, the
-            first display decides.
+            Whether to draw the histogram of confidences. On shared axes, the setting of
+            the first display applies.
 
         Returns
         -------
         display : object
-            The display itself; its attributes hold the artists.
+            The object itself, with the artists as attributes.
         """
         self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
         self.figure_ = self.ax_.figure

@@ -46,12 +46,12 @@ class GammaDynamicsDisplay:
     For each bin of validation data, the upper panel shows the calibration gap, the mean
     confidence minus the accuracy, and the lower panel the gamma that the loss has
     learned from it [1]_. Above the dashed line, the network is overconfident and gamma
-    rises; below the line, gamma falls. Where gamma is negative, on grey, the loss is
-    the inverse focal loss with gamma's absolute value. A diamond marks an epoch in
-    which the loss switched.
+    rises; below the line, gamma falls. Negative values, on a grey background, stand
+    for the inverse focal loss with the absolute value of gamma. Diamonds mark epochs in
+    which the loss switched between the two.
 
     Use :meth:`from_estimator` or :meth:`from_history` to create one. Several runs can
-    share axes; they differ in colour.
+    share axes, with different colours.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class GammaDynamicsDisplay:
         Returns
         -------
         display : GammaDynamicsDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class GammaDynamicsDisplay:
         Returns
         -------
         display : GammaDynamicsDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -239,7 +239,7 @@ class GammaDynamicsDisplay:
         Returns
         -------
         display : GammaDynamicsDisplay
-            The display itself; its attributes hold the artists.
+            The object itself, with the artists as attributes.
 
         Raises
         ------

@@ -31,7 +31,7 @@ def name_of(estimator: Any, name: str | None) -> str:
 
 
 def recorded_rows(history: History, names: Iterable[str], way_out: str) -> History:
-    """Return the epochs of a history that contain all names, at least one."""
+    """Return the epochs that contain all names; raise an error if there are none."""
     if not isinstance(history, list) or any(not isinstance(h, dict) for h in history):
         raise TypeError(
             "history must be a list with one dict per epoch, such as history_ of a "

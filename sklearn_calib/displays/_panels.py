@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.typing import Array
 from sklearn_calib.displays._axes import artists, grid_within, new_axes
 
-# Group id of the line that stands for a run in the first panel.
+# Group id of the line that represents a run in the first panel.
 RUN = "run over epochs"
 LINE = {"marker": ".", "markersize": 3, "linewidth": 1.2}
 # More panels in a row would be too narrow to read.

@@ -13,14 +13,14 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     classes_of,
-    confidence_and_hit,
+    confidence_and_correct,
     resolve_mode,
 )
 from sklearn_calib._core.typing import Array, Bools, Floats, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba
 
 # Constraints for diagrams of a single probability, for `validate_params`.
-JUDGED = {
+EVALUATED = {
     **TARGETS,
     "mode": [StrOptions({"top_label", "positive"}), None],
 }
@@ -64,7 +64,7 @@ class FromEstimator:
         Returns
         -------
         display : object
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class FromEstimator:
         )
 
 
-def judge(
+def evaluate(
     y_true: ArrayLike,
     y_proba: ArrayLike,
     mode: str | None,
@@ -103,7 +103,7 @@ def judge(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
         mode = resolve_mode(mode, proba)
-        return mode, (*confidence_and_hit(proba, codes, mode), weight)
+        return mode, (*confidence_and_correct(proba, codes, mode), weight)
     classes = classes_of(y_true, labels)
     code = _code_of(pos_label, mode, classes)
     positive = check_proba(proba, allow_1d=True)

@@ -14,7 +14,7 @@ from sklearn_calib._core.typing import Floats, Options, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS, bin_band
 from sklearn_calib.displays._diagram import BAR, ReliabilityDiagram, draw_rods
-from sklearn_calib.displays._predictions import JUDGED, judge
+from sklearn_calib.displays._predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability_history import FromHistory
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**JUDGED, **BINS, **BANDS, "interval": [StrOptions(INTERVALS), None]},
+        {**EVALUATED, **BINS, **BANDS, "interval": [StrOptions(INTERVALS), None]},
         prefer_skip_nested_validation=True,
     )
     def from_predictions(
@@ -164,7 +164,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            True labels, of any kind.
+            True labels, of any type.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains those of the positive class,
@@ -175,8 +175,8 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             of samples, rounded up. Empty bins are not drawn.
 
         strategy : {"uniform", "quantile"}, default="uniform"
-            Use bins of equal width, or bins of equal numbers of samples as far as ties
-            allow.
+            Binning strategy: bins of equal width, or bins with equal numbers of samples
+            as far as ties allow.
 
         interval : {"clopper-pearson", "consistency"} or None, default="clopper-pearson"
             Interval to show for each bin. "clopper-pearson" is the exact confidence
@@ -184,7 +184,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             diagonal, in which the accuracy of a calibrated classifier would lie [2]_.
 
         confidence_level : float, default=0.95
-            Confidence level of the interval of each single bin, in (0, 1).
+            Confidence level of the interval of each bin, in (0, 1).
 
         n_resamples : int, default=1000
             Number of random draws. Only used with `interval="consistency"`.
@@ -223,7 +223,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         Returns
         -------
         display : ReliabilityDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -238,8 +238,8 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         change the intervals, and a weight of 2 does not count as two independent
         samples.
 
-        The interval "consistency" keeps the confidences and draws the outcomes from
-        them. The confidence level holds for each bin separately: about one in twenty
+        For "consistency", the confidences are fixed, and outcomes are drawn from them.
+        The confidence level holds for each bin separately: about one in twenty
         bins of a calibrated classifier lies outside its 95 % interval, or fewer where
         bins have few samples.
 
@@ -260,21 +260,23 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         >>> display.line_.get_label()
         'a guess (ECE 0.225)'
         """
-        mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
-        confidence, correct, weight = judged
+        mode, evaluated = evaluate(
+            y_true, y_proba, mode, pos_label, labels, sample_weight
+        )
+        confidence, correct, weight = evaluated
         n_bins = resolve_n_bins(n_bins, len(correct), weight)
         if n_bins > MOST_BINS:
             raise ValueError(
                 f"n_bins must be at most {MOST_BINS} for a diagram, which draws each "
-                f"bin, got {n_bins}. Pass fewer, or use SmoothReliabilityDisplay."
+                f"bin, got {n_bins}. Use fewer bins, or SmoothReliabilityDisplay."
             )
         options: Options = {"n_bins": n_bins, "sample_weight": weight}
         sums = bin_sums(confidence, correct, strategy=strategy, **options)
         filled = np.where(sums.weight > 0, sums.weight, np.nan)
         band = bin_band(
             interval,
-            sums.hit / filled,
-            judged,
+            sums.correct / filled,
+            evaluated,
             bin_index(confidence, sums.edges[1:-1]),
             confidence_level=confidence_level,
             n_resamples=n_resamples,
@@ -283,12 +285,12 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         display = cls(
             bin_edges=sums.edges,
             counts=sums.weight,
-            prob_true=sums.hit / filled,
+            prob_true=sums.correct / filled,
             prob_pred=sums.confidence / filled,
             histogram=bin_sums(
                 confidence, correct, strategy="uniform", **options
             ).weight,
-            ece=float(gap_norm(sums.weight, sums.confidence - sums.hit, "l1")),
+            ece=float(gap_norm(sums.weight, sums.confidence - sums.correct, "l1")),
             name=name,
             mode=mode,
             band=band,

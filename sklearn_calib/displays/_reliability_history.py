@@ -36,7 +36,7 @@ class FromHistory:
     ) -> list[Self]:
         """Draw the reliability diagrams of several epochs of training on the same axes.
 
-        Each epoch is a line, and later epochs are lighter. The bins contain equal
+        Each epoch is shown as a line, lighter for later epochs. The bins contain equal
         numbers of samples of the validation set.
 
         Parameters

@@ -42,17 +42,17 @@ REFERENCES: dict[str, Any] = {
 class RiskCoverageDisplay(FromEstimator):
     """Risk-coverage curve: risk of the most confident samples at each coverage.
 
-    A selective classifier predicts only for the most confident samples. The coverage is
-    the fraction of samples that it predicts for, the risk is their mean loss. Lower is
-    better.
+    A selective classifier accepts the most confident samples and abstains on the
+    others. Coverage is the fraction of accepted samples, and risk is their mean loss.
+    Lower is better.
 
-    Two reference curves show the same predictions in other orders: the oracle ranks
-    samples by their loss, which no confidence can improve on, and a random order has
-    the same expected risk at every coverage. They are drawn in the colour of the
-    classifier, as they depend on its predictions.
+    Two reference curves show other rankings of the same predictions. The oracle ranks
+    the samples by their loss, which gives the lowest possible risk. A random order has
+    the same expected risk at every coverage. Both depend on the predictions, so they
+    are drawn in the colour of the classifier.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
-    displays can share axes; they differ in colour and marker.
+    displays can share axes, with different colours and markers.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class RiskCoverageDisplay(FromEstimator):
     See Also
     --------
     sklearn_calib.metrics.aurc_loss : The area in the legend.
-    sklearn_calib.metrics.excess_aurc_loss : AURC in excess of that of the oracle.
+    sklearn_calib.metrics.excess_aurc_loss : AURC minus that of a perfect ranking.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class RiskCoverageDisplay(FromEstimator):
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            True labels, of any kind.
+            True labels, of any type.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains those of the positive class.
@@ -171,8 +171,8 @@ class RiskCoverageDisplay(FromEstimator):
             Name in the legend. By default, the legend shows only the area.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default, those of a new figure. The axes of an earlier
-            display show both classifiers.
+            Axes to draw on; by default, those of a new figure. On the axes of an
+            earlier display, both classifiers are shown.
 
         **plot_options
             Further arguments of :meth:`plot`: `color`.
@@ -180,7 +180,7 @@ class RiskCoverageDisplay(FromEstimator):
         Returns
         -------
         display : RiskCoverageDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -225,8 +225,8 @@ class RiskCoverageDisplay(FromEstimator):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default, those of a new figure. The axes of an earlier
-            display show both classifiers.
+            Axes to draw on; by default, those of a new figure. On the axes of an
+            earlier display, both classifiers are shown.
 
         name : str, default=None
             Name in the legend; by default, the name given to the constructor.
@@ -238,7 +238,7 @@ class RiskCoverageDisplay(FromEstimator):
         Returns
         -------
         display : RiskCoverageDisplay
-            The display itself; its attributes hold the artists.
+            The object itself, with the artists as attributes.
 
         Notes
         -----

@@ -18,7 +18,7 @@ from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS
 from sklearn_calib.displays._diagram import ReliabilityDiagram, count_confidences
 from sklearn_calib.displays._kernel_regression import N_POINTS, kernel_regression
-from sklearn_calib.displays._predictions import JUDGED, judge
+from sklearn_calib.displays._predictions import EVALUATED, evaluate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
     the diagonal.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
-    displays can share axes; they differ in colour and marker.
+    displays can share axes, with different colours and markers.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
 
     @classmethod
     @validate_params(
-        {**JUDGED, **BANDS, "interval": [StrOptions(INTERVALS), None]},
+        {**EVALUATED, **BANDS, "interval": [StrOptions(INTERVALS), None]},
         prefer_skip_nested_validation=True,
     )
     def from_predictions(
@@ -152,7 +152,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            True labels, of any kind.
+            True labels, of any type.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains those of the positive class,
@@ -164,7 +164,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
             the curve, of the curves of samples drawn with replacement.
 
         confidence_level : float, default=0.95
-            Confidence level of the band at each single confidence, in (0, 1).
+            Pointwise confidence level of the band, in (0, 1).
 
         n_resamples : int, default=1000
             Number of random draws from which the band is computed.
@@ -194,8 +194,8 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
             Name in the legend. By default, the legend shows only the error.
 
         ax : matplotlib Axes, default=None
-            Axes to draw on; by default, those of a new figure. The axes of an earlier
-            display show both classifiers.
+            Axes to draw on; by default, those of a new figure. On the axes of an
+            earlier display, both classifiers are shown.
 
         **plot_options
             Further arguments of :meth:`plot`: `color`, `histogram`.
@@ -203,7 +203,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         Returns
         -------
         display : SmoothReliabilityDisplay
-            The display, drawn.
+            The drawn display.
 
         Raises
         ------
@@ -220,8 +220,8 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         .. math:: t + \frac{\sum_i K(t, v_i) (y_i - v_i)}{\sum_i K(t, v_i)}.
 
         smECE is the mean distance of the curve from the diagonal, weighted by the
-        density. A direct regression of :math:`y` would be biased near 0 and 1, for a
-        calibrated classifier too. There the curve may exceed the unit interval by up to
+        density. A direct regression of :math:`y` would be biased near 0 and 1, even for
+        a calibrated classifier. There, the curve may exceed the unit interval by up to
         the bandwidth. It is not drawn where the kernel weights of the samples sum to
         less than 0.5.
 
@@ -244,8 +244,10 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         >>> display.line_.get_label()
         'a guess (smECE 0.225)'
         """
-        mode, judged = judge(y_true, y_proba, mode, pos_label, labels, sample_weight)
-        confidence, correct, weight = judged
+        mode, evaluated = evaluate(
+            y_true, y_proba, mode, pos_label, labels, sample_weight
+        )
+        confidence, correct, weight = evaluated
         weight = np.ones(len(correct)) if weight is None else weight
         gaps = cosine_coefficients(confidence, weight * (correct - confidence))
         smece = self_consistent_bandwidth(gaps / weight.sum())

@@ -17,7 +17,7 @@ from sklearn_calib._core.inputs import (
     as_columns,
     check_targets,
     classes_of,
-    confidence_and_hit,
+    confidence_and_correct,
 )
 from sklearn_calib._core.typing import Array, Floats, Ints, Options, Seed, Weights
 from sklearn_calib._core.validation import (
@@ -220,7 +220,7 @@ def _report(
         }
         bounds = ece_interval(codes, proba, **classwise), (np.nan, np.nan)
         averages[["ece_low", "ece_high"]] = bounds
-    top = _row(*confidence_and_hit(proba, codes, "top_label"), options, interval)
+    top = _row(*confidence_and_correct(proba, codes, "top_label"), options, interval)
     table = pd.concat([table, averages, pd.DataFrame([top], index=["top label"])])
     table["support"] = [*support, *[support.sum()] * 3]
     return table

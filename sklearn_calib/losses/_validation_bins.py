@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sklearn_calib._core.binning import bin_sums, interior_edges, occupied_bins
-from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.confidence import top_label_correct
 from sklearn_calib._core.validation import (
     as_proba_array,
     check_sample_weight,
@@ -112,7 +112,7 @@ class _ValidationBinsLoss(CalibrationLoss):
             then used, none of which is empty.
         """
         sums = self._bin(y_true, y_proba, sample_weight)
-        confidence, accuracy = sums.confidence / sums.weight, sums.hit / sums.weight
+        confidence, accuracy = sums.confidence / sums.weight, sums.correct / sums.weight
         # Unused bins lie between infinite edges, so that they contain no value.
         edges = np.full(self.n_bins - 1, np.inf)
         edges[: len(sums.weight) - 1] = sums.edges[1:-1]
@@ -137,7 +137,7 @@ class _ValidationBinsLoss(CalibrationLoss):
         """Return the sums over the occupied bins."""
         proba, codes = _check_targets(y_true, y_proba)
         weight = check_sample_weight(sample_weight, proba)
-        confidence, correct = top_label_hits(proba, codes)
+        confidence, correct = top_label_correct(proba, codes)
         # Networks are trained in single precision. Confidences that are equal in single
         # precision must share a bin, or no training sample could be in one of the bins.
         confidence = confidence.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Metrics of calibration and selective prediction.
+"""Metrics for calibration, selective prediction and out-of-distribution detection.
 
 For errors, losses and risks, lower is better. For scores and coverages, higher is
 better.

@@ -1,4 +1,4 @@
-"""Calibration errors of data in chunks, from sums that can be merged."""
+"""Calibration errors over chunks of data, from sums that can be merged."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from sklearn_calib._core.binning import gap_error, quantile_ends
-from sklearn_calib._core.confidence import top_label_hits
+from sklearn_calib._core.confidence import top_label_correct
 from sklearn_calib._core.inputs import (
     BINS,
     MODES,
     as_columns,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
 )
 from sklearn_calib._core.typing import Array, Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
@@ -36,7 +36,7 @@ from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
 
 
 class CalibrationAccumulator(BaseEstimator):
-    r"""Calibration errors (such as the ECE) of data in chunks, in constant memory.
+    r"""Calibration errors (such as the ECE) over chunks of data, in constant memory.
 
     The accumulator stores sums over bins instead of the samples. Accumulators of
     several workers can be merged in any order.
@@ -77,14 +77,14 @@ class CalibrationAccumulator(BaseEstimator):
     See Also
     --------
     expected_calibration_error : The same error for arrays in memory.
-    classwise_calibration_error : The same error of every class, for arrays in memory.
+    classwise_calibration_error : Class-wise error for arrays in memory.
 
     Notes
     -----
     For "quantile", samples are counted in 4096 cells of equal width in
-    :math:`\arcsin \sqrt p`, which are at most 3.8e-4 wide. Only samples in a cell that
-    contains the edge of a bin can be in another bin than in
-    :func:`expected_calibration_error`. This changes the "l1" error by at most
+    :math:`\arcsin \sqrt p`, which are at most 3.8e-4 wide. A sample can be
+    in a different bin than in :func:`expected_calibration_error` only if its cell
+    contains the edge of a bin. This changes the "l1" error by at most
 
     .. math:: \frac{2}{n} \sum_e H_e (1 - a_e) + (n_e - H_e) b_e,
 
@@ -92,7 +92,7 @@ class CalibrationAccumulator(BaseEstimator):
     :math:`H_e` of them correct.
 
     Use chunks of at least 1e4 samples to limit the rounding error. For 1e8 samples, the
-    error then agrees with that of a single pass to about 1e-12.
+    result then agrees with that of a single pass to about 1e-12.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class CalibrationAccumulator(BaseEstimator):
             positive class, which is the second of the two labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights, not all zero in a chunk.
+            Sample weights. At least one weight of each chunk must be positive.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class CalibrationAccumulator(BaseEstimator):
         ------
         ValueError
             If a label is unknown, or `y_proba` contains values that are not
-            probabilities, or a parameter has changed. The chunk is not added then.
+            probabilities, or a parameter has changed. The chunk is then not added.
         """
         self._validate_params()
         n_rows = len(self.labels) if self.mode == "classwise" else 1
@@ -168,13 +168,13 @@ class CalibrationAccumulator(BaseEstimator):
             y_true, y_proba, self.labels, sample_weight
         )
         columns, cells = as_columns(proba), cell_options(self.n_bins, self.strategy)
-        top = top_label_hits(columns, codes)
+        top = top_label_correct(columns, codes)
         if self.mode == "classwise":
             sums = class_sums(columns, codes, weight, cells)
         elif self.mode == "top_label":
             sums = row_sums(*top, weight, cells)
         else:
-            evaluated = confidence_and_hit(proba, codes, self.mode)
+            evaluated = confidence_and_correct(proba, codes, self.mode)
             sums = row_sums(*evaluated, weight, cells)
         totals = sample_totals(*top, columns, codes, weight)
         return self._add(sums, totals, factor_of(sample_weight))
@@ -258,9 +258,9 @@ class CalibrationAccumulator(BaseEstimator):
         """
         check_reduce_bias(reduce_bias, norm, self.strategy)
         _, sums = self._bins()
-        weight, gap, hit = sums
+        weight, gap, correct = sums
         options: Options = {"reduce_bias": reduce_bias, "average": average}
-        return gap_error(weight, gap, hit, norm, **options)
+        return gap_error(weight, gap, correct, norm, **options)
 
     def error_bound(self) -> float:
         """Return a bound on the approximation error of "quantile" bins, for norm "l1".
@@ -282,10 +282,10 @@ class CalibrationAccumulator(BaseEstimator):
             return 0.0
         edges = cell_edges(self.n_bins, self.strategy)
         bounds = []
-        for weight, _, hit in self.sums_.swapaxes(0, 1):
+        for weight, _, correct in self.sums_.swapaxes(0, 1):
             cell = np.unique(quantile_ends(weight.cumsum(), self.n_bins)) - 1
-            missed = weight[cell] - hit[cell]
-            moved = hit[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
+            missed = weight[cell] - correct[cell]
+            moved = correct[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
             bounds.append(2 * moved.sum() / weight.sum())
         return float(np.mean(bounds))
 
@@ -340,13 +340,13 @@ class CalibrationAccumulator(BaseEstimator):
                 '"classwise". Use a separate accumulator with one of these modes.'
             )
         edges, sums = self._bins()
-        weight, gap, hit = sums[:, 0]
+        weight, gap, correct = sums[:, 0]
         filled = np.where(weight > 0, weight, np.nan)
         return {
             "bin_edges": edges[0],
             "counts": weight,
-            "prob_true": hit / filled,
-            "prob_pred": (hit + gap) / filled,
+            "prob_true": correct / filled,
+            "prob_pred": (correct + gap) / filled,
             "histogram": weight if self.strategy == "uniform" else None,
             "ece": self.compute(),
             "mode": self.mode,

@@ -51,10 +51,13 @@ def class_sums(proba: Floats, codes: Ints, weight: Weights, cells: Options) -> F
     return np.stack(class_bin_sums(proba, codes, sample_weight=weight, **cells))
 
 
-def row_sums(confidence: Floats, hit: Array, weight: Weights, cells: Options) -> Floats:
-    """Return the sums of one probability, of shape (3, 1, n_cells)."""
-    sums = bin_sums(confidence, hit, sample_weight=weight, **cells)
-    return np.stack([sums.weight, sums.confidence - sums.hit, sums.hit])[:, None]
+def row_sums(
+    confidence: Floats, correct: Array, weight: Weights, cells: Options
+) -> Floats:
+    """Return the sums for one probability per sample, of shape (3, 1, n_cells)."""
+    sums = bin_sums(confidence, correct, sample_weight=weight, **cells)
+    gap = sums.confidence - sums.correct
+    return np.stack([sums.weight, gap, sums.correct])[:, None]
 
 
 def merge_cells(
@@ -75,12 +78,12 @@ def factor_of(sample_weight: ArrayLike | None) -> float:
 
 
 def sample_totals(
-    confidence: Floats, hit: Array, proba: Floats, codes: Ints, weight: Weights
+    confidence: Floats, correct: Array, proba: Floats, codes: Ints, weight: Weights
 ) -> Floats:
     """Return the sums of weight, correctness, confidence, Brier score and log loss."""
     p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
     squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
     log_loss = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
-    summands = hit, confidence, squares, log_loss
+    summands = correct, confidence, squares, log_loss
     weight = np.ones(len(proba)) if weight is None else weight
     return np.array([weight.sum(), *(weight @ summand for summand in summands)])

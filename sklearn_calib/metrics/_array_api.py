@@ -66,7 +66,7 @@ def array_api_gap_sums(
     proba, mode = _check_proba(xp, y_proba), resolve_mode(mode, y_proba)
     weight = _check_weight(xp, sample_weight, proba)
     y_true, labels = _check_labels(xp, y_true, labels, proba)
-    value, hit = _evaluated(xp, proba, y_true, labels, mode)
+    value, correct = _evaluated(xp, proba, y_true, labels, mode)
     if n_bins == "cube_root":
         total = value.shape[0] if weight is None else float(xp.sum(weight))
         n_bins = cube_root_n_bins(total)
@@ -76,7 +76,7 @@ def array_api_gap_sums(
             "Convert them to numpy arrays."
         )
     edges = _edges(xp, value, weight, n_bins, strategy)
-    return _sums(xp, value, hit, weight, edges)
+    return _sums(xp, value, correct, weight, edges)
 
 
 def _check_proba(xp: Any, proba: Any) -> Any:
@@ -162,13 +162,13 @@ def _writable(array: Any) -> Array:
 def _evaluated(
     xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
 ) -> tuple[Any, Any]:
-    """Return probabilities and whether their class is true, (n_samples, n_rows)."""
+    """Return probabilities and correctness of their class, (n_samples, n_rows)."""
     if mode == "classwise":
         return proba, y_true[:, None] == labels[None, :]
     if mode == "top_label":
         column = xp.argmax(proba, axis=1)
-        hit = xp.take(labels, column) == y_true
-        return xp.max(proba, axis=1)[:, None], hit[:, None]
+        correct = xp.take(labels, column) == y_true
+        return xp.max(proba, axis=1)[:, None], correct[:, None]
     check_two_classes(proba.shape[1])
     return proba[:, 1:], (y_true == labels[1])[:, None]
 
@@ -195,20 +195,24 @@ def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
 
 
 def _sums(
-    xp: Any, value: Any, hit: Any, weight: Any, edges: Any
+    xp: Any, value: Any, correct: Any, weight: Any, edges: Any
 ) -> tuple[Floats, Floats, Floats]:
     """Return weight, gap and correctness as numpy arrays, (n_rows, n_bins) each."""
     n_samples, n_rows = value.shape
     step, total = max(1, BLOCK_SIZE // n_rows), 0
     for start in range(0, n_samples, step):
         rows = slice(start, min(start + step, n_samples))
-        came = xp.astype(hit[rows, :], xp.float64)
-        summands = [xp.ones_like(came), xp.astype(value[rows, :], xp.float64), came]
+        outcome = xp.astype(correct[rows, :], xp.float64)
+        summands = [
+            xp.ones_like(outcome),
+            xp.astype(value[rows, :], xp.float64),
+            outcome,
+        ]
         if weight is not None:
             summands = [weight[rows][:, None] * each for each in summands]
         total = total + _block_sums(xp, value[rows, :], xp.stack(summands), edges)
-    weight, confidence, hit = convert_to_numpy(total, xp).transpose(1, 2, 0)
-    return weight, confidence - hit, hit
+    weight, confidence, correct = convert_to_numpy(total, xp).transpose(1, 2, 0)
+    return weight, confidence - correct, correct
 
 
 def _block_sums(xp: Any, value: Any, summands: Any, edges: Any) -> Any:

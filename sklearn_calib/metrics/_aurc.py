@@ -35,9 +35,9 @@ def aurc_loss(
 ) -> float:
     r"""Area under the risk-coverage curve (AURC).
 
-    The mean over k of the mean loss of the k most confident samples. Lower is better; 0
-    is best. An uninformative confidence gives the error rate. The AURC improves with
-    the accuracy, and with the ranking of correct before wrong predictions.
+    The mean loss of the k most confident samples, averaged over k. Lower is better; 0
+    is best, and the error rate is chance level. The AURC decreases if the accuracy
+    increases, or if more correct predictions are ranked before wrong ones.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def aurc_loss(
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. A weight of 2 is equivalent to including the sample twice. The
-        scale of the weights matters like the number of samples, and their sum must be
-        at least one.
+        weights count samples, so their scale matters, and their sum must be at least
+        one.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def aurc_loss(
     See Also
     --------
     excess_aurc_loss : Part of the AURC that is due to the ranking.
-    augrc_loss : Area that does not give most weight to the most confident samples.
+    augrc_loss : Area with less weight on the most confident samples.
     sklearn_calib.losses.aurc_loss : AURC of a mini-batch, for training.
 
     Notes
@@ -101,15 +101,15 @@ def aurc_loss(
     [2]_. "trapezoid" is the estimator of [3]_, with a constant risk below the first
     threshold.
 
-    If confidences are tied, the value is the mean over all orders of the tied samples,
-    so it does not depend on the order of the rows. ("trapezoid" interpolates between
-    the thresholds instead.) In other packages, it depends on their sort. The code of
-    [1]_ divides by one sample too many.
+    For tied confidences, the value is the mean over all orders of the tied samples, so
+    it does not depend on the order of the rows. "trapezoid" interpolates between the
+    thresholds instead. In other packages, the value depends on the order of the rows.
+    The code of [1]_ divides by one sample too many.
 
     For ``loss="log"`` and without ties, "population" is equal to
     :func:`sklearn_calib.losses.aurc_loss` with ``weights="log"``, and "mean" and
     "harmonic" are equal to it with ``weights="harmonic"``. For tied samples, that
-    function uses the weight of their mean rank, and this function the mean of their
+    function uses the weight of their mean rank, while this one uses the mean of their
     weights.
 
     For given losses, the area is lowest if the confidence ranks the samples by their
@@ -157,9 +157,9 @@ def excess_aurc_loss(
 ) -> float:
     r"""Excess area under the risk-coverage curve (E-AURC).
 
-    The difference of :func:`aurc_loss` and the area of a perfect ranking with the same
-    error rate. It measures the cost of wrong predictions that are more confident than
-    correct ones. Lower is better; 0 is best.
+    The difference between :func:`aurc_loss` and the area of a perfect ranking with the
+    same error rate. It measures the cost of wrong predictions that are more confident
+    than correct ones. Lower is better; 0 is best.
 
     Parameters
     ----------
@@ -231,8 +231,8 @@ def augrc_loss(
 
     The generalised risk is the fraction of all samples that are accepted and wrong,
     that is, risk times coverage. The AUGRC is its mean over coverages: the mean
-    probability of an undetected failure. Lower is better; 0 is best. An uninformative
-    confidence gives half the error rate.
+    probability of an undetected failure. Lower is better; 0 is best. Chance level is
+    half the error rate.
 
     Parameters
     ----------
@@ -269,15 +269,15 @@ def augrc_loss(
 
     See Also
     --------
-    aurc_loss : Area under the risk of the accepted samples.
+    aurc_loss : Area under the risk-coverage curve (AURC).
 
     Notes
     -----
     In :func:`aurc_loss`, a wrong prediction among the most confident samples has a much
     larger weight than one among the least confident. Here, the weights are proportional
     to the rank [1]_: without ties, the weight of the k-th most confident sample is
-    :math:`(n - k + 1/2) / n`. In :func:`sklearn_calib.losses.aurc_loss` with
-    ``weights="sele"``, it is larger by half a rank.
+    :math:`(n - k + 1/2) / n`. The weight in :func:`sklearn_calib.losses.aurc_loss` with
+    ``weights="sele"`` is larger by half a rank.
 
     With the error rate :math:`r` and the AUROC :math:`a` of
     :func:`failure_auroc_score`, the AUGRC is :math:`r (1 - r) (1 - a) + r^2 / 2`. The

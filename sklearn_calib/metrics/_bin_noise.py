@@ -1,4 +1,4 @@
-"""Gaps of bins, for one probability or each class, and simulation of their noise."""
+"""Gaps between confidence and accuracy in bins, and simulation of their noise."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from scipy.special import erf, ndtri
 from sklearn_calib._core.binning import bin_index, class_gap_norm, parting_edges
 from sklearn_calib._core.inputs import (
     as_columns,
-    confidence_and_hit,
+    confidence_and_correct,
     effective_n_samples,
     resolve_n_bins,
 )
@@ -78,12 +78,12 @@ class Gaps(NamedTuple):
 
 
 def evaluated(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Bools]:
-    """Return evaluated probabilities and whether their class is true, by column."""
+    """Return evaluated probabilities and whether their class is the true one."""
     if mode == "classwise":
         values = check_proba(as_columns(proba))
         return values, codes[:, None] == np.arange(values.shape[1])
-    confidence, hit = confidence_and_hit(proba, codes, mode)
-    return confidence[:, None], hit[:, None]
+    confidence, correct = confidence_and_correct(proba, codes, mode)
+    return confidence[:, None], correct[:, None]
 
 
 def bin_cells(
@@ -107,7 +107,7 @@ def cell_sums(cells: Ints, summand: Array, shape: tuple[int, ...]) -> Array:
 
 def gaps(
     values: Floats,
-    hit: Array,
+    correct: Array,
     weight: Floats,
     cells: Ints,
     shape: tuple[int, ...],
@@ -120,9 +120,9 @@ def gaps(
     """
     mass = cell_sums(cells, weight[:, None], shape)
     squares = cell_sums(cells, weight[:, None] ** 2, shape)
-    # The squares of tiny weights are zero.
+    # The squares of tiny weights underflow to zero.
     unseen = squares / np.where(squares > 0, mass, 1) ** 2
-    deviation = weight[:, None] * (values - hit)
+    deviation = weight[:, None] * (values - correct)
     gap = cell_sums(cells, deviation, shape)
     if norm == "l1":
         shared = gap / np.sqrt(effective_n_samples(weight))
@@ -138,9 +138,9 @@ def gaps(
         # Correction of the variance for the estimated mean, as by n / (n - 1).
         variance = cell_sums(cells, deviation**2, shape)
         variance /= np.where(unseen < 1 - 1e-9, 1 - unseen, 1)
-    # The observed variance of a bin with few samples may be zero by chance. It is
-    # replaced by that of calibrated predictions, unless these would have had several
-    # errors. It must not be zero, because gaps are measured in standard errors.
+    # The observed variance of a bin with few samples may be zero by chance. Its lower
+    # bound is the variance for calibrated predictions, or that of three errors if it is
+    # less. The variance must not be zero, because gaps are measured in standard errors.
     calibrated = weight[:, None] ** 2 * values * (1 - values)
     calibrated = cell_sums(cells, calibrated, shape)
     variance = np.maximum(variance, np.minimum(calibrated, 3 * squares * unseen))
@@ -151,7 +151,7 @@ def gaps(
     pattern: Floats = np.zeros((1, gap.size))
     if len(gap) > 1:
         # Samples of equal confidence are in different groups, for any order of rows.
-        keys = weight, hit.argmax(axis=1), values[:, 0], values.max(axis=1)
+        keys = weight, correct.argmax(axis=1), values[:, 0], values.max(axis=1)
         order = np.lexsort(keys)
         pattern = _pattern(deviation[order], cells[order], gap.size, weight.mean())
     size = np.sqrt(variance)
@@ -181,21 +181,21 @@ def _draw_outcomes(
     shape: tuple[int, ...],
     rng: np.random.RandomState,
 ) -> Array:
-    """Return the weights of true classes in each bin, for drawn labels."""
+    """Return the weight of the true class in each bin, for drawn labels."""
     n_samples, n_columns = values.shape
-    # A single column is the true class or not; one of several columns is always true.
+    # The class of a single column may not be the true one; one of several always is.
     thresholds = values.cumsum(axis=1)[:, : max(1, n_columns - 1)]
     uniform = rng.random_sample((n_draws, n_samples))
     drawn = np.zeros(uniform.shape, dtype=np.int64)
     for threshold in thresholds.T:
         drawn += uniform >= threshold
     n_cells = np.prod(shape)
-    cell_or_miss = np.column_stack([cells, np.full(n_samples, n_cells)])
-    hit = cell_or_miss[np.arange(n_samples), drawn]
-    hit += (n_cells + 1) * np.arange(n_draws)[:, None]
+    cell_or_none = np.column_stack([cells, np.full(n_samples, n_cells)])
+    true_cell = cell_or_none[np.arange(n_samples), drawn]
+    true_cell += (n_cells + 1) * np.arange(n_draws)[:, None]
     sums = np.bincount(
-        hit.ravel(),
-        np.broadcast_to(weight, hit.shape).ravel(),
+        true_cell.ravel(),
+        np.broadcast_to(weight, true_cell.shape).ravel(),
         n_draws * (n_cells + 1),
     )
     return sums.reshape(n_draws, -1)[:, :-1].reshape(n_draws, *shape)
@@ -315,8 +315,8 @@ def calibrated_errors(
     confidence = cell_sums(cells, weight[:, None] * values, shape)
     errors = np.empty(n_resamples)
     for draws in row_blocks(n_resamples, len(values)):
-        hit = _draw_outcomes(
+        correct = _draw_outcomes(
             draws.stop - draws.start, values, weight, cells, shape, rng
         )
-        errors[draws] = class_gap_norm(mass, confidence - hit, norm)
+        errors[draws] = class_gap_norm(mass, confidence - correct, norm)
     return errors

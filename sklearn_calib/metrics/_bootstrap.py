@@ -88,7 +88,7 @@ def bootstrap_interval(
 
     method : {"auto", "percentile", "basic", "bca", "debiased"}, default="auto"
         Method of the interval. "percentile": quantiles of the draws. "basic": these
-        quantiles, reflected at the value. "bca": quantiles corrected for bias and
+        quantiles, reflected about the value. "bca": quantiles corrected for bias and
         skewness, as in :func:`scipy.stats.bootstrap`. "debiased": the method for
         calibration errors. "auto" is "debiased" for the calibration errors of this
         package, for which the other methods are not valid, and "bca" for all other
@@ -102,7 +102,7 @@ def bootstrap_interval(
         `y_true`.
 
     sample_weight : array-like of shape (n_samples,), default=None
-        Sample weights. A weighted sample is a single observation.
+        Sample weights. A sample is one observation, whatever its weight.
 
     n_resamples : int, default=1000
         Number of random draws.
@@ -148,21 +148,21 @@ def bootstrap_interval(
     equation 14.10). The acceleration is estimated by the jackknife, which leaves out
     each sample, or each of 100 random parts for more than 100 samples.
 
-    Calibration errors with bins have the interval of :func:`ece_interval`, unless the
-    bins are isotonic or `stratify=True`. For the others, "debiased" is as follows. Let
+    For calibration errors with bins, "debiased" is the interval of
+    :func:`ece_interval`, unless the bins are isotonic or `stratify=True`. For the other
+    errors, it is computed from random halves of the samples. Let
     :math:`T` be the error of the samples, which is biased upward, and :math:`q` the
-    upper quantile of the errors of random halves of the samples, drawn without
-    replacement [3]_. The upper limit is :math:`q`. The bias of :math:`T^2` doubles if
-    the samples are halved, so the lower limit is :math:`\sqrt{2 T^2 - q^2}`, or
+    upper quantile of the errors of the halves, which are drawn without replacement
+    [3]_. The upper limit is :math:`q`. The bias of :math:`T^2` doubles if the number of
+    samples is halved, so the lower limit is :math:`\sqrt{2 T^2 - q^2}`, or
     :math:`2 T - q` for the post-processing gap, which behaves like a square. The lower
     limit is 0 if :math:`T` is not above the upper quantile of the errors of labels
     drawn from the probabilities (consistency resampling [2]_).
 
-    In simulations at level 0.9, "debiased" intervals of the expected calibration error
-    contained the value of the population in at least 0.91 of the data sets, and those
-    of errors without bins in at least 0.89. "bca" intervals of the log loss and of
-    areas under curves did so in 0.85 to 0.89. The coverage is lower for
-    :func:`coverage_at_risk` (0.82), which is not smooth. See
+    In simulations with confidence level 0.9, the coverage of "debiased" intervals was
+    at least 0.91 for the expected calibration error, and at least 0.89 for errors
+    without bins. The coverage of "bca" intervals was 0.85 to 0.89 for the log loss and
+    areas under curves, and 0.82 for :func:`coverage_at_risk`, which is not smooth. See
     `benchmarks/bench_intervals.py`.
 
     References

@@ -17,7 +17,7 @@ from sklearn_calib._core.inputs import (
     MODES,
     TARGETS,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     resolve_mode,
     resolve_n_bins,
 )
@@ -106,12 +106,11 @@ def expected_calibration_error(
         class, which is the second of the two labels.
 
     n_bins : int, "cube_root" or "sweep", default=15
-        Number of bins, empty ones included. "cube_root" uses the cube root of the
-        number of samples, rounded up, as scikit-learn's `calibration_curve`. "sweep"
-        uses the largest number of bins up to which the accuracy increases with the
-        confidence from bin to bin [2]_; it is not available with mode "classwise", and
-        stops at 1000 bins unless the accuracies of all distinct confidences increase.
-        Not used by "isotonic".
+        Number of bins, including empty ones. "cube_root" uses the cube root of the
+        number of samples, rounded up. "sweep" uses the largest number of bins up to
+        which the accuracies of the bins are non-decreasing [2]_. It is at most 1000,
+        unless the accuracy is non-decreasing over all distinct confidences. "sweep" is
+        not available with mode "classwise". Not used by "isotonic".
 
     strategy : {"uniform", "quantile", "isotonic"}, default="uniform"
         Binning strategy. "uniform": bins of equal width. "quantile": bins with equal
@@ -155,7 +154,7 @@ def expected_calibration_error(
         Calibration error in [0, 1].
 
     n_bins : int
-        Number of bins, empty ones included. Only returned if `return_n_bins` is True.
+        Number of bins, including empty ones. Only returned if `return_n_bins` is True.
 
     Raises
     ------
@@ -174,9 +173,10 @@ def expected_calibration_error(
     -----
     With :math:`n_b` of the :math:`n` samples in bin :math:`b`, whose accuracy and mean
     confidence are :math:`a_b` and :math:`c_b`, the error is
-    :math:`\sum_b \frac{n_b}{n} |a_b - c_b|` [1]_ (eq. 3). The estimate is biased
-    upward, and not zero for a calibrated classifier. The bias grows with the number of
-    bins and shrinks with the number of samples [2]_.
+    :math:`\sum_b \frac{n_b}{n} |a_b - c_b|` [1]_ (eq. 3).
+
+    The estimate is biased upward: it is positive even for a calibrated classifier. The
+    bias grows with the number of bins and shrinks with the number of samples [2]_.
 
     With `reduce_bias` and norm "l2", :math:`a_b (1 - a_b) / (n_b - 1)` is subtracted
     from each squared gap, and bins with a single sample are left out [4]_. With norm
@@ -200,10 +200,10 @@ def expected_calibration_error(
     :func:`score_decomposition`.
 
     With one bin for each sample, the value is at least the error rate divided by the
-    number of classes ([3]_, Lemma 4.1). This bounds the estimate, but not the
-    calibration error of the population, for which the lemma is stated: a classifier
-    whose confidence is always 0.7, and which is correct in 70 % of the cases, is
-    calibrated, but has the value 0.42 if each sample has a separate bin.
+    number of classes ([3]_, Lemma 4.1). The lemma is stated for the calibration error
+    of the population, but only bounds this estimate. For example, a classifier with
+    confidence 0.7 and accuracy 0.7 is calibrated, but the value is 0.42 if each sample
+    has a separate bin.
 
     The array API is supported with `sklearn.set_config(array_api_dispatch=True)` and
     the environment variable `SCIPY_ARRAY_API=1`. The computation then runs on the
@@ -256,18 +256,18 @@ def expected_calibration_error(
         options["average"] = "mean"
         error = over_classes(proba, codes, weight, n_bins=n_bins, **options)
     else:
-        confidence, hit = confidence_and_hit(proba, codes, mode)
+        confidence, correct = confidence_and_correct(proba, codes, mode)
         if strategy == "isotonic":
             return isotonic_calibration_error(
-                confidence, hit, norm=norm, sample_weight=weight
+                confidence, correct, norm=norm, sample_weight=weight
             )
         if n_bins == "sweep":
             n_bins = sweep_n_bins(
-                confidence, hit, strategy=strategy, sample_weight=weight
+                confidence, correct, strategy=strategy, sample_weight=weight
             )
-        n_bins = resolve_n_bins(n_bins, len(hit), weight)
+        n_bins = resolve_n_bins(n_bins, len(correct), weight)
         options["sample_weight"] = weight
-        error = binned_calibration_error(confidence, hit, n_bins=n_bins, **options)
+        error = binned_calibration_error(confidence, correct, n_bins=n_bins, **options)
     if not return_n_bins:
         return error
     return error, int(resolve_n_bins(n_bins, len(codes), weight))

@@ -167,7 +167,7 @@ def classwise_calibration_error(
 
 
 def check_reduce_bias(reduce_bias: bool, norm: str, strategy: str) -> None:
-    """Raise an error if no bias estimate exists for the options."""
+    """Raise an error if `reduce_bias` is not available for the options."""
     if reduce_bias and norm == "max":
         raise ValueError(
             'reduce_bias must be False with norm="max", got True. Use norm="l1" or '
@@ -205,7 +205,7 @@ def over_classes(
             'n_bins must be an integer or "cube_root" with mode="classwise", got '
             '"sweep". Use mode="top_label" or "positive".'
         )
-    mass, gap, hit = class_bin_sums(
+    mass, gap, correct = class_bin_sums(
         proba,
         codes,
         n_bins=resolve_n_bins(n_bins, len(codes), weight),
@@ -214,4 +214,4 @@ def over_classes(
         keep_empty=False,
     )
     options = {"reduce_bias": reduce_bias, "average": average}
-    return gap_error(mass, gap, hit, norm, **options)
+    return gap_error(mass, gap, correct, norm, **options)

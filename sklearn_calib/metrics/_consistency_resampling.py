@@ -178,7 +178,7 @@ def check_takes_labels(metric: Metric) -> None:
 
 def tail_pvalue(statistic: float, null: Floats, alternative: str = "greater") -> float:
     """Return the p-value of a statistic, given draws from its null distribution."""
-    # Draws that differ by rounding only count as equal.
+    # Values that differ only by rounding errors count as equal.
     slack = 1e-12 * abs(statistic)
     beyond = {"greater": null >= statistic - slack, "less": null <= statistic + slack}
     pvalue = {

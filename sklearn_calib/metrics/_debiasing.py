@@ -18,7 +18,7 @@ def binned_interval(
     """Return `ece_interval` for an error with bins, extended to include its value."""
     kind, given = interval_kind(metric)
     given = {**(kind.bins or {}), **given}
-    # The estimand is the same with and without it.
+    # The parameter changes the estimate, but not the estimated error.
     given.pop("reduce_bias", None)
     average = given.pop("average", "mean")
     ends = np.array(ece_interval(y_true, y_proba, **{**given, **options}))
@@ -33,7 +33,7 @@ def debiased_ends(
 ) -> tuple[float, float]:
     """Return an interval, given the errors of random halves and of calibrated labels.
 
-    The noise variance of a half is twice that of the whole sample. In the right power
+    The noise variance of a half is twice that of the whole sample. For the right power
     of the error, the bias from the whole sample to a half is therefore equal to the
     bias from the population to the whole sample.
     """

@@ -1,4 +1,4 @@
-"""Test of the difference of a metric between two models on the same data."""
+"""Paired test of the difference of a metric between two models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ N_SPLITS = 20
 
 
 class DifferenceResult(NamedTuple):
-    """Result of a test of two models."""
+    """Result of a test of the difference between two models."""
 
     statistic: float
     pvalue: float
@@ -126,8 +126,8 @@ def difference_test(
         Sample weights, passed to the metric.
 
     n_resamples : int, default=1000
-        Number of random draws, for the p-value and for the interval. Calibration errors
-        need none.
+        Number of random draws, for the p-value and for the interval. Not used for
+        calibration errors.
 
     random_state : int, RandomState instance or None, default=None
         Controls the random draws. Pass an int for reproducible results.
@@ -270,7 +270,7 @@ def _check_has_test(metric: Metric) -> None:
 
 
 def _check_values(sample: Sample, name: str) -> None:
-    """Check probabilities under the name that the metric does not know."""
+    """Check probabilities here, because the metric would report another name."""
     if sample.y_true.ndim == 1:
         check_proba(sample.y_proba, name=name, allow_1d=True)
     else:

@@ -141,10 +141,10 @@ def ece_interval(
 
     with a standard normal :math:`Z`. The terms of the first estimate have mean 0 if
     :math:`\gamma_b = 0`, and otherwise a mean below :math:`|\gamma_b|`. The second
-    assumes equal :math:`|\gamma_b| / s_b`, for which the bias is smallest. The interval
-    combines those of the bins with and without bias by the squared distances of their
-    limits from the estimates [3]_. The lower estimate is 0 if calibrated predictions
-    often have such a large sum.
+    assumes equal :math:`|\gamma_b| / s_b`, for which the bias is smallest. The
+    intervals of the bins with and without bias are combined by adding the squared
+    distances of their limits from the estimates [3]_. The lower estimate is set to 0 if
+    calibrated predictions often have a sum at least as large.
 
     Norm "l2": the bias of :math:`g_b^2` is :math:`s_b^2`, which is subtracted [2]_.
 
@@ -190,12 +190,12 @@ def ece_interval(
     0.0
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    values, hit = evaluated(proba, codes, resolve_mode(mode, proba))
+    values, correct = evaluated(proba, codes, resolve_mode(mode, proba))
     weight = np.ones(len(values)) if weight is None else weight
     if n_bins == "sweep":
-        n_bins = _swept(values, hit, strategy=strategy, sample_weight=weight)
+        n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)
     cells, shape = bin_cells(values, weight, n_bins, strategy)
-    seen = gaps(values, hit, weight, cells, shape, norm)
+    seen = gaps(values, correct, weight, cells, shape, norm)
     rng, tail = check_random_state(random_state), (1 - confidence_level) / 2
     value = seen.error(seen.gap, norm)
     if norm == "max":
@@ -315,11 +315,11 @@ def ece_consistency_bound(
     return float(np.quantile(errors, level))
 
 
-def _swept(values: Floats, hit: Array, **options: Any) -> int:
-    """Return the number of bins of a sweep."""
+def _swept(values: Floats, correct: Array, **options: Any) -> int:
+    """Return the number of bins of the monotonic sweep."""
     if values.shape[1] > 1:
         raise ValueError(
             'n_bins must be an integer or "cube_root" with mode="classwise", got '
             '"sweep". Use mode="top_label" or another n_bins.'
         )
-    return sweep_n_bins(values[:, 0], hit[:, 0], **options)
+    return sweep_n_bins(values[:, 0], correct[:, 0], **options)

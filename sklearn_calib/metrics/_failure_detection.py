@@ -26,7 +26,7 @@ def failure_auroc_score(
 
     The probability that a correct prediction is more confident than a wrong one, where
     ties count half. Higher is better: 1 is best, 0.5 is chance level. It does not
-    measure the accuracy.
+    measure accuracy.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ def failure_auroc_score(
     Notes
     -----
     This is also known as refinement AUC [3]_; the scorer "refinement_auc" is named
-    after it. The AUC in the tables of [3]_ is a different one: the AUC of the classes,
-    one-vs-rest (one-vs-one in the code of the authors), averaged over classes.
-    scikit-learn has the scorers "roc_auc_ovr" and "roc_auc_ovo" for it. Those may be
-    near 1 even if most predictions are wrong, because most pairs of many classes are
-    easily separated.
+    after it. The AUC in the tables of [3]_ is different: it is the AUC of each class,
+    one-vs-rest (one-vs-one in the code of the authors), averaged over classes. The
+    scorers "roc_auc_ovr" and "roc_auc_ovo" of scikit-learn compute it. It may be near 1
+    even if most predictions are wrong, because most pairs of many classes are easily
+    separated.
 
     The score may be misleading for comparing classifiers: of two classifiers with the
     same failures on hard samples, one with additional failures on easy samples may have

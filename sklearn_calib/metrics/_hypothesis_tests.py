@@ -12,7 +12,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
 )
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import (
@@ -35,13 +35,13 @@ class SignificanceResult(NamedTuple):
 def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
     """Return the checked probabilities of the mode, and the true columns."""
     if mode == "top_label":
-        proba, hit = confidence_and_hit(proba, codes, "top_label")
-        codes = hit.astype(np.int64)
+        proba, correct = confidence_and_correct(proba, codes, "top_label")
+        codes = correct.astype(np.int64)
     return check_proba(as_columns(proba)), codes
 
 
 def in_double(proba: Floats) -> Floats:
-    """Return probabilities in double precision, normalised to remove rounding."""
+    """Return probabilities in double precision, with rows that sum to one."""
     proba = proba.astype(np.float64)
     proba /= proba.sum(axis=1, keepdims=True)
     return proba
@@ -120,7 +120,7 @@ def spiegelhalter_test(
     ([1]_, section 2). The test is valid for predictions of new data, but not for those
     of the training data.
 
-    Correct predictions with probability 1, and uniform predictions, do not have a
+    Correct predictions with probability 1, and uniform predictions, have no
     variance and do not contribute. If all predictions are of these kinds, z is 0 and
     the p-value is 1. If a true class has the probability 0, z is infinite and the
     p-value is 0 for every `alternative`, because this is impossible for a calibrated
@@ -153,7 +153,7 @@ def spiegelhalter_test(
     if has_impossible_label(proba, codes, weight):
         return SignificanceResult(np.inf, 0.0)
     above = proba - np.einsum("ij,ij->i", proba, proba)[:, None]
-    # For uniform predictions, only rounding is left, which is not a variance.
+    # For uniform predictions, only rounding errors remain.
     above[np.abs(above) < 8 * np.finfo(np.float64).eps] = 0
     deviation = -weight @ above[np.arange(len(codes)), codes]
     variance = weight**2 @ np.einsum("ij,ij->i", proba, above**2)
@@ -166,5 +166,5 @@ def spiegelhalter_test(
 
 
 def has_impossible_label(proba: Floats, codes: Ints, weight: Any = 1) -> bool:
-    """Whether a class of probability 0 is the true one."""
+    """Whether the probability of a true class is 0."""
     return bool(((proba[np.arange(len(codes)), codes] == 0) & (weight > 0)).any())

@@ -20,7 +20,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     merge_repetitions,
     resolve_mode,
 )
@@ -90,8 +90,8 @@ def kde_calibration_error(
     r"""Calibration error by kernel density estimation (KDE-ECE).
 
     The class frequencies at each sample are estimated from the other samples, weighted
-    by a kernel of the predicted probabilities. In contrast to bins, this is also
-    possible for all classes jointly. Lower is better; 0 is best.
+    by a kernel of the predicted probabilities. In contrast to binning, this is possible
+    for all classes jointly. Lower is better; 0 is best.
 
     Parameters
     ----------
@@ -105,7 +105,8 @@ def kde_calibration_error(
     bandwidth : float or "auto", default="auto"
         Bandwidth of the kernels, at least 1e-10. The standard deviation of the kernel
         at a probability p is about ``sqrt(p * (1 - p) * bandwidth)``. "auto" uses the
-        bandwidth with the largest leave-one-out likelihood, of seven from 0.001 to 1.
+        bandwidth with the largest leave-one-out likelihood among seven values from
+        0.001 to 1.
 
     norm : {"l1", "l2"}, default="l1"
         Mean absolute gap, or mean squared gap (without the root).
@@ -195,7 +196,7 @@ def kde_calibration_error(
 def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, Array]]:
     """Yield probabilities that sum to one, and the labels of their first columns."""
     if mode in ("top_label", "positive"):
-        columns: Any = [confidence_and_hit(proba, codes, mode)]
+        columns: Any = [confidence_and_correct(proba, codes, mode)]
     else:
         proba = check_proba(as_columns(proba)).astype(np.float64)
         if mode == "canonical":
@@ -203,9 +204,9 @@ def _problems(proba: Floats, codes: Ints, mode: str) -> Iterator[tuple[Floats, A
             yield proba, label.astype(np.float64)
             return
         columns = ((column, codes == k) for k, column in enumerate(proba.T))
-    for column, hit in columns:
+    for column, correct in columns:
         column = column.astype(np.float64)
-        yield np.column_stack([column, 1 - column]), hit[:, None]
+        yield np.column_stack([column, 1 - column]), correct[:, None]
 
 
 def _mean_gap(

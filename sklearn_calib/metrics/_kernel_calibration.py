@@ -234,7 +234,7 @@ def _median_distance(proba: Floats) -> float:
 
 
 def _distinct(proba: Floats) -> Ints:
-    """Return the indices of the distinct rows, in an order of their confidence."""
+    """Return the indices of the distinct rows, ordered by confidence."""
     # Comparing two weighted sums is faster than comparing whole rows. The first sum
     # does not depend on the order of the classes.
     factors = np.sqrt(np.arange(1, proba.shape[1] + 1))
@@ -275,7 +275,7 @@ def estimate_square(
     pairs = off_diagonal_sums(similarity, proba, weight[:, None] * residual).sum()
     total, norms = weight.sum(), np.einsum("ij,ij->i", residual, residual)
     if reduce_bias:
-        # A sample of weight w is w samples, which form w * (w - 1) pairs.
+        # A sample of weight w counts as w samples, which form w * (w - 1) pairs.
         return (pairs + (weight * (weight - 1)) @ norms) / (total * (total - 1))
     return (pairs + weight**2 @ norms) / total**2
 
@@ -299,7 +299,7 @@ def block_estimates(
 def _pair_estimates(
     similarity: Kernel, proba: Floats, residual: Floats, n_pairs: int
 ) -> Floats:
-    """Return k_ij r_i r_j of the samples 0 and 1, 2 and 3, and so on."""
+    """Return k_ij r_i r_j for the samples (0, 1), (2, 3) and so on."""
     one, other = slice(0, 2 * n_pairs, 2), slice(1, 2 * n_pairs, 2)
     # The kernel of a difference and the origin is that of the two samples.
     distance = proba[one] - proba[other]

@@ -81,7 +81,7 @@ def kernel_calibration_test(
         probabilities, which is exact. "bootstrap": random signs of the residuals, which
         is faster for many classes. "asymptotic": the normal distribution of the mean
         over blocks, which takes linear time but has less power. If too few labels are
-        uncertain for the last two, labels are drawn instead.
+        uncertain for the last two, labels are drawn as for "consistency".
 
     kernel : {"laplacian", "gaussian"}, default="laplacian"
         Kernel of two predictions at the Euclidean distance d: exp(-d / bandwidth) for

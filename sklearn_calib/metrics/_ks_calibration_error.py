@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     distinct_values,
     resolve_mode,
 )
@@ -89,6 +89,7 @@ def ks_calibration_error(
     0.1
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
-    value, share, frequency = distinct_values(confidence, hit, weight)
-    return float(np.abs(np.cumsum(share * (frequency - value))).max())
+    mode = resolve_mode(mode, proba)
+    confidence, correct = confidence_and_correct(proba, codes, mode)
+    value, fraction, frequency = distinct_values(confidence, correct, weight)
+    return float(np.abs(np.cumsum(fraction * (frequency - value))).max())

@@ -57,8 +57,8 @@ def ood_auroc_score(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
 
     Notes
     -----
-    The value does not depend on which of the two is the positive class, nor on the
-    ratio of their numbers of samples.
+    The value does not depend on which distribution is the positive class, nor on the
+    ratio of the numbers of samples.
 
     References
     ----------
@@ -94,7 +94,7 @@ def ood_aupr_score(
 ) -> float:
     """Area under the precision-recall curve (AUPR) of OOD detection.
 
-    With `pos="in"` also known as AUPR-In, and with `pos="out"` as AUPR-Out. Higher is
+    It is also known as AUPR-In (`pos="in"`) or AUPR-Out (`pos="out"`). Higher is
     better: 1 is best, and the fraction of positive samples is chance level.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Metrics of groups of samples, such as those of a sensitive feature."""
+"""Metrics for groups of samples, such as those defined by a sensitive feature."""
 
 from __future__ import annotations
 

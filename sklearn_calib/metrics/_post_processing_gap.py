@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     distinct_values,
     resolve_mode,
 )
@@ -81,8 +81,7 @@ def post_processing_gap(
     Warns
     -----
     ConvergenceWarning
-        If the optimisation does not converge to twelve digits. We do not know of an
-        input for which this occurs.
+        If the optimisation does not converge to twelve digits.
 
     See Also
     --------
@@ -133,8 +132,9 @@ def post_processing_gap(
     0.04
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    confidence, hit = confidence_and_hit(proba, codes, resolve_mode(mode, proba))
-    value, fraction, frequency = distinct_values(confidence, hit, weight)
+    mode = resolve_mode(mode, proba)
+    confidence, correct = confidence_and_correct(proba, codes, mode)
+    value, fraction, frequency = distinct_values(confidence, correct, weight)
     gap = _log_gap if loss == "log" else _squared_gap
     return max(0.0, float(fraction @ gap(value, fraction, frequency)))
 

@@ -77,8 +77,8 @@ def overconfidence(
     mean largest true probability. Their sum is at most the mean Euclidean distance of
     the probabilities from the posterior ([1]_, appendix A.2).
 
-    A posterior estimated from a few votes for each sample is overconfident itself,
-    because its largest entry is the largest frequency of the votes.
+    A posterior that is estimated from a few annotations per sample is itself
+    overconfident, because the largest frequency is biased upward.
 
     References
     ----------

@@ -45,7 +45,7 @@ def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
     logits = np.log(np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64))
     weight = weight * (effective_n_samples(weight) / weight.sum())
     with warnings.catch_warnings():
-        # If the best temperature is 0 or infinite, the bound of the search is as good.
+        # If the best temperature is 0 or infinite, the bound of the search is used.
         warnings.simplefilter("ignore", ConvergenceWarning)
         temperature = fit_temperature(logits, codes, weight)
     epsilon = 1 / (weight.sum() + 1)
@@ -53,29 +53,32 @@ def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
 
 
 def _by_class(recalibrate: Recalibrate) -> Recalibrate:
-    """Return a function that recalibrates each class separately, or one of two."""
+    """Return a function that recalibrates each class, or the second of two."""
 
     def recalibrate_classes(proba: Floats, codes: Ints, weight: Floats) -> Floats:
-        hits = _indicators(codes, proba.shape[1])
+        targets = _indicators(codes, proba.shape[1])
         if proba.shape[1] == 2:
-            return as_columns(recalibrate(proba[:, 1].copy(), hits[:, 1], weight))
-        columns = zip(proba.T.copy(), hits.T, strict=True)
-        return np.column_stack([recalibrate(p, hit, weight) for p, hit in columns])
+            return as_columns(recalibrate(proba[:, 1].copy(), targets[:, 1], weight))
+        columns = zip(proba.T.copy(), targets.T, strict=True)
+        return np.column_stack(
+            [recalibrate(p, target, weight) for p, target in columns]
+        )
 
     return recalibrate_classes
 
 
-def _frequencies(group: Ints, hit: Array, weight: Floats) -> tuple[Array, Array]:
+def _frequencies(group: Ints, target: Array, weight: Floats) -> tuple[Array, Array]:
     """Return the weight and the frequency of the class in each group."""
     mass = np.bincount(group, weight)
-    hits = np.bincount(group, weight * hit)
-    return mass, np.divide(hits, mass, out=np.zeros_like(hits), where=mass > 0)
+    positives = np.bincount(group, weight * target)
+    frequency = np.divide(positives, mass, out=np.zeros_like(mass), where=mass > 0)
+    return mass, frequency
 
 
-def _isotonic(values: Floats, hit: Array, weight: Floats) -> Floats:
+def _isotonic(values: Floats, target: Array, weight: Floats) -> Floats:
     """Return the isotonic regression of the labels on the values, with pooled ties."""
     group = np.unique(values, return_inverse=True)[1]
-    mass, frequency = _frequencies(group, hit, weight)
+    mass, frequency = _frequencies(group, target, weight)
     has_weight = mass > 0
     frequency[has_weight] = isotonic_regression(
         frequency[has_weight], weights=mass[has_weight]
@@ -86,12 +89,12 @@ def _isotonic(values: Floats, hit: Array, weight: Floats) -> Floats:
 def _bin_frequencies(n_bins: int, strategy: str) -> Recalibrate:
     """Return a function that replaces values by the class frequency in their bin."""
 
-    def recalibrate(values: Floats, hit: Array, weight: Floats) -> Floats:
+    def recalibrate(values: Floats, target: Array, weight: Floats) -> Floats:
         edges = parting_edges(
             values, n_bins=n_bins, strategy=strategy, sample_weight=weight
         )
         index = bin_index(values, edges)
-        return _frequencies(index, hit, weight)[1][index]
+        return _frequencies(index, target, weight)[1][index]
 
     return recalibrate
 
@@ -182,7 +185,7 @@ def proper_calibration_error(
     --------
     refinement_error : Loss after recalibration.
     score_decomposition : Decomposition into three parts.
-    expected_calibration_error : Gaps of accuracy and confidence.
+    expected_calibration_error : Mean gap between accuracy and confidence.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Rules for the candidate of a search to refit."""
+"""Rules that select the candidate that a search refits."""
 
 from collections.abc import Callable
 from typing import Any

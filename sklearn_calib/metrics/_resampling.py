@@ -95,8 +95,8 @@ def check_number(value: Any) -> float:
     """Raise an error if the value of a metric is not a finite number."""
     if np.ndim(value) != 0 or value is None:
         raise TypeError(
-            f"metric must return a number, got {type(value).__name__}. Set options for "
-            "which it does with functools.partial."
+            f"metric must return a number, got {type(value).__name__}. Use "
+            "functools.partial to set options with which it returns a number."
         )
     if not np.isfinite(value):
         raise ValueError(
@@ -241,7 +241,7 @@ def _measure_or_nan(sample: Any, drawn: dict[str, Array]) -> float:
 
 
 def label_sampler(sample: Sample) -> Callable[[Any], Array]:
-    """Return a function of a generator that draws labels from the probabilities."""
+    """Return a function that draws labels from the probabilities, given a generator."""
     y_true, proba, labels = sample.y_true, sample.y_proba, sample.options.get("labels")
     if y_true.ndim == 2:
         return partial(_draw_indicators, proba)
@@ -251,7 +251,7 @@ def label_sampler(sample: Sample) -> Callable[[Any], Array]:
 
 
 def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:
-    """Return a function of a generator that draws one of the classes for each row."""
+    """Return a function that draws a class for each row, given a generator."""
     classes = np.asarray(classes)
     cumulated = (1 - proba)[:, None] if proba.ndim == 1 else proba.cumsum(axis=1)
     if proba.ndim == 2:

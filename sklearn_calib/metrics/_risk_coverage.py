@@ -11,7 +11,7 @@ from sklearn_calib._core.risk_coverage import LOSS, RANKING, Loss, curve, rank
 from sklearn_calib._core.typing import Confidence, Floats
 from sklearn_calib._core.validation import Interval, validate_params
 
-# Coverages are quotients of sums: 0.1 * 3 means three of ten samples, not four.
+# Tolerance for rounding errors: a coverage of 0.1 * 3 means three of ten samples.
 ROUNDING = 1e-9
 
 
@@ -146,7 +146,7 @@ def risk_at_coverage(
         class.
 
     coverage : float
-        Fraction of the samples to accept at least, in (0, 1].
+        Minimum fraction of accepted samples, in (0, 1].
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
         Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.
@@ -224,7 +224,7 @@ def coverage_at_risk(
         class.
 
     max_risk : float
-        Largest mean loss of the accepted samples, at least 0.
+        Maximum mean loss of the accepted samples, at least 0.
 
     confidence : str, callable or array-like of shape (n_samples,), default="msp"
         Confidence by which the samples are ranked, as in :func:`risk_coverage_curve`.

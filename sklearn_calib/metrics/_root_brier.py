@@ -59,11 +59,11 @@ def root_brier_score_loss(
     Notes
     -----
     The value is :math:`\sqrt{\frac{1}{n} \sum_i \sum_k (p_{ik} - 1[y_i = k])^2}`. The
-    sum is over all classes, also for two classes, where it is twice the default Brier
-    score of scikit-learn.
+    sum is over all classes. For two classes, the mean is therefore twice the default
+    Brier score of scikit-learn.
 
-    The root Brier score is an upper bound on any calibration error with the l2 norm. An
-    injective map of the probabilities changes the squares of both by the same amount
+    The root Brier score is an upper bound on any calibration error with the l2 norm.
+    Recalibration by an injective map changes the squares of both by the same amount
     [1]_.
 
     References

@@ -58,7 +58,7 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     class may therefore be absent from the test data, but not from the training data.
 
     For two classes, scorers such as `neg_ece` evaluate the probability of the predicted
-    class, as for more classes. Scorers named like future scorers of scikit-learn, such
+    class, as for more classes. Scorers named after future scorers of scikit-learn, such
     as `neg_l2_calibration_error`, evaluate the probability of the positive class.
 
     `import sklearn_calib` registers the names with scikit-learn, so that
@@ -117,7 +117,8 @@ def _negative(metric: Metric, **options: Any) -> LabelledScorer:
     return LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
-# As in scikit-learn's future calibration_error: without `mode`, the positive class.
+# Options of scikit-learn's future calibration_error, which evaluates the positive
+# class. This is the default of `mode` for binary problems.
 _COMING = {"n_bins": "cube_root", "strategy": "quantile"}
 
 _SCORERS = {

@@ -19,7 +19,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
-    confidence_and_hit,
+    confidence_and_correct,
     resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
@@ -144,18 +144,18 @@ def smooth_expected_calibration_error(
 
     where :math:`K_\sigma` is the Gaussian kernel reflected at 0 and 1, so that no mass
     is lost there [1]_. The error decreases with the bandwidth, and smECE is its value
-    where it is equal to the bandwidth. Up to a constant factor and a square root, smECE
-    is equal to the mean distance to the closest calibrated predictions.
+    where it is equal to the bandwidth. It determines the mean distance to the closest
+    calibrated predictions up to a constant factor and a square root.
 
     The value is accurate to about six digits. Sums over samples are computed by cosine
     transforms on a grid of 16,384 cells. The accuracy decreases for bandwidths of 0.001
     and less, which occur only with more than 10 million samples.
 
     The code of the authors, relplot, differs in three ways. It counts predictions of
-    exactly 0 and 1 by half, which can change the value by a third if there are many of
-    them. It truncates the kernel at a distance of 0.5, which matters for bandwidths
-    above about 0.2. For a given bandwidth (`smECE_sigma`), it divides by the integral
-    of the kernel density estimate instead of by the number of samples.
+    exactly 0 and 1 with half weight, which can change the value by a third if there are
+    many of them. It truncates the kernel at a distance of 0.5, which matters for
+    bandwidths above about 0.2. For a given bandwidth (`smECE_sigma`), it divides by the
+    integral of the kernel density estimate instead of by the number of samples.
 
     References
     ----------
@@ -173,11 +173,13 @@ def smooth_expected_calibration_error(
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = resolve_mode(mode, proba)
     if mode != "classwise":
-        evaluated: Any = [confidence_and_hit(proba, codes, mode)]
+        evaluated: Any = [confidence_and_correct(proba, codes, mode)]
     else:
         columns = check_proba(as_columns(proba))
         evaluated = ((column, codes == k) for k, column in enumerate(columns.T))
-    results = [_smooth_error(value, hit, weight, bandwidth) for value, hit in evaluated]
+    results = [
+        _smooth_error(value, correct, weight, bandwidth) for value, correct in evaluated
+    ]
     errors, bandwidths = np.array(results).T
     error = float(np.mean(errors))
     if not return_bandwidth:
@@ -186,11 +188,11 @@ def smooth_expected_calibration_error(
 
 
 def _smooth_error(
-    confidence: Floats, hit: Array, weight: Weights, bandwidth: float | str
+    confidence: Floats, correct: Array, weight: Weights, bandwidth: float | str
 ) -> tuple[float, float]:
     """Return the error and the bandwidth, for one probability per sample."""
-    weight = np.ones(len(hit)) if weight is None else weight
-    coefficients = cosine_coefficients(confidence, weight * (hit - confidence))
+    weight = np.ones(len(correct)) if weight is None else weight
+    coefficients = cosine_coefficients(confidence, weight * (correct - confidence))
     coefficients /= weight.sum()
     if isinstance(bandwidth, str):
         bandwidth = self_consistent_bandwidth(coefficients)

@@ -122,7 +122,7 @@ def gap_error(sample: Sample) -> GapError:
     given = {**BINS, **(kind.bins or {}), **given}
     labels = sample.options.get("labels")
     proba, codes, _ = check_targets(sample.y_true, sample.y_proba, labels, None)
-    values, hit = evaluated(proba, codes, resolve_mode(given.get("mode"), proba))
+    values, correct = evaluated(proba, codes, resolve_mode(given.get("mode"), proba))
     if kind.is_cumulated:
         distinct = np.unique(values)
         cells: Ints = np.searchsorted(distinct, values)
@@ -132,5 +132,10 @@ def gap_error(sample: Sample) -> GapError:
             values, sample.weight, given["n_bins"], given["strategy"]
         )
     return GapError(
-        values - hit, cells, shape, given["norm"], given["average"], kind.is_cumulated
+        values - correct,
+        cells,
+        shape,
+        given["norm"],
+        given["average"],
+        kind.is_cumulated,
     )

@@ -37,7 +37,7 @@ from sklearn_calib.metrics import (
     lowest_error_within_one_se,
 )
 
-# What scikit-learn says instead of raising where a score cannot be computed.
+# Warnings of scikit-learn where a score cannot be computed.
 warnings.simplefilter("error", UserWarning)
 warnings.simplefilter("error", RuntimeWarning)
 

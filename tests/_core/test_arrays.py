@@ -1,4 +1,4 @@
-"""What comes in is taken as an array, or refused by its types alone."""
+"""Input is converted to an array, or raises an error because of its types."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The one way in which bins are cut."""
+"""Bin edges, sums over bins, and errors computed from them."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from sklearn_calib._core.binning import (
 )
 from sklearn_calib._core.class_bins import class_bin_sums
 
-# Multiples of 1/20 repeat often and hit the edges of many numbers of bins.
+# Multiples of 1/20 are often tied, and are edges for many numbers of bins.
 VALUES = hnp.arrays(
     float, st.integers(1, 40), elements=st.integers(0, 20).map(lambda k: k / 20)
 )
@@ -68,7 +68,7 @@ def test_occupied_bins(values, n_bins, strategy, data):
     assert (np.diff(sums.edges)[1:] > 0).all()  # the first bin may hold 0 only
     assert sums.edges[0] == 0
     assert sums.edges[-1] == 1
-    for name in ("weight", "confidence", "hit"):
+    for name in ("weight", "confidence", "correct"):
         whole = getattr(every, name)
         np.testing.assert_array_equal(getattr(sums, name), whole[every.weight > 0])
     index = bin_index(values, sums.edges[1:-1])
@@ -90,13 +90,13 @@ def test_order_and_repetition(data, values, n_bins, strategy):
     size = len(values)
     weight = data.draw(hnp.arrays(int, size, elements=st.integers(1, 4)))
     order = data.draw(st.permutations(range(size)))
-    hit = data.draw(hnp.arrays(bool, size))
+    correct = data.draw(hnp.arrays(bool, size))
     options = {"n_bins": n_bins, "strategy": strategy}
-    expected = bin_sums(values.repeat(weight), hit.repeat(weight), **options)
+    expected = bin_sums(values.repeat(weight), correct.repeat(weight), **options)
     for scale in (1, 0.1):
         sums = bin_sums(
             values[order],
-            hit[order],
+            correct[order],
             sample_weight=scale * weight[order].astype(float),
             **options,
         )
@@ -123,7 +123,7 @@ def test_bin_sums_by_hand():
     np.testing.assert_array_equal(sums.edges, [0, 0.5, 1])
     np.testing.assert_array_equal(sums.weight, [4, 3])
     np.testing.assert_array_equal(sums.confidence, [1, 3])
-    np.testing.assert_array_equal(sums.hit, [3, 3])
+    np.testing.assert_array_equal(sums.correct, [3, 3])
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,14 @@ def test_class_bin_sums_are_those_of_each_column(
     weight = data.draw(tenths) if weighted else None
 
     options = {"n_bins": n_bins, "strategy": strategy, "sample_weight": weight}
-    total, gap, hit = class_bin_sums(proba, codes, **options)
+    total, gap, correct = class_bin_sums(proba, codes, **options)
     for code, column in enumerate(proba.T):
         sums = bin_sums(column, codes == code, **options)
         np.testing.assert_allclose(total[code], sums.weight, atol=1e-12)
-        np.testing.assert_allclose(gap[code], sums.confidence - sums.hit, atol=1e-12)
-        np.testing.assert_allclose(hit[code], sums.hit, atol=1e-12)
+        np.testing.assert_allclose(
+            gap[code], sums.confidence - sums.correct, atol=1e-12
+        )
+        np.testing.assert_allclose(correct[code], sums.correct, atol=1e-12)
         assert ((total[code] > 0) == (sums.weight > 0)).all()
 
 
@@ -173,12 +175,12 @@ def test_class_bin_sums_of_many_classes(dtype):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.full(300, 0.02), size=400).astype(dtype)
     codes = rng.integers(300, size=400)
-    total, gap, hit = class_bin_sums(proba, codes, n_bins=10)
+    total, gap, correct = class_bin_sums(proba, codes, n_bins=10)
     for code in (0, 150, 299):
         sums = bin_sums(proba[:, code], codes == code, n_bins=10)
         np.testing.assert_array_equal(total[code], sums.weight)
-        np.testing.assert_allclose(gap[code], sums.confidence - sums.hit, atol=1e-4)
-        np.testing.assert_array_equal(hit[code], sums.hit)
+        np.testing.assert_allclose(gap[code], sums.confidence - sums.correct, atol=1e-4)
+        np.testing.assert_array_equal(correct[code], sums.correct)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -192,15 +194,15 @@ def test_bins_of_a_reliability_diagram(reference):
     for case in recorded["expected"]:
         inputs = recorded["inputs"][case["input"]]
         proba, labels = np.array(inputs["probs"]), np.array(inputs["labels"])
-        confidence, hit = proba.max(axis=1), proba.argmax(axis=1) == labels
-        sums = bin_sums(confidence, hit, n_bins=case["params"]["n_bins"])
+        confidence, correct = proba.max(axis=1), proba.argmax(axis=1) == labels
+        sums = bin_sums(confidence, correct, n_bins=case["params"]["n_bins"])
         filled = np.maximum(sums.weight, 1)
         for name, values in {
             "prop": sums.weight / len(labels),
-            "accuracy": sums.hit / filled,
+            "accuracy": sums.correct / filled,
             "confidence": sums.confidence / filled,
         }.items():
             expected = case["values"][name]
             np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-8)
-        error = binned_calibration_error(confidence, hit, **case["params"])
+        error = binned_calibration_error(confidence, correct, **case["params"])
         assert error == pytest.approx(case["values"]["ece"], rel=1e-9)

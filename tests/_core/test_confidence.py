@@ -1,4 +1,4 @@
-"""The largest probability of a row, its hits, and other confidence functions."""
+"""Confidence and correctness of predictions, and other confidence functions."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sklearn_calib._core.confidence import (
     check_confidence,
     get_confidence,
     top_label,
-    top_label_hits,
+    top_label_correct,
 )
 from sklearn_calib._core.validation import FEW_COLUMNS, as_proba_array
 
@@ -31,25 +31,25 @@ def test_is_argmax(n_classes, dtype):
     np.testing.assert_array_equal(confidence, proba.max(axis=1))
     assert confidence.dtype == dtype
 
-    confidence, hit = top_label_hits(proba, codes)
+    confidence, correct = top_label_correct(proba, codes)
     np.testing.assert_array_equal(confidence, proba.max(axis=1))
-    np.testing.assert_array_equal(hit, proba.argmax(axis=1) == codes)
+    np.testing.assert_array_equal(correct, proba.argmax(axis=1) == codes)
 
 
 @few_and_many
 def test_without_ties(n_classes):
     proba = np.random.default_rng(1).dirichlet(np.ones(n_classes), size=3000)
     codes = np.arange(len(proba)) % n_classes
-    confidence, hit = top_label_hits(proba, codes)
+    confidence, correct = top_label_correct(proba, codes)
     np.testing.assert_array_equal(confidence, proba.max(axis=1))
-    np.testing.assert_array_equal(hit, proba.argmax(axis=1) == codes)
+    np.testing.assert_array_equal(correct, proba.argmax(axis=1) == codes)
 
 
 def test_hits_are_of_checked_probabilities():
     with pytest.raises(ValueError, match="must be finite"):
-        top_label_hits(as_proba_array([[np.nan, 0.5]]), np.array([0]))
+        top_label_correct(as_proba_array([[np.nan, 0.5]]), np.array([0]))
     with pytest.raises(ValueError, match="rows that sum to one"):
-        top_label_hits(as_proba_array([[0.25, 0.5]]), np.array([0]))
+        top_label_correct(as_proba_array([[0.25, 0.5]]), np.array([0]))
 
 
 all_confidences = pytest.mark.parametrize("name", CONFIDENCES)

@@ -1,4 +1,4 @@
-"""The fit of gamma and temperature against a general optimiser, and at its ends."""
+"""The fit of gamma and temperature, compared with a general optimiser."""
 
 import math
 
@@ -29,7 +29,7 @@ def nll(logits, codes, temperature, gamma):
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 3.0, 15.0])
 @pytest.mark.parametrize("temperature", [0.01, 0.5, 3.0])
 def test_slopes(temperature, gamma):
-    """Saturated probabilities included."""
+    """This includes saturated probabilities."""
     logits, codes = make_underconfident(100)
     weight = np.linspace(0, 2, len(codes))
     point = np.array([math.log(temperature), gamma])

@@ -1,4 +1,4 @@
-"""The cosine transform against the sum of mirrored Gaussians that it stands for."""
+"""Smoothing by cosine transforms, compared with a sum of reflected Gaussians."""
 
 import numpy as np
 import pytest

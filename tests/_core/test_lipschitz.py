@@ -1,4 +1,4 @@
-"""The interior point method against general solvers of scipy, and at its extremes."""
+"""The interior point method, compared with general solvers of scipy."""
 
 import numpy as np
 import pytest
@@ -93,11 +93,11 @@ def test_optimum_in_a_large_problem():
     """Optimality conditions: forces have the right sign at active constraints."""
     rng = np.random.default_rng(0)
     score = np.sort(rng.normal(size=20_000))
-    hit = rng.uniform(size=score.size) < expit(2 * score)
+    target = rng.uniform(size=score.size) < expit(2 * score)
     gaps, share = np.diff(score), 1 / score.size
 
     def slope(x):
-        return share * (expit(score + x) - hit)
+        return share * (expit(score + x) - target)
 
     x = minimize_lipschitz(
         slope, lambda x: share * expit(score + x) * expit(-score - x), gaps, 4.0

@@ -1,4 +1,4 @@
-"""Logistic regression by Newton's method: bounds, and where there is no minimum."""
+"""Logistic regression by Newton's method, with bounds and for separable data."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ from sklearn_calib._core.logistic import (
 def make_problem(seed, slopes):
     rng = np.random.default_rng(seed)
     features = np.column_stack([rng.normal(size=(200, 2)), np.ones(200)])
-    hit = (rng.uniform(size=200) < expit(features @ [*slopes, 0.5])).astype(float)
-    return features, hit, rng.uniform(size=200)
+    target = (rng.uniform(size=200) < expit(features @ [*slopes, 0.5])).astype(float)
+    return features, target, rng.uniform(size=200)
 
 
-def total_loss(coef, features, hit, weight):
+def total_loss(coef, features, target, weight):
     margin = features @ coef
-    return weight @ (np.logaddexp(0, margin) - hit * margin)
+    return weight @ (np.logaddexp(0, margin) - target * margin)
 
 
 @pytest.mark.parametrize("slopes", [(1, 1), (-1, 1), (1, -1), (-1, -1), (-2, -0.01)])
@@ -39,18 +39,18 @@ def test_nonnegative_is_the_constrained_minimum(slopes, seed):
 
 @pytest.mark.parametrize("scale", [1e-6, 1, 1e6])
 def test_slopes_follow_the_scale_of_the_features(scale):
-    features, hit, weight = make_problem(0, (1, -1))
+    features, target, weight = make_problem(0, (1, -1))
     factors = np.array([scale, 1, 1])
-    expected = fit_logistic(features, hit, weight) / factors
-    coef = fit_logistic(features * factors, hit, weight)
+    expected = fit_logistic(features, target, weight) / factors
+    coef = fit_logistic(features * factors, target, weight)
     np.testing.assert_allclose(coef, expected, rtol=1e-8)
 
 
 def test_features_that_depend_on_each_other():
-    features, hit, weight = make_problem(0, (1, -1))
+    features, target, weight = make_problem(0, (1, -1))
     twice = np.column_stack([features[:, 0], features])
-    coef = fit_logistic(twice, hit, weight)
-    expected = fit_logistic(features, hit, weight)
+    coef = fit_logistic(twice, target, weight)
+    expected = fit_logistic(features, target, weight)
     np.testing.assert_allclose(twice @ coef, features @ expected, rtol=1e-6)
 
 
@@ -58,17 +58,17 @@ def test_features_that_depend_on_each_other():
 def test_no_minimum(n_ties):
     """Complete and quasi-complete separation."""
     score = np.concatenate([np.linspace(-2, -1, 100), np.linspace(1, 2, 100)])
-    hit = (score > 0).astype(float)
+    target = (score > 0).astype(float)
     score = np.append(score, np.zeros(2 * n_ties))
-    hit = np.append(hit, np.repeat([0.0, 1.0], n_ties))
+    target = np.append(target, np.repeat([0.0, 1.0], n_ties))
     features, weight = (
         np.column_stack([score, np.ones(len(score))]),
         np.ones(len(score)),
     )
-    assert not newton_logistic(features, hit, weight)[1]
+    assert not newton_logistic(features, target, weight)[1]
     with pytest.warns(ConvergenceWarning, match="are separable"):
-        coef = fit_logistic(features, hit, weight)
-    target = smoothed_targets(hit, weight)
+        coef = fit_logistic(features, target, weight)
+    target = smoothed_targets(target, weight)
     slope = features.T @ (expit(features @ coef) - target)
     np.testing.assert_allclose(slope, 0, atol=1e-4)
     assert 1 < coef[0] < 10
@@ -76,12 +76,12 @@ def test_no_minimum(n_ties):
 
 def test_one_error_among_many_is_a_minimum():
     score = np.linspace(-10, 10, 10_000)
-    hit = (score > 0).astype(float)
-    hit[6000] = 0
+    target = (score > 0).astype(float)
+    target[6000] = 0
     features = np.column_stack([score, np.ones(len(score))])
-    coef, has_converged = newton_logistic(features, hit, np.ones(len(score)))
+    coef, has_converged = newton_logistic(features, target, np.ones(len(score)))
     assert has_converged
-    slope = features.T @ (expit(features @ coef) - hit)
+    slope = features.T @ (expit(features @ coef) - target)
     np.testing.assert_allclose(slope, 0, atol=1e-4)
 
 

@@ -20,7 +20,7 @@ from sklearn_calib._core.binning import (
 
 STRATEGIES = ["uniform", "quantile"]
 N_SAMPLES = 40
-# What takes a number of bins, with what else it must be given.
+# Functions with a number of bins, and their required arguments.
 BINNED = {
     "classwise_calibration_error": {},
     "ece_consistency_bound": {"n_resamples": 5, "random_state": 0},
@@ -123,14 +123,14 @@ def test_sweeps_end(weight, strategy):
     """Accuracies are monotonic for few bins, but not for all confidences."""
     n_samples = 20_000
     confidence = np.linspace(0.1, 0.9, n_samples)
-    hit = np.arange(n_samples) >= n_samples // 2
+    correct = np.arange(n_samples) >= n_samples // 2
     middle = slice(n_samples // 2 - 1, n_samples // 2 + 1)
-    hit[middle] = hit[middle][::-1]
+    correct[middle] = correct[middle][::-1]
     if weight is not None:
         weight = np.full(n_samples, weight)
     options = {"strategy": strategy, "sample_weight": weight}
-    assert sweep_n_bins(confidence, hit, **options) == MOST_SWEPT
-    rising = sweep_n_bins(confidence, np.sort(hit), **options)
+    assert sweep_n_bins(confidence, correct, **options) == MOST_SWEPT
+    rising = sweep_n_bins(confidence, np.sort(correct), **options)
     assert rising == (n_samples - 1 if weight is None else MOST_BINS)
 
 

@@ -1,4 +1,4 @@
-"""What compares each sample with each other does so once for equal ones."""
+"""Repeated samples are merged where all pairs of samples are compared."""
 
 from functools import partial
 
@@ -36,7 +36,7 @@ def test_many_ties_are_few_samples(metric, weighted, monkeypatch):
     value = metric(codes, proba, sample_weight=weight)
     assert sum(evaluated) < 10 * 60**2
     monkeypatch.undo()
-    # The same of one sample for each row and class, of its total weight.
+    # The same with one sample for each row and class, which has their total weight.
     cells = codes * 20 + np.arange(40_000) % 20
     _, first = np.unique(cells, return_index=True)
     total = np.bincount(cells, weight)

@@ -1,4 +1,4 @@
-"""The path of near-isotonic regression against a general optimiser, and its ends."""
+"""Near-isotonic regression, compared with a general optimiser."""
 
 import numpy as np
 import pytest

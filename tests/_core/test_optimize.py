@@ -1,4 +1,4 @@
-"""The fit of a temperature against bisection, on shapes that Newton does not like."""
+"""The fit of a temperature, compared with bisection, on difficult problems."""
 
 import math
 import warnings

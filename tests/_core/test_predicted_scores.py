@@ -1,4 +1,4 @@
-"""Which classifiers have logits, which probabilities, and which neither."""
+"""Classifiers with logits, with probabilities, and with neither."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Attributes are put back after a method that raises."""
+"""Attributes are restored if a method raises an error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The names of our scorers, wherever scikit-learn takes the name of a scorer."""
+"""Scorer names of this package are accepted by all functions of scikit-learn."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from sklearn_calib._core import scorer_names
 from sklearn_calib.metrics import get_scorer, get_scorer_names
 
-# What is imported first, and the other by the script.
+# The package that is imported first; the script imports the other.
 ORDERS = {
     "ours first": "sklearn_calib",
     "theirs first": "sklearn.experimental.enable_halving_search_cv, sklearn.ensemble, "

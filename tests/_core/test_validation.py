@@ -1,4 +1,4 @@
-"""The checks at the border, and what their messages say."""
+"""Input validation and its error messages."""
 
 import numpy as np
 import pandas as pd
@@ -105,7 +105,7 @@ def half_rows(n_classes=3):
 @pytest.mark.parametrize("n_classes", [3, 1000])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_check_proba_knows_the_rounding_of_half_precision(n_classes, dtype):
-    """Also for values that were converted to float32 later, as network outputs are."""
+    """This includes values converted to float32, such as outputs of networks."""
     proba = half_rows(n_classes)
     total = proba.sum(axis=1, dtype=np.float64)
     assert np.abs(total - 1).max() > ROW_SUM_TOLERANCE
@@ -213,7 +213,7 @@ def test_encode_labels_refuses_labels_of_two_kinds():
     ],
 )
 def test_encode_labels_refuses_mixed_labels(y, kinds):
-    """Also where numpy would convert them to one type."""
+    """This includes types that numpy would convert to a common one."""
     with pytest.raises(TypeError, match=rf"one type.* got {kinds}\. Convert"):
         encode_labels(y, n_classes=3)
 

@@ -69,17 +69,17 @@ def test_venn_abers_is_isotonic_regression_with_one_more_sample(seed):
     """Including ties and samples with zero weight."""
     rng = np.random.default_rng(seed)
     score = rng.normal(size=rng.integers(1, 40)).round(1 if seed % 2 else 3)
-    hit = (rng.uniform(size=score.size) < expit(2 * score)).astype(float)
+    target = (rng.uniform(size=score.size) < expit(2 * score)).astype(float)
     weight = rng.integers(0, 3, size=score.size).astype(float)
     weight[0] = 1
     places = np.append(score, rng.normal(size=10))
 
     def regression(place, label):
-        data = np.append(score, place), np.append(hit, label), np.append(weight, 1)
+        data = np.append(score, place), np.append(target, label), np.append(weight, 1)
         return IsotonicRegression().fit(*data).predict([place])[0]
 
     low, high = (np.array([regression(s, y) for s in places]) for y in (0, 1))
-    fitted = VennAbers()._fit_map(score, hit, weight)
+    fitted = VennAbers()._fit_map(score, target, weight)
     proba = VennAbers()._apply_map(fitted, places)
     np.testing.assert_allclose(proba, high / (1 - low + high), rtol=1e-12)
 
@@ -88,7 +88,7 @@ def test_venn_abers_is_never_certain():
     proba = (
         VennAbers().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1]).predict_proba([0.0, 1.0])
     )
-    # Below two misses a hit is one of three; p0 is 0.
+    # Isotonic regression with one more positive below two negatives is 1/3; p0 is 0.
     np.testing.assert_allclose(proba[:, 1], [1 / 3 / (1 + 1 / 3), 1 / (1 - 2 / 3 + 1)])
 
 
@@ -114,11 +114,11 @@ def test_bayesian_binning_by_hand():
         for members in bins:
             middle = (edges[members[0]][0] + edges[members[-1]][1]) / 2
             inside = np.isin(score, np.array([0.2, 0.4, 0.9])[members])
-            hits, n = y[inside].sum(), inside.sum()
+            positives, n = y[inside].sum(), inside.sum()
             a, b = 2 * middle, 2 * (1 - middle)
-            total += betaln(hits + a, n - hits + b) - betaln(a, b)
-            q = (score[inside] @ y[inside] + middle) / (hits + 1)
-            proba[members] = (hits + q) / (n + 1)
+            total += betaln(positives + a, n - positives + b) - betaln(a, b)
+            q = (score[inside] @ y[inside] + middle) / (positives + 1)
+            proba[members] = (positives + q) / (n + 1)
         evidence.append(total)
         value.append(proba)
     share = np.exp(evidence) / np.exp(evidence).sum()
@@ -155,7 +155,8 @@ def test_near_isotonic_ensemble_by_hand():
     score, y = [0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1]
     before, after = ENIR().fit(score, y).maps_[0]
     np.testing.assert_allclose(before, score)
-    # A group of 2 hit once, as said: one sample more. The others are 0.2 off.
+    # A group of two with one positive, as predicted: one more sample. The other
+    # predictions differ by 0.2.
     np.testing.assert_allclose(after, [0.2 * 0.8 / 1.8, 0.5, 0.5, (1 + 0.64) / 1.8])
 
 

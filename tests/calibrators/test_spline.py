@@ -32,10 +32,10 @@ def test_recorded_maps(reference, case):
     case = next(c for c in recorded["expected"] if c["id"] == case)
     values = case["values"]
     scores = np.array(values.get("fit_scores", binary["fit_scores"]))
-    hit = np.array(values.get("fit_correct", binary["fit_labels"]))
+    target = np.array(values.get("fit_correct", binary["fit_labels"]))
     test = values.get("test_scores", binary["test_scores"])
     n_knots = case["params"]["knots"]
-    x, y = _fit_spline(untied(scores), hit, np.ones(len(hit)), n_knots)
+    x, y = _fit_spline(untied(scores), target, np.ones(len(target)), n_knots)
     np.testing.assert_allclose(x, values["table_x"], atol=1e-11)
     np.testing.assert_allclose(y, values["table_y"], rtol=1e-8, atol=1e-10)
     ours = np.clip(np.interp(test, x, y), 0, 1)
@@ -43,7 +43,7 @@ def test_recorded_maps(reference, case):
     np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-10)
     assert np.abs(ours - values["test_reference"]).max() > 1e-4
     # A few ties have a small effect.
-    x, y = _fit_spline(scores, hit, np.ones(len(hit)), n_knots)
+    x, y = _fit_spline(scores, target, np.ones(len(target)), n_knots)
     np.testing.assert_allclose(np.interp(test, x, y).clip(0, 1), expected, atol=5e-4)
 
 

@@ -85,8 +85,10 @@ def test_ece_is_at_the_first_minimum_of_the_grid(n_bins):
     errors = []
     for temperature in grid:
         proba = softmax(logits / temperature)
-        hit = proba.argmax(axis=1) == y
-        errors.append(binned_calibration_error(proba.max(axis=1), hit, n_bins=n_bins))
+        correct = proba.argmax(axis=1) == y
+        errors.append(
+            binned_calibration_error(proba.max(axis=1), correct, n_bins=n_bins)
+        )
     calibrator = TemperatureScaling(objective="ece", n_bins=n_bins, from_logits=True)
     assert calibrator.fit(logits, y).temperature_ == grid[errors.index(min(errors))]
 

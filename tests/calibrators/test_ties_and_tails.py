@@ -93,7 +93,7 @@ def test_probabilities_on_edges_are_in_the_bin_below(n_bins):
     y = np.arange(len(X)) >= len(edges)
     fitted = HistogramBinning(n_bins=n_bins, strategy="uniform").fit(X, y)
     below, above = np.split(fitted.predict_proba(X)[:, 1], 2)
-    # One sample in the first bin, a miss; one in the last, a hit.
+    # The first bin contains one negative sample, the last one positive sample.
     assert below[0] < 0.4
     assert above[-1] > 0.6
 

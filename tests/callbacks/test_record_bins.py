@@ -42,9 +42,9 @@ class KeepPredictions(Callback):
         proba, codes = net.predict_proba(share), share.dataset.y[rows]
         weight = share.dataset.sample_weight
         weight = np.ones(len(rows)) if weight is None else weight[rows]
-        hit = proba.argmax(axis=1) == codes
+        correct = proba.argmax(axis=1) == codes
         proba = proba.astype(np.float32)
-        return proba.max(axis=1), proba[every, codes], hit, weight
+        return proba.max(axis=1), proba[every, codes], correct, weight
 
 
 def fit(record, *others, sample_weight=None, **params):
@@ -71,7 +71,7 @@ def test_common_bins(sample_weight):
     keep = KeepPredictions()
     net = fit(RecordBins(n_bins=4), keep, sample_weight=sample_weight)
     for row, (valid, train) in zip(net.history_, keep.shares, strict=True):
-        confidence, _, hit, weight = valid
+        confidence, _, correct, weight = valid
         edges = np.array(row["bin_edges"])
         assert (edges[0], edges[-1], len(edges)) == (0, 1, 5)
         index = np.searchsorted(edges[1:-1], confidence)
@@ -79,7 +79,7 @@ def test_common_bins(sample_weight):
         assert_close(
             row["bin_confidence"], means(confidence, confidence, edges, weight)
         )
-        accuracy = np.bincount(index, weight * hit) / row["bin_weight"]
+        accuracy = np.bincount(index, weight * correct) / row["bin_weight"]
         assert_close(row["bin_accuracy"], accuracy)
         gap = np.subtract(row["bin_confidence"], row["bin_accuracy"])
         assert_close(row["calibration_gap"], gap)

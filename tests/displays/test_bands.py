@@ -1,4 +1,4 @@
-"""The bands of reliability diagrams hold what they claim, and weights count in them."""
+"""Coverage of the bands of reliability diagrams, with and without weights."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,10 +52,11 @@ def test_clopper_pearson_of_each_bin():
     y_true = np.repeat([0, 1, 0, 1, 0], [10, 1, 3, 1, 1])
     display = draw(BINS, y_true, y_proba, n_bins=5, interval="clopper-pearson")
     filled = [0, 2, 4]
-    for index, hits, count in zip(filled, [0, 1, 1], [10, 4, 2], strict=True):
-        expected = binomtest(hits, count).proportion_ci(method="exact")
+    for index, n_correct, count in zip(filled, [0, 1, 1], [10, 4, 2], strict=True):
+        expected = binomtest(n_correct, count).proportion_ci(method="exact")
         assert_allclose(display.band[:, index], expected, rtol=1e-10)
-    # By hand: no hit in ten is still probable by 2.5 % where (1 - p)^10 is as much.
+    # By hand: at the upper limit p, none of ten is correct with probability 2.5 %,
+    # (1 - p)^10.
     assert_allclose(display.band[:, 0], [0, 1 - 0.025**0.1])
     assert np.isnan(display.band[:, [1, 3]]).all()
 
@@ -97,11 +98,11 @@ def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples)
         is_around = interval in {"clopper-pearson", "bootstrap"}
         inside = display.prob_pred if is_around else display.prob_true
         low, high = display.band
-        # Drawn at all, and with the neighbours that the kernel needs.
+        # Points that are drawn, away from the ends of the interval.
         seen = (inside >= 0) & (display.prob_pred > 0.05) & (display.prob_pred < 0.95)
         held.append(((low <= inside) & (inside <= high))[seen].mean())
-    # Few samples have few accuracies, which makes bands wider than they must be; the
-    # bootstrap's are narrower, as all of its percentiles.
+    # The accuracy of few samples is discrete, which makes bands conservative. Those of
+    # the percentile bootstrap are too narrow.
     lowest = 0.88 if interval == "bootstrap" else 0.93
     assert lowest < np.mean(held) <= 1
 

@@ -141,11 +141,15 @@ def test_some_of_many_classes():
     assert [title.splitlines()[0] for title in titles(display)] == ["7", "3"]
     with pytest.raises(ValueError, match=r"classes must be 1 to 12 labels.*got 20"):
         draw(y_true, y_proba)
-    with pytest.raises(ValueError, match=r"classes must be labels of columns.*got"):
+    with pytest.raises(
+        ValueError, match=r"classes must contain labels of columns.*got"
+    ):
         draw(y_true, y_proba, classes=[7, 20])
     with pytest.raises(ValueError, match=r"classes should be a 1d array .* got dict"):
         draw(y_true, y_proba, classes={})
-    with pytest.raises(ValueError, match=r"classes must be labels of columns.*\[\[7"):
+    with pytest.raises(
+        ValueError, match=r"classes must contain labels of columns.*\[\[7"
+    ):
         draw(y_true, y_proba, classes=[[7], [3]])
 
 

@@ -1,7 +1,6 @@
-"""Laws that every display obeys, whatever it shows: whoever adds one writes none.
+"""Common tests of all displays. New displays are included automatically.
 
-Of a display with ``from_predictions`` and of one with ``from_history``: the signatures
-tell which it is.
+The signatures determine whether a display has ``from_predictions`` or ``from_history``.
 """
 
 import inspect
@@ -20,7 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_calib import NeuralClassifier, displays
 from sklearn_calib.callbacks import RecordBins
 
-# Axes that a display is to be given, where it is not one.
+# Number of axes of a display if it is not one.
 N_AXES = {"ClasswiseReliabilityDisplay": 3}
 DISPLAYS = {name: getattr(displays, name) for name in displays.__all__}
 OF_PREDICTIONS = [
@@ -29,7 +28,7 @@ OF_PREDICTIONS = [
 all_displays = pytest.mark.parametrize("name", DISPLAYS)
 of_predictions = pytest.mark.parametrize("name", OF_PREDICTIONS)
 X, CODES = load_iris(return_X_y=True)
-# Not of sorted codes, so that an order that is lost is seen.
+# The labels are not sorted, so that the tests detect a wrong order.
 LABELS = np.array(["rose", "iris", "aster"])
 Y = LABELS[CODES]
 
@@ -146,7 +145,7 @@ def test_methods_are_those_of_scikit_learn(name):
 
 
 @all_displays
-def test_of_an_estimator_is_of_what_it_says(name, classifier, network, draw):
+def test_from_estimator(name, classifier, network, draw):
     cls = DISPLAYS[name]
     if name in OF_PREDICTIONS:
         options = few_draws(cls.from_predictions)
@@ -175,7 +174,7 @@ def test_makes_one_figure_and_holds_it(name, draw):
 
 
 @all_displays
-def test_parameters_are_all_that_a_picture_needs(name, draw):
+def test_constructor_parameters_determine_the_plot(name, draw):
     """A display that is constructed again and plotted looks the same."""
     display = draw(name, name="a name")
     values = {
@@ -238,7 +237,7 @@ def test_data_of_any_kind(name, classifier, draw):
     }
     for case, arguments in data.items():
         assert_close(parameters(draw(name, *arguments)), expected, case=case)
-    # Decimals that both precisions hold, for no sample to change its bin.
+    # Decimals that are exact in both precisions, so that no sample changes its bin.
     coarse = np.round(proba * 64) / 64
     coarse[:, 0] += 1 - coarse.sum(axis=1)
     single = parameters(draw(name, Y, coarse.astype(np.float32)))
@@ -246,8 +245,8 @@ def test_data_of_any_kind(name, classifier, draw):
 
 
 @of_predictions
-def test_what_rounding_leaves_outside_of_0_and_1(name, classifier, draw):
-    """It is clipped."""
+def test_probabilities_outside_of_0_and_1_by_rounding(name, classifier, draw):
+    """Such values are clipped."""
     proba = classifier.predict_proba(X)
     certain = proba.max(axis=1) > 0.99
     off = np.where(proba[certain] > 0.5, 1.00001, -1e-5)
@@ -310,7 +309,7 @@ def test_absent_class(name, classifier, draw):
 
 
 @of_predictions
-def test_bad_input_is_refused(name, draw, not_refused):
+def test_bad_input_raises(name, draw, not_refused):
     taken = inspect.signature(DISPLAYS[name].from_predictions).parameters
     assert not not_refused(partial(draw, name), taken.keys())
     assert not plt.get_fignums(), "a figure is left"
@@ -337,6 +336,6 @@ def test_nothing_was_recorded(name):
 
 
 @all_displays
-def test_options_that_there_are_not(name, draw):
+def test_unknown_options(name, draw):
     with pytest.raises(TypeError, match="no_such_option"):
         draw(name, no_such_option=1)

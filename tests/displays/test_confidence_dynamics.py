@@ -1,4 +1,4 @@
-"""Confidence over the epochs: its lines, its gaps, and several runs."""
+"""Confidence dynamics: lines, empty bins and several runs."""
 
 import matplotlib.pyplot as plt
 import numpy as np

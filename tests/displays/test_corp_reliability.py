@@ -1,4 +1,4 @@
-"""The diagram by isotonic regression: the curve, and the parts of the Brier score."""
+"""CORP reliability diagram: the curve, and the decomposition of the Brier score."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn_calib.displays import CorpReliabilityDisplay
 from sklearn_calib.metrics import proper_calibration_error
 
 RNG = np.random.default_rng(0)
-# Two decimals only, for ties.
+# Rounded to two decimals, so that there are ties.
 Y_PROBA = RNG.random(200).round(2)
 Y_TRUE = (RNG.random(200) < 0.2 + 0.5 * Y_PROBA).astype(int)
 

@@ -1,4 +1,4 @@
-"""Gamma over the epochs: its lines, its gaps, its switches, and several runs."""
+"""Gamma dynamics: lines, empty bins, switches and several runs."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -146,7 +146,7 @@ def test_two_runs(history):
 
 
 def test_a_later_run_finds_room(history):
-    """On axes whose lower part is grey."""
+    """The part of the axes with negative gammas is grey."""
     display = GammaDynamicsDisplay.from_history(history)
     lower = [
         {**row, "gamma": [-2.0] * 3, "calibration_gap": [0] * 3} for row in history

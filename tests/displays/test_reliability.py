@@ -1,4 +1,4 @@
-"""The reliability diagram: its numbers, its words, and several on one axes."""
+"""Reliability diagram: values, labels and shared axes."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -175,7 +175,7 @@ def test_without_histogram():
 
 @pytest.mark.parametrize("size", [(4.8, 5.6), (3.2, 3.6)])
 def test_nothing_overlaps(display, size):
-    """The legend of the histogram fits between the axes, also in a small figure."""
+    """The legend of the histogram fits between the axes, even in a small figure."""
     display.figure_.set_size_inches(size)
     display.figure_.draw_without_rendering()
     legend = display.histogram_ax_.get_legend().get_window_extent()

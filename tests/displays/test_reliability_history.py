@@ -1,4 +1,4 @@
-"""Reliability diagrams of several epochs on one axes."""
+"""Reliability diagrams of several epochs on the same axes."""
 
 import matplotlib.pyplot as plt
 import numpy as np

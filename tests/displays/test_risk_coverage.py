@@ -1,4 +1,4 @@
-"""The risk-coverage curve: its numbers, its words, and several on one axes."""
+"""Risk-coverage curve: values, labels and shared axes."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,7 +33,7 @@ def add_second(display, **options):
 
 
 def risk_at(coverage, line):
-    """Read a curve at some coverages."""
+    """Return the values of a curve at some coverages."""
     x, y = line.get_data()
     return np.interp(coverage, x, y)
 
@@ -138,10 +138,10 @@ def test_legend_is_above_the_lines_of_a_random_order(n_more):
 
 def test_first_samples_do_not_set_the_scale():
     """The most confident of a thousand predictions is wrong."""
-    hit = np.arange(1000) != 0
+    correct = np.arange(1000) != 0
     confidence = np.linspace(0.99, 0.6, 1000)
     display = RiskCoverageDisplay.from_predictions(
-        hit, np.column_stack([1 - confidence, confidence])
+        correct, np.column_stack([1 - confidence, confidence])
     )
     assert display.line_.get_ydata().max() == 1
     assert display.ax_.get_ylim()[1] < 0.1

@@ -1,4 +1,4 @@
-"""Weights times a constant draw the same figure, on another scale of the counts."""
+"""Scaled weights give the same figure, except for the scale of the counts."""
 
 import inspect
 
@@ -18,7 +18,7 @@ def takes_weights(name):
 
 
 NAMES = list(filter(takes_weights, displays.__all__))
-# What is counted, whose sum is that of the weights.
+# Attributes that are counts, which sum to the weights.
 COUNTS = {"counts", "histogram"}
 
 
@@ -89,7 +89,7 @@ def test_area_of_less_than_one_sample_is_refused():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_of_any_range_are_drawn(name):
-    """Also if the squares of all weights in a bin underflow."""
+    """This includes bins where the squares of all weights underflow."""
     codes, proba, _ = problem()
     weight = np.logspace(0, -320, 60)
     display = getattr(displays, name).from_predictions(
@@ -99,7 +99,7 @@ def test_weights_of_any_range_are_drawn(name):
 
 
 def test_most_bins():
-    """Each bin is drawn, so many bins are refused, also if weights cause them."""
+    """Too many bins are an error, even if their number depends on the weights."""
     codes, proba, weight = problem()
     with pytest.raises(ValueError, match=r"n_bins must be at most 1000 .* got 10{9}\."):
         ReliabilityDisplay.from_predictions(codes, proba, n_bins=10**9)

@@ -1,4 +1,4 @@
-"""The smooth reliability diagram: its curve is that of smECE."""
+"""Smooth reliability diagram: the curve is that of smECE."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -120,7 +120,7 @@ def test_from_estimator_and_plot_again():
     X, y = load_iris(return_X_y=True)
     names = np.array(["a", "b", "c"])[y]
     classifier = GaussianNB().fit(X[::2], names[::2])
-    # The test data lack a class.
+    # A class is absent from the test data.
     display = SmoothReliabilityDisplay.from_estimator(
         classifier, X[1:100:2], names[1:100:2], n_resamples=20
     )

@@ -22,21 +22,21 @@ class SeeTraining(Callback):
     """Count the correct predictions of each sample, identified by its features."""
 
     def on_train_begin(self, *args, **kwargs):
-        self.seen, self.hits = np.zeros((2, len(X)), dtype=int)
+        self.seen, self.n_correct = np.zeros((2, len(X)), dtype=int)
 
     def on_batch_end(self, *args, batch=None, training=False, y_pred=None, **kwargs):
         if training:
             features = batch[0].numpy()[:, None]
             rows = (features == X.astype("f4")).all(2).argmax(1)
             self.seen[rows] += 1
-            self.hits[rows] += (y_pred.argmax(1) == batch[1]).numpy()
+            self.n_correct[rows] += (y_pred.argmax(1) == batch[1]).numpy()
 
 
 def test_the_history_belongs_to_the_samples():
     net = clone(NET).set_params(callbacks=[SeeTraining()]).fit(X, y)
     callback = dict(net.callbacks_)["SeeTraining"]
     np.testing.assert_array_equal(callback.seen, 6)
-    expected = np.column_stack([callback.hits, callback.seen])
+    expected = np.column_stack([callback.n_correct, callback.seen])
     np.testing.assert_array_equal(net.criterion_.history, expected)
 
 

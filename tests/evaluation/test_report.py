@@ -40,16 +40,18 @@ def test_is_the_metrics(problem, weighted, bins):
     assert list(report.index) == [*NAMES, "macro avg", "weighted avg", "top label"]
     options = {"sample_weight": weight}
     for name, column in zip(NAMES, proba.T, strict=True):
-        row, hit = report.loc[name], y_true == name
+        row, is_class = report.loc[name], y_true == name
         assert row["mean_proba"] == np.average(column, weights=weight)
-        assert row["frequency"] == np.average(hit, weights=weight)
-        assert row["support"] == (hit.sum() if weight is None else weight[hit].sum())
-        assert row["brier"] == np.average((hit - column) ** 2, weights=weight)
-        error = expected_calibration_error(hit, column, **options, **bins)
+        assert row["frequency"] == np.average(is_class, weights=weight)
+        assert row["support"] == (
+            is_class.sum() if weight is None else weight[is_class].sum()
+        )
+        assert row["brier"] == np.average((is_class - column) ** 2, weights=weight)
+        error = expected_calibration_error(is_class, column, **options, **bins)
         assert row["ece"] == error
-        error = maximum_calibration_error(hit, column, **options, **bins)
+        error = maximum_calibration_error(is_class, column, **options, **bins)
         assert row["mce"] == error
-        error = smooth_expected_calibration_error(hit, column, **options)
+        error = smooth_expected_calibration_error(is_class, column, **options)
         assert row["smooth_ece"] == error
     top = report.loc["top label"]
     assert top["ece"] == expected_calibration_error(y_true, proba, **options, **bins)

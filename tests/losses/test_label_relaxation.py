@@ -40,10 +40,10 @@ def test_projection():
     logits, target = random_batch()
     logits.requires_grad_()
     proba = logits.softmax(1)
-    hit = proba.gather(1, target[:, None])
-    nearest = (0.1 * proba / (1 - hit)).scatter(1, target[:, None], 0.9).detach()
+    p_true = proba.gather(1, target[:, None])
+    nearest = (0.1 * proba / (1 - p_true)).scatter(1, target[:, None], 0.9).detach()
     divergence = (nearest * (nearest / proba).log()).sum(1)
-    expected = torch.where(hit[:, 0] >= 0.9, 0.0, divergence)
+    expected = torch.where(p_true[:, 0] >= 0.9, 0.0, divergence)
     ours = label_relaxation_loss(logits, target, alpha=0.1, reduction="none")
     torch.testing.assert_close(ours, expected)
     assert 0 < (ours == 0).sum() < 200

@@ -1,4 +1,4 @@
-"""Errors of data in chunks are equal to those of all data at once."""
+"""Errors over chunks of data are equal to those of all data at once."""
 
 import math
 import pickle
@@ -210,8 +210,8 @@ def test_sums_keep_their_precision_at_1e8_samples():
     chunk = CalibrationAccumulator(labels=LABELS, n_bins=1).update(y_true, y_proba)
     every = reduce(add, [chunk] * 1000)
     top = y_proba.max(axis=1).tolist()
-    hit = np.array(LABELS)[y_proba.argmax(axis=1)] == y_true
-    gap = math.fsum([*top, -int(hit.sum())])
+    correct = np.array(LABELS)[y_proba.argmax(axis=1)] == y_true
+    gap = math.fsum([*top, -int(correct.sum())])
     assert every.sums_[0].sum() == 1e8
     assert every.sums_[1].sum() == pytest.approx(1000 * gap, rel=1e-12)
     assert every.compute() == pytest.approx(chunk.compute(), rel=1e-12)

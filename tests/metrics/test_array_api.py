@@ -310,7 +310,7 @@ def test_bad_options():
     data = y_true, y_proba
     with pytest.raises(ValueError, match=r"strategy must be .* Convert them to numpy"):
         expected_calibration_error(*data, strategy="isotonic")
-    with pytest.raises(ValueError, match='mode="positive" must be used with two'):
+    with pytest.raises(ValueError, match='mode="positive" requires two'):
         expected_calibration_error(*data, mode="positive")
     with pytest.raises(ValueError, match="sample_weight must have shape"):
         expected_calibration_error(*data, sample_weight=weight[1:])

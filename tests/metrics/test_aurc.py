@@ -19,10 +19,10 @@ from sklearn_calib.metrics import (
 WITH_TIES = {"edge", "exact"}
 
 
-def as_problem(confidence, hit):
+def as_problem(confidence, correct):
     """Return labels and two columns with these confidences of the predicted class."""
-    confidence, hit = np.asarray(confidence), np.asarray(hit, dtype=bool)
-    return np.where(hit, 0, 1), np.column_stack([confidence, 1 - confidence])
+    confidence, correct = np.asarray(confidence), np.asarray(correct, dtype=bool)
+    return np.where(correct, 0, 1), np.column_stack([confidence, 1 - confidence])
 
 
 def clipped_log(codes, proba):
@@ -126,11 +126,11 @@ def test_mean_over_all_orders_of_ties(estimator, samples):
     """The reference is the mean over all permutations."""
     confidence = [(7 + level) / 10 for level, _ in samples]
     orders = [
-        [not hit for _, hit in order]
+        [not correct for _, correct in order]
         for order in permutations(samples)
         if all(a[0] >= b[0] for a, b in pairwise(order))
     ]
-    problem = as_problem(confidence, [hit for _, hit in samples])
+    problem = as_problem(confidence, [correct for _, correct in samples])
     expected = np.mean([AREAS[estimator](np.array(wrong)) for wrong in orders])
     value = aurc_loss(*problem, estimator=estimator, labels=[0, 1])
     assert value == pytest.approx(expected, rel=1e-12)
@@ -141,9 +141,9 @@ def test_many_samples(estimator):
     """Precision is not lost if 1 / k or log k is a difference of large numbers."""
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1, size=200_000)
-    hit = rng.uniform(size=200_000) < confidence
-    expected = AREAS[estimator](~hit[np.argsort(-confidence)])
-    value = aurc_loss(*as_problem(confidence, hit), estimator=estimator)
+    correct = rng.uniform(size=200_000) < confidence
+    expected = AREAS[estimator](~correct[np.argsort(-confidence)])
+    value = aurc_loss(*as_problem(confidence, correct), estimator=estimator)
     assert value == pytest.approx(expected, rel=1e-11)
 
 
@@ -168,8 +168,8 @@ def test_uninformative_confidence_gives_the_error_rate(estimator):
 @pytest.mark.parametrize("n_wrong", [1, 10, 40, 100])
 def test_perfect_ranking_has_almost_no_excess(n_wrong):
     """The excess of n samples is at most r / n, with the error rate r."""
-    hit = np.arange(100) < 100 - n_wrong
-    problem = as_problem(np.linspace(1, 0.6, 100), hit)
+    correct = np.arange(100) < 100 - n_wrong
+    problem = as_problem(np.linspace(1, 0.6, 100), correct)
     excess = excess_aurc_loss(*problem, labels=[0, 1])
     assert -1e-15 <= excess <= n_wrong / 100 / 100
 
@@ -201,13 +201,13 @@ def test_same_as_the_loss(weights, metric, options):
 )
 def test_generalised_area_is_that_of_the_roc_curve(samples, data):
     """r (1 - r) (1 - a) + r**2 / 2, with or without ties, in Traub et al. 2024."""
-    hit = [True, False] + [hit for _, hit in samples]
+    correct = [True, False] + [correct for _, correct in samples]
     confidence = [0.75, 0.75] + [0.6 + level / 25 for level, _ in samples]
     weight = data.draw(
-        st.lists(st.floats(0.1, 5), min_size=len(hit), max_size=len(hit))
+        st.lists(st.floats(0.1, 5), min_size=len(correct), max_size=len(correct))
     )
-    problem, options = as_problem(confidence, hit), {"sample_weight": weight}
-    error = np.average(~np.array(hit), weights=weight)
+    problem, options = as_problem(confidence, correct), {"sample_weight": weight}
+    error = np.average(~np.array(correct), weights=weight)
     auroc = failure_auroc_score(*problem, **options)
     expected = error * (1 - error) * (1 - auroc) + error**2 / 2
     assert augrc_loss(*problem, **options) == pytest.approx(expected, rel=1e-12)

@@ -93,17 +93,17 @@ def test_number_of_bins_is_returned(n_bins, expected, mode):
 def test_sweep_ends_where_accuracies_fall(strategy):
     """A wrong prediction at the highest confidence ends the sweep."""
     confidence = np.arange(1, 2001) / 2001
-    hit = confidence > 0.3
-    assert sweep_n_bins(confidence, hit, strategy=strategy) == 1999
-    hit[-1] = False
-    n_bins = sweep_n_bins(confidence, hit, strategy=strategy)
+    correct = confidence > 0.3
+    assert sweep_n_bins(confidence, correct, strategy=strategy) == 1999
+    correct[-1] = False
+    n_bins = sweep_n_bins(confidence, correct, strategy=strategy)
     for count, rises in ((n_bins, True), (n_bins + 1, False)):
         cells = (
             np.ceil(confidence * 2001 * count / 2000 - 1e-9)
             if (strategy == "quantile")
             else np.ceil(confidence * count)
         )
-        accuracy = [hit[cells == cell].mean() for cell in np.unique(cells)]
+        accuracy = [correct[cells == cell].mean() for cell in np.unique(cells)]
         assert (np.diff(accuracy) >= 0).all() == rises
 
 
@@ -140,7 +140,7 @@ def test_bias_by_hand():
     noisy = gap * math.erf(gap / noise / math.sqrt(2)) + noise * math.sqrt(
         2 / math.pi
     ) * math.exp(-((gap / noise) ** 2) / 2)
-    # The single hit has no noise to take off: 0.7.
+    # One correct prediction does not have any noise to subtract: 0.7.
     expected = 0.8 * (2 * gap - noisy) + 0.2 * 0.7
     assert expected_calibration_error(*data, **options) == pytest.approx(expected)
 

@@ -289,7 +289,7 @@ def mostly_undefined(*_, sample_weight):
         ),
         (
             lambda *_, **__: np.zeros(2), {}, TypeError,
-            "metric must return a number, got ndarray. Set options",
+            "metric must return a number, got ndarray. Use functools",
         ),
         (
             lambda *_, **__: np.nan, {}, ValueError,

@@ -71,8 +71,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:hosmer_lemeshow_test may reject",
 )
 
-# The lowest and the highest value, where they are not 0 and 1: of a metric, or of a
-# setting; of up to five classes.
+# Range of a metric or of a setting if it is not [0, 1], for up to five classes.
 RANGES = {
     "aurc_loss(loss='log')": (0, 37),
     "classwise_calibration_error(average='sum')": (0, 5),
@@ -88,7 +87,7 @@ RANGES = {
     "refinement_error(loss='brier', recalibration='bins')": (0, 2),
     "root_brier_score_loss": (0, 2**0.5),
 }
-# What perfect predictions have, where it is not 0, or 1 of a score.
+# Value for perfect predictions if it is not 0, or 1 for a score.
 BEST = {"coverage_at_risk": 1}
 # What certain and wrong predictions have at least, where it is not one half. Of each
 # class a third of the samples is wrong at either end, which a bandwidth that is as
@@ -102,7 +101,7 @@ AT_WORST = {
 
 @st.composite
 def problems(draw):
-    """Draw columns of the true classes, and probabilities with ties and edge hits."""
+    """Draw true columns, and probabilities with ties and values at bin edges."""
     n_samples, n_classes = draw(st.integers(1, 25)), draw(st.integers(2, 5))
     shape = (n_samples, n_classes)
     counts = draw(hnp.arrays(int, shape, elements=st.integers(0, 4)))
@@ -112,7 +111,7 @@ def problems(draw):
 
 
 def random_problem(n_samples=200, n_classes=4):
-    """Return a problem with every class, and neither ties nor edge hits."""
+    """Return a problem with every class, without ties or values at bin edges."""
     rng = np.random.default_rng(0)
     codes = np.arange(n_samples) % n_classes
     return codes, rng.dirichlet(np.ones(n_classes), size=n_samples)

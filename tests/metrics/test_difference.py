@@ -1,4 +1,4 @@
-"""The test of two models, of means and of calibration errors, with an interval."""
+"""Level, power and intervals of the test of the difference between two models."""
 
 from functools import partial
 
@@ -33,7 +33,7 @@ compare = partial(difference_test, n_resamples=9, random_state=0)
 
 
 def draw(rng, n_samples=100, temperatures=(1.0, 1.0), noise=0.0):
-    """Draw labels and what two models say, each with a temperature and noise."""
+    """Draw labels and the predictions of two models with temperatures and noise."""
     logits = 2 * rng.normal(size=n_samples)
     y_true = rng.uniform(size=n_samples) < 1 / (1 + np.exp(-logits))
     said = [t * logits + noise * rng.normal(size=n_samples) for t in temperatures]
@@ -43,9 +43,9 @@ def draw(rng, n_samples=100, temperatures=(1.0, 1.0), noise=0.0):
 @pytest.mark.slow
 @all_metrics
 def test_level(metric):
-    """With 9 draws one in five pairs that may trade places is rejected at 0.2.
+    """With 9 draws, one in five exchangeable pairs has a p-value of at most 0.2.
 
-    For errors it is at most one in five.
+    For calibration errors, it is at most one in five.
     """
     rng = np.random.default_rng(0)
     values = [
@@ -59,20 +59,20 @@ def test_level(metric):
 
 
 def draw_blunter(rng, n_samples):
-    """Draw labels and what two calibrated models say, of which one knows less."""
+    """Draw labels and predictions of two calibrated models, a sharp and a blunt one."""
     blunt = rng.uniform(size=n_samples)
     sharp = rng.beta(2 * blunt, 2 * (1 - blunt))
     return rng.uniform(size=n_samples) < sharp, sharp, blunt
 
 
 def draw_opposite(rng, n_samples):
-    """Draw labels and what models say that are 0.1 too high and 0.1 too low."""
+    """Draw labels and predictions that are 0.1 too high and 0.1 too low."""
     truth = rng.uniform(0.1, 0.9, size=n_samples)
     return rng.uniform(size=n_samples) < truth, truth + 0.1, truth - 0.1
 
 
 def draw_apart(rng, n_samples):
-    """Draw labels and what models say: a few 0.3 too low, or all 0.05 too high."""
+    """Draw labels and predictions: a few 0.3 too low, or all 0.05 too high."""
     truth = rng.uniform(0.1, 0.9, size=n_samples)
     few = truth - 0.3 * (truth > 0.9 - 0.8 / 6)
     return rng.uniform(size=n_samples) < truth, few, truth + 0.05
@@ -91,7 +91,7 @@ def draw_apart(rng, n_samples):
 )
 @pytest.mark.parametrize("n_samples", [200, 1000])
 def test_level_of_equal_errors(metric, n_samples, sample):
-    """One in twenty, give or take three standard errors; exchanges reject .42."""
+    """The level is 0.05, up to three standard errors; a permutation test has 0.42."""
     rng = np.random.default_rng(0)
     values = [compare(metric, *sample(rng, n_samples)).pvalue for _ in range(150)]
     assert np.mean(np.array(values) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 150)
@@ -108,18 +108,18 @@ def test_level_of_equal_errors(metric, n_samples, sample):
     ],
 )
 def test_bounds_of_an_error(metric, error):
-    """The upper one is the plain error. They meet where gaps are clear."""
-    calibrated, off = mean_bounds(metric, share=1), mean_bounds(metric, share=0.25)
+    """The upper bound is the error itself. Both are equal for significant gaps."""
+    calibrated, off = mean_bounds(metric, ratio=1), mean_bounds(metric, ratio=0.25)
     assert calibrated[0] == pytest.approx(0, abs=0.02)
     assert 0.04 < calibrated[1] < 0.13
     assert off == pytest.approx([error, error], abs=0.015)
 
 
-def mean_bounds(metric, share):
-    """Return the bounds of an error, where misses are rarer than they should be."""
+def mean_bounds(metric, ratio):
+    """Return the bounds of an error if `ratio` of the predicted negatives occur."""
     rng = np.random.default_rng(0)
     said = rng.choice([0.2, 0.5, 0.8], size=(200, 100))
-    y_true = (rng.uniform(size=said.shape) > share * (1 - said)).astype(int)
+    y_true = (rng.uniform(size=said.shape) > ratio * (1 - said)).astype(int)
     ones, bounds = np.ones(100), []
     for labels, proba in zip(y_true, said, strict=True):
         sample = take_sample(metric, labels, proba, [0, 1], None, stratify=False)
@@ -131,7 +131,7 @@ def mean_bounds(metric, share):
 
 @all_metrics
 def test_power(metric):
-    """Noise makes a model worse, and sure noise makes it badly calibrated."""
+    """Noise increases the loss, and overconfident noise the calibration error."""
     rng = np.random.default_rng(0)
     y_true, good, _ = draw(rng, n_samples=800)
     noisy = 1 / (1 + np.exp(-3 * rng.normal(size=800)))
@@ -159,7 +159,7 @@ def test_of_a_model_and_itself(metric):
 
 @pytest.mark.slow
 @all_metrics
-def test_models_that_trade_places(metric):
+def test_exchanged_models(metric):
     """The difference changes its sign."""
     y_true, a, b = draw(np.random.default_rng(0), temperatures=(1, 2))
     options = {"n_resamples": 200}
@@ -174,8 +174,8 @@ def test_models_that_trade_places(metric):
 
 
 @pytest.mark.slow
-def test_interval_holds_the_difference():
-    """In nine of ten samples, give or take three standard errors."""
+def test_interval_contains_the_difference():
+    """The coverage is 0.9, up to three standard errors."""
     metric, rng = aurc_loss, np.random.default_rng(0)
     models = {"temperatures": (1.0, 1.6), "noise": 0.5}
     y_true, a, b = draw(rng, 200_000, **models)
@@ -195,7 +195,7 @@ def test_interval_holds_the_difference():
     "temperatures", [(1.0, 1.0), (1.0, 1.5), (1.5, 2.0)], ids=["0-0", "0-1", "1-2"]
 )
 def test_interval_of_calibration_errors(temperatures):
-    """It is rather too wide, whether or not a model is calibrated."""
+    """The interval is conservative, whether or not a model is calibrated."""
     rng = np.random.default_rng(0)
     metric = partial(expected_calibration_error, n_bins=10)
     y_true, a, b = draw(rng, 200_000, temperatures)
@@ -223,7 +223,7 @@ def test_interval_of_an_error_far_from_zero():
 
 @pytest.mark.parametrize("metric", [METRICS["ece"], METRICS["ks"]], ids=["ece", "ks"])
 def test_interval_agrees_with_the_p_value(metric):
-    """It does not hold 0 where the test rejects at the same level."""
+    """The interval does not contain 0 if the test rejects at the same level."""
     rng = np.random.default_rng(0)
     for temperature in (1.0, 1.5, 2.0, 3.0):
         sample = draw(rng, 400, (1.0, temperature))
@@ -242,12 +242,12 @@ def test_interval_agrees_with_the_p_value(metric):
         partial(per_label, ks_calibration_error),
     ],
 )
-def test_errors_without_a_test_are_refused(metric):
+def test_errors_without_a_test_raise(metric):
     with pytest.raises(ValueError, match=r"metric must be .*bootstrap_interval"):
         compare(metric, *draw(np.random.default_rng(0)))
 
 
-def test_one_sample_tells_nothing():
+def test_one_sample_is_not_significant():
     test = compare(ks_calibration_error, [1], [0.5], [0.4], labels=[0, 1])
     assert test.pvalue == 1
     assert test.low < 0 < test.high
@@ -267,7 +267,7 @@ def test_shapes_and_labels():
     assert test == compare(aurc_loss, names[codes], a, b, n_jobs=2, **options)
 
 
-def test_refused():
+def test_bad_input():
     y_true, a, b = draw(np.random.default_rng(0))
     both = np.column_stack([1 - b, b])
     with pytest.raises(ValueError, match=r"shape of y_proba_a, got \(100, 2\) and"):
@@ -289,7 +289,7 @@ def test_refused():
         (np.zeros(2), TypeError, "metric must return a number, got ndarray"),
     ],
 )
-def test_a_metric_that_is_no_number_is_refused(value, exception, message):
+def test_metric_must_return_a_number(value, exception, message):
     with pytest.raises(exception, match=message):
         difference_test(lambda *_, **__: value, *draw(np.random.default_rng(0)))
 

@@ -10,8 +10,8 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
 )
 
-# The probability that a prediction of the positive class comes true, given what the
-# model says: a calibrated one, and some that are not, everywhere or in a half.
+# True probability of the positive class as a function of the predicted one, for a
+# calibrated model and for models that are miscalibrated everywhere or in one half.
 TRUTHS = {
     "calibrated": lambda p: p,
     "off by 0.05": lambda p: np.clip(p - 0.05, 0, 1),

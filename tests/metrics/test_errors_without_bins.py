@@ -62,7 +62,7 @@ def test_smooth_errors_are_within_a_factor(seed):
 def test_smooth_weights_by_hand():
     """The weights of two samples at a distance of 0.1 can differ by at most 0.1."""
     y_true, y_proba = [1, 0], [0.45, 0.55]
-    # Weights w and w - 0.1, residuals 0.55 and -0.55, each of half of the samples.
+    # Weights w and w - 0.1 and residuals 0.55 and -0.55, for half of the samples each.
     assert smooth_calibration_error(y_true, y_proba) == pytest.approx(0.0275)
 
 
@@ -103,7 +103,7 @@ def test_root_brier_bounds_l2_errors(n_bins):
     ("mode", "message"),
     [
         ("classwise", "The 'mode' parameter.*Got 'classwise'"),
-        ("positive", "must be used with two classes"),
+        ("positive", "requires two classes"),
     ],
 )
 def test_bad_mode(metric, mode, message):

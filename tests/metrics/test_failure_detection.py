@@ -17,14 +17,14 @@ from sklearn_calib.metrics import failure_auroc_score
 def test_is_the_roc_auc_of_correct_predictions(samples):
     """The reference is scikit-learn, with ties and weights."""
     samples = [(5, True, 1.0), (5, False, 1.0), *samples]
-    level, hit, weight = map(np.array, zip(*samples, strict=True))
+    level, correct, weight = map(np.array, zip(*samples, strict=True))
     confidence = 0.55 + level / 25
     value = failure_auroc_score(
-        np.where(hit, 0, 1),
+        np.where(correct, 0, 1),
         np.column_stack([confidence, 1 - confidence]),
         sample_weight=weight,
     )
-    expected = roc_auc_score(hit, confidence, sample_weight=weight)
+    expected = roc_auc_score(correct, confidence, sample_weight=weight)
     assert value == pytest.approx(expected, rel=1e-12)
 
 

@@ -13,7 +13,7 @@ from sklearn_calib.metrics import (
     spiegelhalter_test,
 )
 
-# What follows asks for the chi-square law, whose statistic is the same.
+# The tests below use the chi-square distribution; the statistic is the same.
 pytestmark = pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
 asymptotic = partial(hosmer_lemeshow_test, method="asymptotic")
 TESTS = {
@@ -54,7 +54,7 @@ def rejections(test, n_draws, n_classes, temperature=1.0):
 @all_tests
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_level(test, n_classes):
-    """One in ten calibrated samples is rejected, give or take three standard errors."""
+    """The level is 0.1, up to three standard errors."""
     assert rejections(test, 150, n_classes) == pytest.approx(0.1, abs=0.074)
 
 
@@ -165,7 +165,7 @@ def test_chi_square_law_of_sparse_bins_warns(options):
     ("n_samples", "n_classes", "rare"), [(100, 100, 1), (30, 2, 0.01), (300, 2, 0.01)]
 )
 def test_level_of_hosmer_lemeshow_in_sparse_bins(n_samples, n_classes, rare):
-    """One in twenty, give or take three standard errors; chi-squares reject .28."""
+    """The level is 0.05, up to three standard errors; chi-square has 0.28."""
     rng, rejected = np.random.default_rng(0), 0
     for _ in range(300):
         proba = rng.dirichlet(np.r_[1, np.full(n_classes - 1, rare)], size=n_samples)
@@ -186,7 +186,7 @@ def test_degrees_of_freedom():
     assert hosmer_lemeshow_test(codes, three, labels=[0, 1, 2]).df == 1
     proba = np.linspace(0.1, 0.9, 20)
     assert hosmer_lemeshow_test(codes, proba, ddof=2).df == 8
-    # Of two pairs of classes that exclude each other.
+    # Two pairs of mutually exclusive classes.
     pairs = np.repeat([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]], 10, axis=0)
     result = hosmer_lemeshow_test(codes + 2 * (np.arange(20) > 9), pairs)
     assert result == (0.0, 1.0, 2)
@@ -206,9 +206,9 @@ def test_zeros_and_ones(test):
 @pytest.mark.parametrize("tiny", [0, 5e-324, 1e-300, 1e-100, 1e-17, 1e-10])
 @pytest.mark.parametrize("options", [{}, {"mode": "top_label"}])
 def test_saturated_predictions(test, tiny, options):
-    """All wrong is no chance, however 1 - p was rounded, and all right is as expected.
+    """Wrong predictions are evidence, correct ones are not, for any rounding of 1 - p.
 
-    Warnings are errors here: there is no NaN that would be told of.
+    Warnings are errors in the tests, so the result does not contain NaN.
     """
     proba = np.full((12, 3), tiny)
     proba[:, 1] = 1 - 2 * tiny

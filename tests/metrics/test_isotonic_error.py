@@ -34,10 +34,10 @@ def test_by_hand():
 
 @given(samples)
 def test_is_the_distance_to_scikit_learns_fit(drawn):
-    level, hit, weight = drawn
+    level, label, weight = drawn
     proba = level / 8
-    pooled = IsotonicRegression().fit_transform(proba, hit, sample_weight=weight)
-    value = expected_calibration_error(hit, proba, sample_weight=weight, **CORP)
+    pooled = IsotonicRegression().fit_transform(proba, label, sample_weight=weight)
+    value = expected_calibration_error(label, proba, sample_weight=weight, **CORP)
     expected = np.average(abs(proba - pooled), weights=weight)
     assert value == pytest.approx(expected, abs=1e-9)
 

@@ -116,7 +116,7 @@ def test_bandwidth_is_returned(mode):
         ({"bandwidth": "scott"}, "The 'bandwidth' parameter.*Got 'scott'"),
         ({"norm": "max"}, "The 'norm' parameter.*Got 'max'"),
         ({"mode": "marginal"}, "The 'mode' parameter.*Got 'marginal'"),
-        ({"mode": "positive"}, "must be used with two classes"),
+        ({"mode": "positive"}, "requires two classes"),
     ],
 )
 def test_bad_options(options, message):

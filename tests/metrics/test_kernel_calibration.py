@@ -169,7 +169,7 @@ def test_bootstrap_of_a_rare_class_draws_labels():
 @pytest.mark.parametrize("method", ["bootstrap", "asymptotic"])
 @pytest.mark.parametrize("n_samples", [30, 100, 1000])
 def test_level_for_a_rare_class(method, n_samples):
-    """One in twenty, give or take three standard errors; random signs reject .38."""
+    """The level is 0.05, up to three standard errors; random signs have 0.38."""
     rng, rejected = np.random.default_rng(0), 0
     for _ in range(200):
         proba = rng.beta(1, 99, size=n_samples)

@@ -165,10 +165,10 @@ def test_top_label_is_the_positive_class_of_correctness():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), size=200)
     y_true = np.arange(200) % 3
-    hit = proba.argmax(axis=1) == y_true
+    correct = proba.argmax(axis=1) == y_true
     for loss in ("log", "squared"):
         assert post_processing_gap(y_true, proba, loss=loss) == post_processing_gap(
-            hit, proba.max(axis=1), loss=loss
+            correct, proba.max(axis=1), loss=loss
         )
 
 
@@ -215,7 +215,7 @@ def test_temperature_scaling_of_a_resnet(shared_data):
     [
         ({"loss": "brier"}, "The 'loss' parameter.*Got 'brier'"),
         ({"mode": "classwise"}, "The 'mode' parameter.*Got 'classwise'"),
-        ({"mode": "positive"}, "must be used with two classes"),
+        ({"mode": "positive"}, "requires two classes"),
     ],
 )
 def test_bad_options(options, message):

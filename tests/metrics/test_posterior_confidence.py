@@ -84,10 +84,10 @@ def test_true_probabilities_have_neither(metric):
 
 
 def test_humans_and_networks(shared_data):
-    """The votes of about 51 humans an image, beside a ResNet-110 of published logits.
+    """About 51 human labels for each image, and published logits of a ResNet-110.
 
-    By its labels the network is calibrated after temperature scaling, but humans are
-    surer of most images, and less sure of some.
+    The network is calibrated after temperature scaling, but humans are more confident
+    for most images and less confident for some.
     """
     counts = shared_data("logits/cifar10h_human_counts.npz")["counts"]
     posterior = counts / counts.sum(axis=1, keepdims=True)

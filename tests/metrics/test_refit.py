@@ -37,10 +37,10 @@ def results(ece, guard, std, n_splits=4):
         ([-0.05, -0.02, -0.01], [-0.30, -0.40, -0.41], [0.2, 9, 9], 1),
         # No spread: only the best guard passes.
         ([-0.05, -0.02, -0.01], [-0.30, -0.40, -0.41], [0, 9, 9], 0),
-        # Candidates that failed are left out, as best guard and as best score.
+        # Failed candidates are ignored, both for the best guard and the best score.
         ([-0.05, np.nan, -0.01], [-0.30, -0.10, np.nan], [0.2, 9, 9], 0),
         ([-0.05, -0.02, -0.01], [-np.inf, -0.40, -0.41], [9, 0.2, 9], 2),
-        # Of equal ones the first.
+        # The first of equal candidates is selected.
         ([-0.02, -0.02, -0.02], [-0.35, -0.30, -0.35], [0.2, 0.2, 0.2], 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Weights times a constant: the same value, unless weights count repetitions."""
+"""Scaled weights do not change the value, unless weights count samples."""
 
 import inspect
 
@@ -29,7 +29,7 @@ def problem(n_classes=N_CLASSES):
 
 BINS = [{"strategy": "quantile"}, {"norm": "l2"}, {"n_bins": 150}]
 ISOTONIC = {"strategy": "isotonic"}
-# What each metric is tried with, beside its defaults; None stands for these.
+# Options of each metric; None represents the defaults.
 SETTINGS = {
     "aurc_loss": [{"estimator": "trapezoid"}],
     "augrc_loss": [None, {"loss": "log"}],
@@ -62,7 +62,7 @@ SETTINGS = {
     "score_decomposition": [None, {"loss": "log", "recalibration": "temperature"}],
     "smooth_expected_calibration_error": [None, {"mode": "classwise"}],
     "spiegelhalter_test": [None, {"mode": "top_label"}],
-    # Of metrics, of which each is tried by itself.
+    # Functions of metrics.
     "bootstrap_interval": [{**SEED, "metric": root_brier_score_loss}],
     "consistency_test": [{**SEED, "metric": metrics.ks_calibration_error}],
     "difference_test": [{**SEED, "metric": root_brier_score_loss}],
@@ -74,8 +74,8 @@ SETTINGS = {
     ],
     "per_label": [{"metric": expected_calibration_error}],
 }
-# What counts repetitions, as its docstring says: of more samples another number of
-# bins, another bias, another area of finitely many.
+# Metrics that treat weights as numbers of samples, as their docstrings say. The number
+# of bins, the bias or the area depends on the number of samples.
 REPETITIONS = {
     "aurc_loss": [None, {"estimator": "harmonic"}, {"estimator": "population"}],
     "classwise_calibration_error": [{"reduce_bias": True}, {"n_bins": "cube_root"}],
@@ -94,7 +94,7 @@ AREAS = {"aurc_loss", "excess_aurc_loss"}
 
 
 def takes_weights(name):
-    """Whether a public function takes weights, itself or in its options."""
+    """Whether a public function takes weights, directly or as options."""
     function = getattr(metrics, name)
     if inspect.isclass(function):
         return False

@@ -45,9 +45,9 @@ def of_the_positive_class(y, proba, **options):
     return expected_calibration_error(y, proba, **options)
 
 
-# Mixed with equal probabilities by the effective size, of which repetitions have more.
+# It depends on the effective number of samples, which repetitions increase.
 EFFECTIVE = {"neg_refinement"}
-# What the names promise; of a name that is not here the scorer's own metric will do.
+# Metrics by the names of scorers. For other names, the metric of the scorer is used.
 PROMISED = {
     "coverage_at_5_percent_risk": partial(coverage_at_risk, max_risk=0.05),
     "failure_auroc": failure_auroc_score,
@@ -128,7 +128,7 @@ def test_is_the_metric_with_its_sign(name, problem):
 @all_scorers
 def test_weights(name, problem):
     classifier, X, y = problem
-    # By the effective number of samples two equal ones are not one of weight 2.
+    # Two equal samples have a larger effective number than one of weight 2.
     weight = np.arange(len(y)) % (2 if name == "neg_refinement" else 3)
     value = get_scorer(name)(classifier, X, y, sample_weight=weight)
     if name in EFFECTIVE:

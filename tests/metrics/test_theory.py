@@ -1,4 +1,4 @@
-"""What Zhou et al. 2025, "Revisiting Reweighted Risk for Calibration", prove.
+"""Theorems of Zhou et al. 2025, "Revisiting Reweighted Risk for Calibration".
 
 Tested are the second inequalities of Lemma 4.1 and Prop. 4.3, the maps of Props. 4.2
 and 4.4, and the whole of Prop. 4.7. The maps replace the largest probability and leave
@@ -25,7 +25,7 @@ from sklearn_calib.metrics import (
 BINNINGS = [(1, "uniform"), (15, "uniform"), (15, "quantile"), (10**4, "quantile")]
 ROUNDING = 1e-12
 HAIR = 1e-9
-# A classifier that is always 0.7 confident, and right in 7 of 10 cases.
+# A classifier with confidence 0.7 and accuracy 0.7.
 CALIBRATED = np.array([0] * 7 + [1] * 3), np.tile([0.7, 0.3], (10, 1))
 
 
@@ -50,17 +50,17 @@ def real(request, shared_data):
     return data["labels"][:2000], softmax(data["resnet56"][:2000].astype(np.float64))
 
 
-def is_hit(codes, proba):
+def is_correct(codes, proba):
     return proba.argmax(axis=1) == codes
 
 
 def error_rate(codes, proba):
-    return np.mean(~is_hit(codes, proba))
+    return np.mean(~is_correct(codes, proba))
 
 
 def singleton_ece(codes, proba):
     """Return the calibration error with one bin for each sample."""
-    return np.abs(is_hit(codes, proba) - proba.max(axis=1)).mean()
+    return np.abs(is_correct(codes, proba) - proba.max(axis=1)).mean()
 
 
 def singleton_classwise(codes, proba):
@@ -101,9 +101,9 @@ def check_area(codes, proba, confidence):
 def ece_oracle(codes, proba):
     """Set correct predictions to 1 and wrong ones to 1 / K (Prop. 4.2)."""
     certain = np.eye(proba.shape[1])[proba.argmax(axis=1)]
-    # A hair more than the other classes, so that it is still the prediction.
+    # Slightly more than the other classes, so that the predicted class is the same.
     unsure = (1 - HAIR) / proba.shape[1] + HAIR * certain
-    return np.where(is_hit(codes, proba)[:, None], certain, unsure)
+    return np.where(is_correct(codes, proba)[:, None], certain, unsure)
 
 
 def classwise_oracle(codes, proba):
@@ -112,7 +112,7 @@ def classwise_oracle(codes, proba):
     certain = np.eye(n_classes)[proba.argmax(axis=1)]
     excess = np.maximum(proba.max(axis=1, keepdims=True) - 0.5, 0)
     unsure = proba - excess * certain + excess * (1 - certain) / (n_classes - 1)
-    return np.where(is_hit(codes, proba)[:, None], certain, unsure)
+    return np.where(is_correct(codes, proba)[:, None], certain, unsure)
 
 
 def check_oracle(metric, singleton, oracle, codes, proba):
@@ -199,7 +199,7 @@ def test_map_that_lowers_classwise_ece(problem):
     codes, proba = problem
     top = np.arange(len(codes)), proba.argmax(axis=1)
     mapped = proba.copy()
-    mapped[top] = np.where(is_hit(codes, proba), 1, np.minimum(0.5, proba[top]))
+    mapped[top] = np.where(is_correct(codes, proba), 1, np.minimum(0.5, proba[top]))
     value = singleton_classwise(codes, mapped)
     assert value <= singleton_classwise(codes, proba) + ROUNDING
 
@@ -258,7 +258,7 @@ def test_best_confidence_ranks_by_the_loss(estimator, problem, data):
     options = {"estimator": estimator, "labels": range(proba.shape[1])}
     value, lowest = (
         aurc_loss(codes, proba, confidence=confidence, **options)
-        for confidence in (data.draw(levels), is_hit(codes, proba))
+        for confidence in (data.draw(levels), is_correct(codes, proba))
     )
     assert value >= lowest - ROUNDING
 
