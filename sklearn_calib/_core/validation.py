@@ -84,9 +84,9 @@ def did_you_mean(name: object, names: Iterable[Any]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield slices of consecutive rows that are small enough to fit in the cache."""
-    step = max(1, BLOCK_SIZE // max(1, n_columns))
+def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice]:
+    """Yield slices of consecutive rows that fit in the cache, or of `at_least` rows."""
+    step = max(at_least, BLOCK_SIZE // max(1, n_columns))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +31,9 @@ from sklearn_calib._core.validation import (
 # Smaller values are lost by rounding when they are added to a probability of one.
 RESOLUTION = float(np.finfo(np.float64).eps)
 
+# Rows that are calibrated at once, which makes the overhead by class negligible.
+MIN_ROWS = 1024
+
 # Up to this number of bins, no error is raised, even if most of them are empty.
 MANY_BINS = 1000
 
@@ -48,7 +50,8 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     - `_fit(logits, codes, sample_weight)` fits the map. `logits` is an array of shape
       (n_samples, n_classes), `codes` contains the column indices of the true classes,
       and `sample_weight` may be None.
-    - `_calibrate(logits)` returns the calibrated probabilities as a new array.
+    - `_calibrate(logits)` returns the calibrated probabilities as a new array. It is
+      called with blocks of rows, so that little memory is needed.
 
     `logits` contains logits or log-probabilities of the classifier; the softmax of
     either gives the predicted probabilities. It has the dtype of the input, float32 or
@@ -200,13 +203,15 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             columns are in the order of `classes_`.
         """
         check_is_fitted(self)
-        logits = self._as_logits(self._check_input(X, reset=False))
-        with np.errstate(over="ignore", invalid="ignore"):
-            proba = self._calibrate(logits)
+        X = self._check_input(X, reset=False)
+        proba = np.empty_like(X, order="C")
+        for rows in row_blocks(*X.shape, at_least=MIN_ROWS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                proba[rows] = self._calibrate(self._as_logits(X[rows]))
         if np.isnan(proba.min()):
             raise ValueError(
                 "X must contain logits that do not overflow when they are calibrated, "
-                f"got values up to {np.abs(logits).max():.3g}. Fit with logits of this "
+                f"got values up to {np.abs(X).max():.3g}. Fit with logits of this "
                 "size, or divide all logits by one number in fit and predict_proba."
             )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
@@ -293,14 +298,6 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         return tags
-
-
-def by_blocks(function: Callable[[Floats], Floats], logits: Floats) -> Floats:
-    """Apply a function to blocks of rows that fit in the cache."""
-    proba = np.empty_like(logits)
-    for rows in row_blocks(*logits.shape):
-        proba[rows] = function(logits[rows])
-    return proba
 
 
 def check_n_bins(n_bins: int, n_samples: int) -> None:

@@ -11,7 +11,7 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator, by_blocks
+from sklearn_calib.calibrators._base import Calibrator
 
 # Lower bound of the first weight, to preserve the order of the classes.
 SMALLEST_WEIGHT = 1e-9
@@ -122,9 +122,7 @@ class EnsembleTemperatureScaling(Calibrator):
         self.weights_ = _minimize_on_simplex(loss)
 
     def _calibrate(self, logits: Floats) -> Floats:
-        return by_blocks(
-            lambda block: np.tensordot(self.weights_, self._parts(block), 1), logits
-        )
+        return np.tensordot(self.weights_, self._parts(logits), 1)
 
     def _parts(self, logits: Floats) -> Floats:
         """Return the three predictions, (3, n_samples, n_classes)."""

@@ -8,7 +8,7 @@ from sklearn_calib._core.focal_fit import fit_focal_temperature, fit_gamma
 from sklearn_calib._core.links import focal_posterior, softmax
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import Calibrator, by_blocks
+from sklearn_calib.calibrators._base import Calibrator
 
 GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"})]}
 
@@ -202,9 +202,5 @@ class FocalTemperatureScaling(Calibrator):
 
 def _calibrate(logits: Floats, temperature: float, gamma: float) -> Floats:
     """Return the focal posterior of the softmax of logits / temperature."""
-
-    def posterior(block: Floats) -> Floats:
-        block = np.ascontiguousarray(block)
-        return focal_posterior(softmax(block / temperature), gamma)
-
-    return by_blocks(posterior, logits)
+    logits = np.ascontiguousarray(logits)
+    return focal_posterior(softmax(logits / temperature), gamma)

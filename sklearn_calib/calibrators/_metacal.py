@@ -13,7 +13,7 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed, Weights
 from sklearn_calib._core.validation import Interval
-from sklearn_calib.calibrators._base import Calibrator, by_blocks
+from sklearn_calib.calibrators._base import Calibrator
 
 # Number of bins of equal weight for the accuracy, as in the authors' code.
 N_BINS = 20
@@ -192,7 +192,7 @@ class MetaCal(Calibrator):
         return _upper_quantile(entropy, 1 - self.miscoverage, weight)
 
     def _calibrate(self, logits: Floats) -> Floats:
-        proba = by_blocks(lambda block: softmax(block / self.temperature_), logits)
+        proba = softmax(logits / self.temperature_)
         proba[self._is_rejected(_entropy(logits))] = 1 / logits.shape[1]
         return proba
 

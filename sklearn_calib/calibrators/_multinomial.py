@@ -19,7 +19,7 @@ from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature, magnitude
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import Calibrator, by_blocks
+from sklearn_calib.calibrators._base import Calibrator
 
 N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
@@ -149,11 +149,7 @@ class _MultinomialCalibrator(Calibrator):
     def _calibrate(self, logits: Floats) -> Floats:
         parameters = np.column_stack([self.coef_, self.intercept_])
         parameters = parameters.astype(logits.dtype)
-
-        def scale(block: Floats) -> Floats:
-            return softmax(self._kind.scores(self._features(block), parameters))
-
-        return by_blocks(scale, logits)
+        return softmax(self._kind.scores(self._features(logits), parameters))
 
     def _warn_of_absent(self, codes: Ints, weight: Floats) -> Array:
         """Warn of classes without samples; return the counts of all classes."""

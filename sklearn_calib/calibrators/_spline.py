@@ -10,7 +10,7 @@ from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval
-from sklearn_calib.calibrators._base import Calibrator, by_blocks
+from sklearn_calib.calibrators._base import Calibrator
 
 # Newton's method takes five to ten steps.
 MAX_STEPS = 50
@@ -122,9 +122,6 @@ class SplineCalibration(Calibrator):
         self._margin = 1 / (weight.sum() + 2)
 
     def _calibrate(self, logits: Floats) -> Floats:
-        return by_blocks(self._calibrate_block, logits)
-
-    def _calibrate_block(self, logits: Floats) -> Floats:
         logits = logits.astype(np.float64)
         scores = _scores(softmax(logits))
         mapped = [

@@ -12,7 +12,7 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator, by_blocks, check_n_bins
+from sklearn_calib.calibrators._base import Calibrator, check_n_bins
 
 # Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
@@ -129,7 +129,7 @@ class TemperatureScaling(Calibrator):
             self.temperature_ = _search_ece(logits, correct, self.n_bins, sample_weight)
 
     def _calibrate(self, logits: Floats) -> Floats:
-        return by_blocks(lambda block: softmax(block / self.temperature_), logits)
+        return softmax(logits / self.temperature_)
 
 
 def _search_ece(
