@@ -1,6 +1,7 @@
 """`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
 
 import pickle
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -288,6 +289,26 @@ class CalibratedClassifier(
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
+
+    def uncalibrated(self) -> Self:
+        """Return a copy that predicts without the calibrators.
+
+        The trained classifiers are the same objects, so the copy shows what calibration
+        has changed.
+
+        Returns
+        -------
+        classifier : CalibratedClassifier
+            Fitted classifier with `calibrator=None`. The probabilities of an ensemble
+            are averaged, as with calibrators.
+        """
+        check_is_fitted(self)
+        plain = copy(self).set_params(calibrator=None)
+        plain.calibrated_classifiers_ = [
+            _CalibratedPair(pair.estimator, None, pair.from_logits)
+            for pair in self.calibrated_classifiers_
+        ]
+        return plain
 
 
 class _CalibratedPair:
