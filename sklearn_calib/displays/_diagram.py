@@ -165,7 +165,10 @@ class ReliabilityDiagram(Drawing):
         self.ax_.tick_params(labelbottom=False)
         below = add_axes_below(self.ax_, HISTOGRAM, 0.3)
         below.set(xlabel=x_label, ylabel="Samples")
-        below.set_yscale("log" if histogram == "log" else "linear")
+        if histogram == "log":
+            below.set_yscale("log")
+            # The least count is above the bottom of the axes.
+            below.margins(y=0.15)
         legend = below.legend(
             [Line2D([], [], color="0.3", linestyle=mark) for mark in MARKS],
             [y_label, mean_label],
@@ -197,15 +200,9 @@ class ReliabilityDiagram(Drawing):
         self.histogram_ax_ = ax = find_axes_below(self.ax_, HISTOGRAM)
         if ax is None or self.histogram is None:
             return
-        counts, baseline = self.histogram, 0.0
-        if ax.get_yscale() == "log":
-            # A bin with one sample is drawn, and an empty bin is not.
-            counts = np.where(counts > 0, counts, np.nan)
-            baseline = np.nanmin(counts) / 2
-        style = {"color": color, "baseline": baseline}
-        edges = np.linspace(0, 1, len(counts) + 1)
-        ax.stairs(counts, edges, **style)
-        ax.stairs(counts, edges, fill=True, alpha=0.3, gid=BAR, **style)
+        edges = np.linspace(0, 1, len(self.histogram) + 1)
+        ax.stairs(self.histogram, edges, color=color)
+        ax.stairs(self.histogram, edges, color=color, fill=True, alpha=0.3, gid=BAR)
         for mean, mark in zip(self._means(), MARKS, strict=True):
             ax.axvline(mean, color=color, linestyle=mark)
 

@@ -30,8 +30,8 @@ class Framed:
             One row for each point or bar drawn. The columns are the parameters of the
             constructor that contain one number for each of them. "low" and "high" are
             the ends of the interval, and "bin_low" and "bin_high" the edges of the bin.
-            Displays of a training have the columns "epoch" and "bin", and
-            `ClasswiseReliabilityDisplay` has the column "class".
+            `ClasswiseReliabilityDisplay` has the column "class". Displays of a training
+            have the columns "epoch" and "bin", with all bins.
 
         Raises
         ------
