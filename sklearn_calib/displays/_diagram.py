@@ -155,6 +155,7 @@ class ReliabilityDiagram(Drawing):
     def _decorate(self, histogram: bool | str) -> None:
         """Draw the diagonal, the axis labels and the axes of the histogram."""
         from matplotlib.lines import Line2D
+        from matplotlib.ticker import NullFormatter
 
         x_label, y_label, mean_label = WORDS[self.mode]
         self.ax_.plot([0, 1], [0, 1], ":", color="0.3", zorder=2.5)
@@ -167,6 +168,8 @@ class ReliabilityDiagram(Drawing):
         below.set(xlabel=x_label, ylabel="Samples")
         if histogram == "log":
             below.set_yscale("log")
+            # Labels of the minor ticks would overlap in small axes.
+            below.yaxis.set_minor_formatter(NullFormatter())
             # The least count is above the bottom of the axes.
             below.margins(y=0.15)
         legend = below.legend(

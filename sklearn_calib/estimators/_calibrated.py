@@ -291,23 +291,19 @@ class CalibratedClassifier(
         return self.classes_[codes]
 
     def uncalibrated(self) -> Self:
-        """Return a copy that predicts without the calibrators.
-
-        The trained classifiers are the same objects, so the copy shows what calibration
-        has changed.
+        """Return a fitted copy without calibrators, to show what they change.
 
         Returns
         -------
         classifier : CalibratedClassifier
-            Fitted classifier with `calibrator=None`. The probabilities of an ensemble
-            are averaged, as with calibrators.
+            Its probabilities are the mean of `predict_proba` of the classifiers, which
+            are not trained again.
         """
         check_is_fitted(self)
         plain = copy(self).set_params(calibrator=None)
-        plain.calibrated_classifiers_ = [
-            _CalibratedPair(pair.estimator, None, pair.from_logits)
-            for pair in self.calibrated_classifiers_
-        ]
+        plain.calibrated_classifiers_ = [copy(p) for p in self.calibrated_classifiers_]
+        for pair in plain.calibrated_classifiers_:
+            pair.calibrator, pair.from_logits = None, False
         return plain
 
 

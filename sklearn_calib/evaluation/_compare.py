@@ -171,7 +171,7 @@ def compare(
     """
     import pandas as pd
 
-    from sklearn_calib.evaluation._table import ComparisonTable
+    from sklearn_calib.evaluation._table import CELL, ComparisonTable
 
     if not isinstance(estimators, dict):
         raise TypeError(
@@ -203,7 +203,7 @@ def compare(
         for prediction in predictions.values()
         for scoring in metrics.values()
     )
-    columns = pd.MultiIndex.from_product([metrics, ["value", "low", "high"]])
+    columns = pd.MultiIndex.from_product([metrics, CELL])
     values = np.reshape(cells, (len(predictions), len(columns)))
     return ComparisonTable(values, index=list(predictions), columns=columns)
 

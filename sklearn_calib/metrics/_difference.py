@@ -218,7 +218,7 @@ def difference_test(
     ... )
     >>> result.statistic < 0, result.pvalue < 0.05, result.high < 0
     (True, True, True)
-    >>> difference_test("neg_ece", y_true, proba, proba**2).pvalue < 0.05
+    >>> difference_test("neg_ece", y_true, proba, proba**2).statistic < 0
     True
     """
     probas: dict[str, Any] = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}

@@ -186,6 +186,9 @@ def test_logarithmic_histograms_have_one_scale():
     below = [one.histogram_ax_ for one in display.displays]
     assert {ax.get_yscale() for ax in below} == {"log"}
     assert len({ax.get_ylim() for ax in below}) == 1
+    display.figure_.draw_without_rendering()
+    minor = [text.get_text() for ax in below for text in ax.get_yticklabels(minor=True)]
+    assert set(minor) <= {""}
     again = ClasswiseReliabilityDisplay(display.displays, display.classes)
     assert again.plot(histogram="log").displays[0].histogram_ax_.get_yscale() == "log"
 

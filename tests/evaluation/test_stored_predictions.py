@@ -139,6 +139,20 @@ def test_one_column_for_each_metric(n_resamples):
     assert expected.partition(" ")[0] in table._repr_html_()
 
 
+def test_parts_of_a_table():
+    """Sorted and selected rows are printed alike, and single metrics as numbers."""
+    table = compare({"a": PROBA, "b": PROBA}, None, Y_TEST, **FAST)
+    turned = table.sort_values(("ece", "value")).iloc[::-1]
+    cells = table.formatted()
+    assert repr(turned) == repr(cells.loc[turned.index])
+    assert repr(table[["ece", "aurc"]]) == repr(cells[["ece", "aurc"]])
+    for part in (table["ece"], table.xs("value", axis=1, level=1), table.T):
+        assert repr(part) == repr(pd.DataFrame(part))
+        assert part._repr_html_() == pd.DataFrame(part)._repr_html_()
+    with pytest.raises(ValueError, match="'digits' parameter of ComparisonTable"):
+        table.formatted(digits=-1)
+
+
 def tables():
     rows = {"a long name of a classifier": PROBA, "b": PROBA}
     yield compare(rows, None, Y_TEST, **FAST)
