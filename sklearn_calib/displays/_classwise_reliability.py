@@ -20,7 +20,7 @@ from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 from sklearn_calib.displays._axes import artists, new_axes
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
-from sklearn_calib.displays._diagram import LINE
+from sklearn_calib.displays._diagram import LINE, check_histogram
 from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
@@ -291,7 +291,9 @@ def _name_in(label: str) -> str | None:
 def _check_options(options: Options) -> None:
     """Raise ValueError for options that each panel sets separately."""
     refused = sorted({"mode", "pos_label"} & set(options))
-    if not options.get("histogram", True):
+    histogram = options.get("histogram", True)
+    check_histogram(histogram)
+    if not histogram:
         refused = ["histogram", *refused]
     if refused:
         raise ValueError(
@@ -314,12 +316,12 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
             f"classes must contain labels of columns, {known}, got {classes.tolist()}. "
-            "Use classes=None to choose them by their errors."
+            "Use classes=None to show all, or of many those with the largest errors."
         )
     if not len(classes):
         raise ValueError(
             "classes must contain at least one label, got none. Use classes=None to "
-            "choose them by their errors."
+            "show all, or of many those with the largest errors."
         )
     return np.array([known.index(each) for each in classes.tolist()])
 

@@ -128,11 +128,7 @@ class ReliabilityDiagram(Drawing):
         legend is above the axes; figures with ``layout="constrained"`` make space for
         it.
         """
-        if histogram not in (True, False, "log"):
-            raise ValueError(
-                f'histogram must be True, False or "log", got {histogram!r}. Use "log" '
-                "for a logarithmic scale."
-            )
+        check_histogram(histogram)
         self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
         self.figure_ = self.ax_.figure
         n_earlier = len(artists(self.ax_, LINE))
@@ -259,6 +255,15 @@ class ReliabilityDiagram(Drawing):
             return []
         words = BAND_WORDS[self.interval]
         return [(self.band_, f"{100 * self.confidence_level:g} % {words}")]
+
+
+def check_histogram(histogram: bool | str) -> None:
+    """Raise ValueError unless the option is known."""
+    if histogram not in (True, False, "log"):
+        raise ValueError(
+            f'histogram must be True, False or "log", got {histogram!r}. Use "log" for '
+            "a logarithmic scale."
+        )
 
 
 def count_confidences(confidence: Floats, correct: Array, weight: Weights) -> Floats:

@@ -103,8 +103,8 @@ def evaluate(
     arguments already are correctness and confidences, of the mode "top_label".
     """
     if mode == "confidence":
-        _check_confidences(y_proba, pos_label)
-        labels = [False, True] if labels is None else labels
+        _check_confidences(y_proba, pos_label=pos_label, labels=labels)
+        labels = [False, True]
         evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
         return "top_label", evaluated[1]
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
@@ -118,13 +118,14 @@ def evaluate(
     return "positive", (positive, codes == code, weight)
 
 
-def _check_confidences(confidence: ArrayLike, pos_label: Any) -> None:
-    """Raise ValueError unless there is one confidence for each sample."""
-    if pos_label is not None:
-        raise ValueError(
-            f"pos_label must be None with mode='confidence', got {pos_label!r}. Pass "
-            "whether each prediction is correct as y_true."
-        )
+def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
+    """Raise ValueError unless there are confidences, and no labels of classes."""
+    for name, value in labels.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None with mode='confidence', got {value!r}. Pass "
+                "whether each prediction is correct as y_true."
+            )
     if np.ndim(confidence) != 1:
         raise ValueError(
             "y_proba must be a 1-d array of confidences with mode='confidence', got "

@@ -81,10 +81,10 @@ def test_logarithmic_histogram(cls):
 
 
 def test_unknown_histogram():
-    with pytest.raises(ValueError, match=r"histogram must be True, .*got \'log10\'"):
-        ReliabilityDisplay.from_predictions(Y, PROBA, histogram="log10")
-    with pytest.raises(ValueError, match=r"histogram must be True, .*got \'log10\'"):
-        ClasswiseReliabilityDisplay.from_predictions(Y, PROBA, histogram="log10")
+    for cls in (ReliabilityDisplay, ClasswiseReliabilityDisplay):
+        with pytest.raises(ValueError, match=r"histogram must be True, .*got 'log10'"):
+            cls.from_predictions(Y, PROBA, histogram="log10")
+        assert not plt.get_fignums()
 
 
 @pytest.mark.each("cls", OF_ONE_PROBABILITY)
@@ -111,6 +111,7 @@ def test_confidence_and_correctness(cls, kind):
     [
         ({"y_proba": PROBA}, "y_proba must be a 1-d array of confidences"),
         ({"pos_label": 1}, "pos_label must be None with mode='confidence', got 1"),
+        ({"labels": [1, 0]}, "labels must be None with mode='confidence', got .1, 0"),
         ({"y_true": ["a", "b"] * 100}, "y_true must contain only the labels"),
         ({"y_proba": PROBA.max(axis=1) + 1}, "y_proba must lie in"),
     ],
