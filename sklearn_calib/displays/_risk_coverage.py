@@ -16,7 +16,7 @@ from sklearn_calib._core.risk_coverage import (
     group_by_confidence,
     score_samples,
 )
-from sklearn_calib._core.typing import Array, Confidence, Floats
+from sklearn_calib._core.typing import Confidence, Floats
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.displays._axes import STYLES, artists, new_axes
 from sklearn_calib.displays._predictions import FromEstimator
@@ -219,6 +219,11 @@ class RiskCoverageDisplay(FromEstimator):
         )
         return display.plot(ax, **plot_options)
 
+    def _columns(self) -> dict[str, Floats]:
+        """Return the curve of the classifier and that of the oracle."""
+        names = "coverage", "risk", "oracle_risk"
+        return {name: getattr(self, name) for name in names}
+
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, color: Any = None
     ) -> Self:
@@ -276,11 +281,6 @@ class RiskCoverageDisplay(FromEstimator):
         )
         self._decorate()
         return self
-
-    def _columns(self) -> dict[str, Array]:
-        """Return the curve of the classifier and that of the oracle."""
-        names = "coverage", "risk", "oracle_risk"
-        return {name: getattr(self, name) for name in names}
 
     def _decorate(self) -> None:
         """Adapt limits and legend to all curves on the axes."""

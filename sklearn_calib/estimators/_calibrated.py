@@ -256,6 +256,22 @@ class CalibratedClassifier(
         weight = None if sample_weight is None else sample_weight[rows]
         return calibrator._fit_checked(scores, y[rows], weight, self.classes_)
 
+    def uncalibrated(self) -> Self:
+        """Return a fitted copy without calibrators, to show what they change.
+
+        Returns
+        -------
+        classifier : CalibratedClassifier
+            Its probabilities are the mean of `predict_proba` of the classifiers, which
+            are not trained again.
+        """
+        check_is_fitted(self)
+        plain = copy(self).set_params(calibrator=None)
+        plain.calibrated_classifiers_ = [copy(p) for p in self.calibrated_classifiers_]
+        for pair in plain.calibrated_classifiers_:
+            pair.calibrator, pair.from_logits = None, False
+        return plain
+
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Predict calibrated probabilities, averaged over the ensemble.
 
@@ -289,22 +305,6 @@ class CalibratedClassifier(
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
-
-    def uncalibrated(self) -> Self:
-        """Return a fitted copy without calibrators, to show what they change.
-
-        Returns
-        -------
-        classifier : CalibratedClassifier
-            Its probabilities are the mean of `predict_proba` of the classifiers, which
-            are not trained again.
-        """
-        check_is_fitted(self)
-        plain = copy(self).set_params(calibrator=None)
-        plain.calibrated_classifiers_ = [copy(p) for p in self.calibrated_classifiers_]
-        for pair in plain.calibrated_classifiers_:
-            pair.calibrator, pair.from_logits = None, False
-        return plain
 
 
 class _CalibratedPair:
