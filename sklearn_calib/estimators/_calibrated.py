@@ -1,7 +1,7 @@
 """`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
 
+import copy
 import pickle
-from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -266,8 +266,10 @@ class CalibratedClassifier(
             are not trained again.
         """
         check_is_fitted(self)
-        plain = copy(self).set_params(calibrator=None)
-        plain.calibrated_classifiers_ = [copy(p) for p in self.calibrated_classifiers_]
+        plain = copy.copy(self).set_params(calibrator=None)
+        plain.calibrated_classifiers_ = [
+            copy.copy(pair) for pair in self.calibrated_classifiers_
+        ]
         for pair in plain.calibrated_classifiers_:
             pair.calibrator, pair.from_logits = None, False
         return plain
