@@ -128,12 +128,8 @@ table = compare(
     n_jobs=2,
     random_state=0,
 )
-cells = {
-    name: [f"{v:.3f} ({a:.3f}, {b:.3f})" for v, a, b in table[name].to_numpy()]
-    for name in table.columns.unique(0)
-}
 print("On test images, with 95 % intervals")
-print(pd.DataFrame(cells, index=table.index).to_string(), end="\n\n")
+print(table, end="\n\n")
 
 # %%
 # Out-of-distribution

@@ -92,9 +92,14 @@ figure.savefig(OUTPUT / "curves.png", dpi=100)
 # Class-wise diagrams
 # -------------------
 # The diagrams above consider the predicted class only. Here each panel shows the
-# predicted probability of one digit, for all samples.
+# predicted probability of one digit, for all samples. The histograms have a logarithmic
+# scale, because most probabilities are near 0. The method `frame` returns what is drawn
+# as a table.
 
-display = ClasswiseReliabilityDisplay.from_estimator(bayes, X_test, y_test, n_bins=10)
+display = ClasswiseReliabilityDisplay.from_estimator(
+    bayes, X_test, y_test, n_bins=10, histogram="log"
+)
+print(display.frame().head(8).round(3))
 display.figure_.savefig(OUTPUT / "classes.png", dpi=100)
 
 # %%

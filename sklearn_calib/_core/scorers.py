@@ -3,7 +3,13 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score, make_scorer
+
+from sklearn_calib._core.inputs import as_columns
+from sklearn_calib._core.typing import Array, Floats
 
 # Searches can route weights to instances of make_scorer's class, and share predictions
 # between them. The class has no public name.
@@ -21,6 +27,20 @@ class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run t
         )
 
 
+class _Precomputed(ClassifierMixin, BaseEstimator):
+    """Classifier that returns its input as predicted probabilities, for scorers."""
+
+    def __init__(self, classes: Array) -> None:
+        self.classes = classes
+        self.classes_ = classes
+
+    def predict_proba(self, X: Any) -> Any:
+        return X
+
+    def predict(self, X: Any) -> Array:
+        return self.classes_[X.argmax(axis=1)]
+
+
 def metric_of(scorer: Any) -> tuple[Any, int]:
     """Return the metric of a scorer as a partial with its options, and its sign.
 
@@ -29,3 +49,34 @@ def metric_of(scorer: Any) -> tuple[Any, int]:
     if not isinstance(scorer, Scorer):
         return None, 1
     return partial(scorer._score_func, **scorer._kwargs), scorer._sign
+
+
+def metric_and_input(scorer: Any, proba: Floats) -> tuple[Any, Floats]:
+    """Return the metric of any scorer, and the probabilities that it is called with.
+
+    The metric has the signature `metric(y_true, y_proba, *, labels, sample_weight)`.
+    For scorers of this package, it is `metric_of`.
+    """
+    metric, sign = metric_of(scorer)
+    if not isinstance(scorer, LabelledScorer):
+        return partial(_call_scorer, scorer, sign), proba
+    # As in the scorer.
+    is_binary = proba.ndim == 2 and proba.shape[1] == 2
+    return metric, proba[:, 1] if is_binary else proba
+
+
+def _call_scorer(
+    scorer: Any,
+    sign: int,
+    y_true: ArrayLike,
+    y_proba: Any,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: Any = None,
+) -> Any:
+    """Return the value of the metric of a scorer."""
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    # scikit-learn's metrics take the columns for those of sorted labels.
+    order = np.argsort(classes)
+    X, classifier = as_columns(y_proba)[:, order], _Precomputed(classes[order])
+    return sign * scorer(classifier, X, y_true, sample_weight=sample_weight)

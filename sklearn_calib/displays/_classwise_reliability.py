@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from math import ceil, sqrt
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
     classes_of,
 )
-from sklearn_calib._core.typing import Array, Ints, Options
+from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
 from sklearn_calib.displays._axes import artists, new_axes
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
-from sklearn_calib.displays._diagram import LINE
+from sklearn_calib.displays._diagram import LINE, check_histogram
 from sklearn_calib.displays._predictions import FromEstimator
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
@@ -28,8 +30,10 @@ KINDS: dict[str, Any] = {
     "corp": CorpReliabilityDisplay,
     "smooth": SmoothReliabilityDisplay,
 }
-# More panels would be too small to read.
-MOST_CLASSES = 12
+# Number of classes shown by default.
+N_CLASSES = 12
+# The title of a panel has no space for the errors of more classifiers.
+MOST_ERRORS = 3
 
 
 class ClasswiseReliabilityDisplay(FromEstimator):
@@ -37,7 +41,8 @@ class ClasswiseReliabilityDisplay(FromEstimator):
 
     The panel of a class compares its predicted probability with its frequency. A
     classifier can be calibrated for the predicted class and still be miscalibrated for
-    single classes. A calibrated classifier follows the diagonal in each panel.
+    single classes. A calibrated classifier follows the diagonal in each panel. Of more
+    than 12 classes, those with the largest calibration errors are shown by default.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
     classifiers for the same classes can share axes.
@@ -77,6 +82,8 @@ class ClasswiseReliabilityDisplay(FromEstimator):
     >>> [ax.get_title().splitlines() for ax in display.axes_]
     [['0', 'ECE 0.000'], ['1', 'ECE 0.036'], ['2', 'ECE 0.036']]
     """
+
+    _values = ("prob_true",)
 
     def __init__(
         self, displays: list[Any], classes: Array, *, name: str | None = None
@@ -119,7 +126,9 @@ class ClasswiseReliabilityDisplay(FromEstimator):
             :class:`SmoothReliabilityDisplay` or :class:`CorpReliabilityDisplay`.
 
         classes : array-like of shape (n_shown,), default=None
-            Labels of the classes to show, at most 12. By default, all classes.
+            Labels of the classes to show. By default, all classes, or of more than 12
+            classes the 12 with the largest calibration error, in decreasing order. The
+            errors are computed in 15 bins of equal width.
 
         labels : array-like of shape (n_classes,), default=None
             Class label of each column, such as `estimator.classes_`. By default, the
@@ -138,8 +147,8 @@ class ClasswiseReliabilityDisplay(FromEstimator):
 
         **options
             Further arguments of the panels' `from_predictions`, such as `n_bins`,
-            `strategy`, `interval`, `random_state` and `color`, but not `histogram`,
-            `mode` or `pos_label`.
+            `strategy`, `interval`, `random_state`, `color` and `histogram="log"`, but
+            not `mode` or `pos_label`.
 
         Returns
         -------
@@ -150,7 +159,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         ------
         ValueError
             If the labels do not match the columns, `y_proba` does not contain
-            probabilities, or there are more than 12 classes to show.
+            probabilities, or `ax` shows other classes.
 
         Examples
         --------
@@ -165,9 +174,12 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
         columns = check_proba(as_columns(proba)).T
         labels = classes_of(y_true, labels)
-        shown = _codes_shown(classes, labels)
+        if classes is None and len(labels) > N_CLASSES:
+            shown = _largest_errors(columns, codes, weight)
+        else:
+            shown = _codes_shown(classes, labels)
         options |= {"labels": [False, True], "sample_weight": weight, "name": name}
-        axes = _panels(ax, len(shown))
+        axes = _panels(ax, labels[shown])
         displays = [
             KINDS[kind].from_predictions(
                 codes == code, columns[code], ax=panel, **options
@@ -177,7 +189,12 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         return cls(displays, labels[shown], name=name)._finish(axes)
 
     def plot(
-        self, ax: Any = None, *, name: str | None = None, color: Any = None
+        self,
+        ax: Any = None,
+        *,
+        name: str | None = None,
+        color: Any = None,
+        histogram: bool | str = True,
     ) -> Self:
         """Draw the diagrams.
 
@@ -195,21 +212,26 @@ class ClasswiseReliabilityDisplay(FromEstimator):
             Color of the classifier; by default, the next color of a palette that is
             safe for colour-blind readers.
 
+        histogram : True or "log", default=True
+            Scale of the histograms of probabilities: linear or logarithmic.
+
         Returns
         -------
         display : ClasswiseReliabilityDisplay
             The object itself, with the artists as attributes.
         """
+        _check_options({"histogram": histogram})
         name = self.name if name is None else name
-        axes = _panels(ax, len(self.displays))
+        axes = _panels(ax, self.classes)
         for display, panel in zip(self.displays, axes, strict=True):
-            display.plot(panel, name=name, color=color)
+            display.plot(panel, name=name, color=color, histogram=histogram)
         return self._finish(axes)
 
     def _finish(self, axes: list[Any]) -> Self:
         """Replace titles, labels and legends of the single panels by common ones."""
         n_columns = _n_columns(len(axes))
-        top = max(each.histogram_ax_.get_ylim()[1] for each in self.displays)
+        limits = [each.histogram_ax_.get_ylim() for each in self.displays]
+        bottom, top = np.min(limits), np.max(limits)
         for index, (panel, display) in enumerate(zip(axes, self.displays, strict=True)):
             below = display.histogram_ax_
             for ax in panel, below:
@@ -218,7 +240,7 @@ class ClasswiseReliabilityDisplay(FromEstimator):
                 ax.tick_params(labelleft=index % n_columns == 0)
                 ax.set(xticks=[0, 0.5, 1], xlabel="", ylabel="")
             below.tick_params(labelbottom=index + n_columns >= len(axes))
-            below.set_ylim(0, top)
+            below.set_ylim(bottom, top)
             _write_title(panel, self.classes[index], display)
         for index in range(0, len(axes), n_columns):
             axes[index].set_ylabel("Frequency")
@@ -229,6 +251,15 @@ class ClasswiseReliabilityDisplay(FromEstimator):
         self.figure_ = axes[0].figure
         self._show_legend(axes[n_columns - 1])
         return self
+
+    def _columns(self) -> dict[str, Array]:
+        """Return the columns of all panels."""
+        parts = [display._columns() for display in self.displays]
+        counts = [len(next(iter(part.values()))) for part in parts]
+        columns = {"class": np.repeat(self.classes, counts)}
+        return columns | {
+            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+        }
 
     def _show_legend(self, panel: Any) -> None:
         """Show a legend of the classifiers, or of the parts of a single diagram."""
@@ -259,13 +290,23 @@ def _name_in(label: str) -> str | None:
 
 def _check_options(options: Options) -> None:
     """Raise ValueError for options that each panel sets separately."""
-    refused = sorted({"histogram", "mode", "pos_label"} & set(options))
+    refused = sorted({"mode", "pos_label"} & set(options))
+    histogram = options.get("histogram", True)
+    check_histogram(histogram)
+    if not histogram:
+        refused = ["histogram", *refused]
     if refused:
         raise ValueError(
-            "options must not contain histogram, mode or pos_label, got "
+            "options must not contain histogram=False, mode or pos_label, got "
             f"{refused}. Leave them out: each panel shows the probability of its class "
             "and a histogram."
         )
+
+
+def _largest_errors(columns: Floats, codes: Ints, weight: Weights) -> Ints:
+    """Return the classes of the largest calibration errors, in decreasing order."""
+    _, gap, _ = class_bin_sums(columns.T, codes, sample_weight=weight)
+    return np.argsort(-np.abs(gap).sum(axis=1), kind="stable")[:N_CLASSES]
 
 
 def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
@@ -275,32 +316,28 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
             f"classes must contain labels of columns, {known}, got {classes.tolist()}. "
-            "Use classes=None to show all classes."
+            "Use classes=None to show all, or of many those with the largest errors."
         )
-    if not 1 <= len(classes) <= MOST_CLASSES:
+    if not len(classes):
         raise ValueError(
-            f"classes must be 1 to {MOST_CLASSES} labels, as more panels would be too "
-            f"small to read, got {len(classes)}. Pass classes=[...], and draw other "
-            "classes in another figure."
+            "classes must contain at least one label, got none. Use classes=None to "
+            "show all, or of many those with the largest errors."
         )
     return np.array([known.index(each) for each in classes.tolist()])
 
 
 def _n_columns(n_panels: int) -> int:
     """Return the number of panels in a row."""
-    return n_panels if n_panels < 5 else -(-n_panels // (2 if n_panels < 7 else 3))
+    return n_panels if n_panels < 5 else ceil(sqrt(n_panels))
 
 
-def _panels(ax: Any, n_panels: int) -> list[Any]:
+def _panels(ax: Any, classes: Array) -> list[Any]:
     """Return a list of axes: new ones with the same scale, or those in `ax`."""
+    n_panels = len(classes)
     if ax is not None:
         axes = np.ravel(np.asarray(ax, dtype=object)).tolist()
-        if len(axes) == n_panels:
-            return axes
-        raise ValueError(
-            f"ax must contain one axes for each of {n_panels} classes, got "
-            f"{len(axes)}. Use ax=None for a new figure."
-        )
+        _check_panels(axes, classes)
+        return axes
     n_columns = _n_columns(n_panels)
     n_rows = -(-n_panels // n_columns)
     frame = new_axes((2.3 * n_columns + 2.5, 2.9 * n_rows + 0.4))
@@ -320,13 +357,30 @@ def _panels(ax: Any, n_panels: int) -> list[Any]:
     return axes
 
 
+def _check_panels(axes: list[Any], classes: Array) -> None:
+    """Raise ValueError unless the given axes are for these classes."""
+    if len(axes) != len(classes):
+        raise ValueError(
+            f"ax must contain one axes for each of {len(classes)} classes, got "
+            f"{len(axes)}. Use ax=None for a new figure."
+        )
+    titles = [f"{label}" for label in classes]
+    earlier = [panel.get_title().rpartition("\n")[0] for panel in axes]
+    if artists(axes[0], LINE) and earlier != titles:
+        raise ValueError(
+            f"ax must show the same classes, {titles}, got {earlier}. Pass classes= of "
+            "the earlier display."
+        )
+
+
 def _write_title(panel: Any, label: Any, display: Any) -> None:
     """Set the title of a panel: the class, and the error of each classifier."""
     word, attribute = display._scores[0]
     value = f"{getattr(display, attribute):.3f}"
-    title = f"{label}\n{word} {value}"
-    if len(artists(panel, LINE)) > 1:
-        title = panel.get_title()
-        is_known = word in title.rpartition("\n")[2].split()
-        title += f", {value}" if is_known else f", {word} {value}"
-    panel.set_title(title, fontsize="medium")
+    n_classifiers, errors = len(artists(panel, LINE)), f"{word} {value}"
+    if n_classifiers > 1:
+        errors = panel.get_title().rpartition("\n")[2]
+        errors += f", {value}" if word in errors.split() else f", {word} {value}"
+    if n_classifiers > MOST_ERRORS:
+        errors = ""
+    panel.set_title(f"{label}\n{errors}", fontsize="medium")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.typing import Floats, History, Ints
+from sklearn_calib._core.typing import Array, Floats, History, Ints
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.displays._axes import STYLES, artists
+from sklearn_calib.displays._frame import Framed, columns_by_epoch
 from sklearn_calib.displays._history import (
     count_bins,
     history_of,
@@ -45,7 +46,7 @@ QUANTITY = "quantity over epochs"
 WAY_OUT = "Train with callbacks=[sklearn_calib.callbacks.RecordBins()]."
 
 
-class ConfidenceDynamicsDisplay:
+class ConfidenceDynamicsDisplay(Framed):
     """Confidence dynamics: confidence in bins over the epochs of training.
 
     Each panel shows one bin: the mean confidence on training and on validation data,
@@ -120,6 +121,8 @@ class ConfidenceDynamicsDisplay:
     >>> display.bins_
     [0, 2, 4]
     """
+
+    _values = tuple(QUANTITIES)
 
     def __init__(
         self,
@@ -285,6 +288,12 @@ class ConfidenceDynamicsDisplay:
         self.axes_[0, 0].plot([], [], color="0.5", linestyle=linestyle, **run)
         self._show_legend()
         return self
+
+    def _columns(self) -> dict[str, Array]:
+        """Return the bounds and the quantities of each epoch and bin."""
+        tables = {"bin_low": self.bin_edges[:, :-1], "bin_high": self.bin_edges[:, 1:]}
+        tables |= {name: getattr(self, name) for name in self._values}
+        return columns_by_epoch(self.epochs, **tables)
 
     def _show_legend(self) -> None:
         """Show a legend with each run and each quantity once."""

@@ -172,10 +172,12 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         random_state : int, RandomState instance or None, default=None
             Controls the random draws. Pass an int for reproducible results.
 
-        mode : {"top_label", "positive"}, default=None
+        mode : {"top_label", "positive", "confidence"}, default=None
             Which probability to show: that of the predicted class, or that of the
             positive class of a binary problem. By default, the predicted class for a
-            2-d array and the positive class for a 1-d array.
+            2-d array and the positive class for a 1-d array. With "confidence",
+            `y_proba` contains the confidence of each prediction, and `y_true` whether
+            it is correct.
 
         pos_label : label, default=None
             Label of the positive class of a binary problem. It sets the mode to

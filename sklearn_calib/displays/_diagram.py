@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from sklearn_calib._core.binning import bin_sums
-from sklearn_calib._core.typing import Array, Floats, Options, Weights
+from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib.displays._axes import (
     STYLES,
     add_axes_below,
@@ -17,6 +17,7 @@ from sklearn_calib.displays._axes import (
     find_axes_below,
     new_axes,
 )
+from sklearn_calib.displays._frame import band_columns
 from sklearn_calib.displays._predictions import FromEstimator
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 BAR, LINE = "reliability bar", "reliability line"
+ERROR_BAR = "reliability error bar"
 HISTOGRAM = "confidence histogram"
+# The error bars of more classifiers would hide each other.
+MOST_ERROR_BARS = 2
 # Number of bins of the histogram where the diagram itself has no bins.
 N_BINS = 25
 # Line styles in the histogram: for the accuracy and for the mean confidence.
@@ -75,6 +79,9 @@ class ReliabilityDiagram(Drawing):
     # The scores in the legend, as pairs of label and attribute, and the format.
     _scores: ClassVar[tuple[tuple[str, str], ...]]
     _label: ClassVar[str] = "{name} ({scores})"
+    # The columns of `frame` apart from the band.
+    _points: ClassVar[tuple[str, ...]] = ("prob_pred", "prob_true", "counts")
+    _values = ("prob_true",)
 
     def plot(
         self,
@@ -82,7 +89,7 @@ class ReliabilityDiagram(Drawing):
         *,
         name: str | None = None,
         color: Any = None,
-        histogram: bool = True,
+        histogram: bool | str = True,
     ) -> Self:
         """Draw the diagram.
 
@@ -100,20 +107,33 @@ class ReliabilityDiagram(Drawing):
             Color of the classifier; by default, the next color of a palette that is
             safe for colour-blind readers.
 
-        histogram : bool, default=True
-            Whether to draw the histogram of confidences. On shared axes, the setting of
-            the first display applies.
+        histogram : bool or "log", default=True
+            Whether to draw the histogram of confidences; "log" draws it on a
+            logarithmic scale, which shows bins with few samples. On shared axes, the
+            setting of the first display applies.
 
         Returns
         -------
         display : object
             The object itself, with the artists as attributes.
+
+        Raises
+        ------
+        ValueError
+            If `histogram` is unknown.
+
+        Notes
+        -----
+        The intervals of bins are drawn for at most two displays on the same axes. The
+        legend is above the axes; figures with ``layout="constrained"`` make space for
+        it.
         """
+        check_histogram(histogram)
         self.ax_ = new_axes((4.8, 5.6)) if ax is None else ax
         self.figure_ = self.ax_.figure
         n_earlier = len(artists(self.ax_, LINE))
         if not n_earlier:
-            self._decorate(histogram=histogram and self.histogram is not None)
+            self._decorate(False if self.histogram is None else histogram)
         palette_color, marker = STYLES[n_earlier % len(STYLES)]
         color = palette_color if color is None else color
         name = self.name if name is None else name
@@ -128,9 +148,10 @@ class ReliabilityDiagram(Drawing):
         self._arrange()
         return self
 
-    def _decorate(self, *, histogram: bool) -> None:
+    def _decorate(self, histogram: bool | str) -> None:
         """Draw the diagonal, the axis labels and the axes of the histogram."""
         from matplotlib.lines import Line2D
+        from matplotlib.ticker import NullFormatter
 
         x_label, y_label, mean_label = WORDS[self.mode]
         self.ax_.plot([0, 1], [0, 1], ":", color="0.3", zorder=2.5)
@@ -141,6 +162,12 @@ class ReliabilityDiagram(Drawing):
         self.ax_.tick_params(labelbottom=False)
         below = add_axes_below(self.ax_, HISTOGRAM, 0.3)
         below.set(xlabel=x_label, ylabel="Samples")
+        if histogram == "log":
+            below.set_yscale("log")
+            # Labels of the minor ticks would overlap in small axes.
+            below.yaxis.set_minor_formatter(NullFormatter())
+            # The least count is above the bottom of the axes.
+            below.margins(y=0.15)
         legend = below.legend(
             [Line2D([], [], color="0.3", linestyle=mark) for mark in MARKS],
             [y_label, mean_label],
@@ -178,6 +205,11 @@ class ReliabilityDiagram(Drawing):
         for mean, mark in zip(self._means(), MARKS, strict=True):
             ax.axvline(mean, color=color, linestyle=mark)
 
+    def _columns(self) -> dict[str, Array]:
+        """Return what is drawn at each confidence."""
+        names = self._points
+        return {name: getattr(self, name) for name in names} | band_columns(self.band)
+
     def _means(self) -> Sequence[float]:
         """Return the accuracy and the mean confidence over all samples."""
         values = self.prob_true, self.prob_pred
@@ -189,27 +221,29 @@ class ReliabilityDiagram(Drawing):
         several = len(lines) > 1
         for line in lines:
             line.set_visible(several or not bars)
+        for bar in artists(self.ax_, ERROR_BAR):
+            bar.set_visible(len(lines) <= MOST_ERROR_BARS)
         for bar in bars + (
             artists(self.histogram_ax_, BAR) if self.histogram_ax_ else []
         ):
             bar.set_visible(not several)
-        if several:
-            handles = [(line, line.get_label()) for line in lines]
-            place: Options = {"loc": "best"}
-        else:
+        handles, n_columns = [(line, line.get_label()) for line in lines], 1
+        if not several:
             first, *others = self._handles()
             # The band goes below the first entry, which may be long.
             handles = [first, *self._band_handles(), *others]
-            # Bars may fill the axes up to the top, so the legend is above them.
-            place = {
-                "loc": "lower left",
-                "bbox_to_anchor": (0, 1),
-                "ncols": 1 + len(others),
-                "columnspacing": 1,
-                "handlelength": 1.5,
-                "frameon": False,
-            }
-        self.ax_.legend(*zip(*handles, strict=True), fontsize="small", **place)
+            n_columns = 1 + len(others)
+        # Bars and lines may fill the axes, so the legend is above them.
+        self.ax_.legend(
+            *zip(*handles, strict=True),
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=n_columns,
+            columnspacing=1,
+            handlelength=1.5,
+            fontsize="small",
+            frameon=False,
+        )
 
     def _handles(self) -> list[Any]:
         """Return handles and labels for the legend of a display alone on its axes."""
@@ -221,6 +255,15 @@ class ReliabilityDiagram(Drawing):
             return []
         words = BAND_WORDS[self.interval]
         return [(self.band_, f"{100 * self.confidence_level:g} % {words}")]
+
+
+def check_histogram(histogram: bool | str) -> None:
+    """Raise ValueError unless the option is known."""
+    if histogram not in (True, False, "log"):
+        raise ValueError(
+            f'histogram must be True, False or "log", got {histogram!r}. Use "log" for '
+            "a logarithmic scale."
+        )
 
 
 def count_confidences(confidence: Floats, correct: Array, weight: Weights) -> Floats:
@@ -236,5 +279,6 @@ def draw_rods(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     color = np.array(to_rgb(color))
     rim = [withStroke(linewidth=6.5, foreground=0.5 * color)]
     style = {"linewidths": 5, "zorder": 1.8, "path_effects": rim, "snap": False}
+    style |= {"clip_on": False, "gid": ERROR_BAR}
     pale = 0.25 * color + 0.75
-    return ax.vlines(places, *ends, colors=[pale], clip_on=False, **style)
+    return ax.vlines(places, *ends, colors=[pale], **style)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.typing import Floats, History, Ints
+from sklearn_calib._core.typing import Array, Floats, History, Ints
 from sklearn_calib.displays._axes import STYLES, artists
+from sklearn_calib.displays._frame import Framed, columns_by_epoch
 from sklearn_calib.displays._history import (
     count_bins,
     history_of,
@@ -40,7 +41,7 @@ LINEAR_UP_TO = 100
 GAP = "Confidence\n- accuracy"
 
 
-class GammaDynamicsDisplay:
+class GammaDynamicsDisplay(Framed):
     """Gamma dynamics: gamma and calibration gap in bins over the epochs of training.
 
     For each bin of validation data, the upper panel shows the calibration gap, the mean
@@ -110,6 +111,8 @@ class GammaDynamicsDisplay:
     >>> display.gamma_lines_[1].get_ydata()
     array([1.2, 1.3])
     """
+
+    _values = ("gamma", "calibration_gap")
 
     def __init__(
         self,
@@ -253,9 +256,8 @@ class GammaDynamicsDisplay:
         """
         n_bins = self.gamma.shape[1]
         self.bins_ = choose_bins(bins, n_bins)
-        self.axes_ = bin_panels(
-            ax, self.bins_, n_bins, kinds=[GAP, "Gamma"], sharey=[GAP]
-        )
+        kinds = [GAP, "Gamma"]
+        self.axes_ = bin_panels(ax, self.bins_, n_bins, kinds=kinds, sharey=True)
         self.figure_ = self.axes_[0, 0].figure
         name = self.name if name is None else name
         palette_color, _ = STYLES[count_runs(self.axes_) % len(STYLES)]
@@ -268,6 +270,11 @@ class GammaDynamicsDisplay:
             self._draw_gamma(lower, index, **style)
         show_legend(self.axes_, _mark_inverse_focal(self.axes_[1]))
         return self
+
+    def _columns(self) -> dict[str, Array]:
+        """Return gamma and the gap of each epoch and bin."""
+        tables = {name: getattr(self, name) for name in self._values}
+        return columns_by_epoch(self.epochs, **tables)
 
     def _draw_gap(self, ax: Any, index: int, **style: Any) -> None:
         """Draw the calibration gap of a bin, and a line at zero."""

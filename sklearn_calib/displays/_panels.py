@@ -40,12 +40,12 @@ def bin_panels(
     n_bins: int,
     *,
     kinds: Sequence[str],
-    sharey: Sequence[str] = (),
+    sharey: bool = False,
 ) -> Array:
     """Return axes (len(kinds), len(bins)): new ones, those within `ax`, or `ax`.
 
-    `kinds` are the labels of the y-axes. The kinds in `sharey` have the same scale in
-    all panels.
+    `kinds` are the labels of the y-axes. With `sharey`, all panels of a kind have the
+    same scale.
     """
     shape = len(kinds), len(bins)
     ends = {0: ", lowest", n_bins - 1: ", highest"}
@@ -61,7 +61,7 @@ def bin_panels(
         # A layout engine makes space for the labels.
         space = {} if ax.figure.get_layout_engine() else {"wspace": 0.4, "hspace": 0.4}
         grid = grid_within(ax, n_rows, n_columns, **space)
-        axes = _add_panels(ax, shape, grid, [kind in sharey for kind in kinds])
+        axes = _add_panels(ax, shape, grid, sharey=sharey)
     _label_panels(axes, titles, kinds)
     return axes
 
@@ -82,9 +82,7 @@ def _check_panels(axes: Array, shape: tuple[int, int], titles: list[str]) -> Non
         )
 
 
-def _add_panels(
-    ax: Any, shape: tuple[int, int], grid: Any, shared: list[bool]
-) -> Array:
+def _add_panels(ax: Any, shape: tuple[int, int], grid: Any, *, sharey: bool) -> Array:
     """Return new axes in a grid within `ax`; each bin has one column of axes."""
     axes: Any = np.empty(shape, dtype=object)
     for kind, index in np.ndindex(shape):
@@ -92,11 +90,11 @@ def _add_panels(
         axes[kind, index] = ax.figure.add_subplot(
             grid[line * shape[0] + kind, column],
             sharex=axes[0, 0],
-            sharey=axes[kind, 0] if shared[kind] else None,
+            sharey=axes[kind, 0] if sharey else None,
         )
         axes[kind, index].tick_params(
             labelbottom=_is_lowest(kind, index, shape),
-            labelleft=column == 0 or not shared[kind],
+            labelleft=column == 0 or not sharey,
         )
     return axes
 

@@ -18,15 +18,16 @@ from sklearn_calib._core.inputs import (
 )
 from sklearn_calib._core.typing import Array, Bools, Floats, Weights
 from sklearn_calib._core.validation import StrOptions, check_proba
+from sklearn_calib.displays._frame import Framed
 
 # Constraints for diagrams of a single probability, for `validate_params`.
 EVALUATED = {
     **TARGETS,
-    "mode": [StrOptions({"top_label", "positive"}), None],
+    "mode": [StrOptions({"confidence", "positive", "top_label"}), None],
 }
 
 
-class FromEstimator:
+class FromEstimator(Framed):
     """Mixin that adds `from_estimator` to a display with `from_predictions`."""
 
     from_predictions: ClassVar[Callable[..., Any]]
@@ -98,8 +99,14 @@ def evaluate(
     """Return the mode and the confidences, correctness and weights of the samples.
 
     With `mode="positive"`, confidences are the probabilities of the positive class, and
-    a sample counts as correct if it is of that class.
+    a sample counts as correct if it is of that class. With `mode="confidence"`, the
+    arguments already are correctness and confidences, of the mode "top_label".
     """
+    if mode == "confidence":
+        _check_confidences(y_proba, pos_label=pos_label, labels=labels)
+        labels = [False, True]
+        evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
+        return "top_label", evaluated[1]
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
         mode = resolve_mode(mode, proba)
@@ -109,6 +116,22 @@ def evaluate(
     positive = check_proba(proba, allow_1d=True)
     positive = positive if proba.ndim == 1 else positive[:, code].copy()
     return "positive", (positive, codes == code, weight)
+
+
+def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
+    """Raise ValueError unless there are confidences, and no labels of classes."""
+    for name, value in labels.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be None with mode='confidence', got {value!r}. Pass "
+                "whether each prediction is correct as y_true."
+            )
+    if np.ndim(confidence) != 1:
+        raise ValueError(
+            "y_proba must be a 1-d array of confidences with mode='confidence', got "
+            f"{np.ndim(confidence)} dimensions. Use mode='top_label' for the "
+            "probabilities of all classes."
+        )
 
 
 def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:

@@ -10,10 +10,15 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core.binning import bin_index, bin_sums, gap_norm
 from sklearn_calib._core.inputs import BINS, resolve_n_bins
-from sklearn_calib._core.typing import Floats, Options, Seed
+from sklearn_calib._core.typing import Array, Floats, Options, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.displays._bands import BANDS, bin_band
-from sklearn_calib.displays._diagram import BAR, ReliabilityDiagram, draw_rods
+from sklearn_calib.displays._diagram import (
+    BAR,
+    ERROR_BAR,
+    ReliabilityDiagram,
+    draw_rods,
+)
 from sklearn_calib.displays._predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability_history import FromHistory
 
@@ -192,10 +197,12 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         random_state : int, RandomState instance or None, default=None
             Controls the random draws. Pass an int for reproducible results.
 
-        mode : {"top_label", "positive"}, default=None
+        mode : {"top_label", "positive", "confidence"}, default=None
             Which probability to show: that of the predicted class, or that of the
             positive class of a binary problem. By default, the predicted class for a
-            2-d array and the positive class for a 1-d array.
+            2-d array and the positive class for a 1-d array. With "confidence",
+            `y_proba` contains the confidence of each prediction, and `y_true` whether
+            it is correct.
 
         pos_label : label, default=None
             Label of the positive class of a binary problem. It sets the mode to
@@ -323,6 +330,11 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             draw = draw_rods if self.interval == "consistency" else _draw_whiskers
             self.band_ = draw(ax, prob_pred, self.band[:, filled], color)
 
+    def _columns(self) -> dict[str, Array]:
+        """Return the bins and what is drawn in each."""
+        bins = {"bin_low": self.bin_edges[:-1], "bin_high": self.bin_edges[1:]}
+        return bins | super()._columns()
+
     def _handles(self) -> list[Any]:
         """Return the bars, instead of the hidden line, and the gaps."""
         return [(self.bars_, self.line_.get_label()), (self.gaps_, "Gap")]
@@ -333,5 +345,5 @@ def _draw_whiskers(ax: Any, places: Floats, ends: Floats, color: Any) -> Any:
     from matplotlib.colors import to_rgb
 
     dark = 0.5 * np.array(to_rgb(color))
-    style = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False}
+    style = {"linewidths": 1.2, "zorder": 1.9, "clip_on": False, "gid": ERROR_BAR}
     return ax.vlines(places, *ends, colors=[dark], **style)

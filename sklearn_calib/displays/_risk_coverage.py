@@ -109,6 +109,8 @@ class RiskCoverageDisplay(FromEstimator):
     'Coverage'
     """
 
+    _values = ("risk",)
+
     def __init__(
         self,
         coverage: Floats,
@@ -216,6 +218,11 @@ class RiskCoverageDisplay(FromEstimator):
             risk_name="Risk (mean loss)" if callable(loss) else RISKS[loss],
         )
         return display.plot(ax, **plot_options)
+
+    def _columns(self) -> dict[str, Floats]:
+        """Return the curve of the classifier and that of the oracle."""
+        names = "coverage", "risk", "oracle_risk"
+        return {name: getattr(self, name) for name in names}
 
     def plot(
         self, ax: Axes | None = None, *, name: str | None = None, color: Any = None

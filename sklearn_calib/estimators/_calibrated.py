@@ -1,5 +1,6 @@
 """`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
 
+import copy
 import pickle
 from typing import Any, Self
 
@@ -254,6 +255,24 @@ class CalibratedClassifier(
             calibrator = ClassifierCalibrator(calibrator, from_logits=from_logits)
         weight = None if sample_weight is None else sample_weight[rows]
         return calibrator._fit_checked(scores, y[rows], weight, self.classes_)
+
+    def uncalibrated(self) -> Self:
+        """Return a fitted copy without calibrators, to show what they change.
+
+        Returns
+        -------
+        classifier : CalibratedClassifier
+            Its probabilities are the mean of `predict_proba` of the classifiers, which
+            are not trained again.
+        """
+        check_is_fitted(self)
+        plain = copy.copy(self).set_params(calibrator=None)
+        plain.calibrated_classifiers_ = [
+            copy.copy(pair) for pair in self.calibrated_classifiers_
+        ]
+        for pair in plain.calibrated_classifiers_:
+            pair.calibrator, pair.from_logits = None, False
+        return plain
 
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Predict calibrated probabilities, averaged over the ensemble.

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.arrays import as_labels, check_unmasked
+from sklearn_calib._core.inputs import PROGRESS, TARGETS, as_columns, classes_of
 from sklearn_calib._core.interval_kind import interval_kind
-from sklearn_calib._core.scorers import LabelledScorer, metric_of
+from sklearn_calib._core.scorers import metric_and_input, metric_of
 from sklearn_calib._core.typing import Array, Options, Seed, Weights
 from sklearn_calib._core.validation import (
     Interval,
+    check_proba,
     check_sample_weight,
     encode_labels,
     validate_params,
@@ -31,26 +32,13 @@ if TYPE_CHECKING:
 METRICS = ("accuracy", "neg_log_loss", "neg_ece", "neg_aurc", "refinement_auc")
 
 
-class _Precomputed(ClassifierMixin, BaseEstimator):
-    """Classifier that returns its input as predicted probabilities, for scorers."""
-
-    def __init__(self, classes: Array) -> None:
-        self.classes = classes
-        self.classes_ = classes
-
-    def predict_proba(self, X: Any) -> Any:
-        return X
-
-    def predict(self, X: Any) -> Array:
-        return self.classes_[X.argmax(axis=1)]
-
-
 @validate_params(
     {
         "metrics": [list, tuple, dict],
         "confidence_level": [Interval(Real, 0, 1, closed="neither")],
         "n_resamples": [Interval(Integral, 0, None, closed="left")],
-        "n_jobs": [Integral, None],
+        "labels": TARGETS["labels"],
+        **PROGRESS,
         "random_state": ["random_state"],
     },
     prefer_skip_nested_validation=False,
@@ -62,20 +50,27 @@ def compare(
     *,
     metrics: Sequence[str] | dict[str, Any] = METRICS,
     confidence_level: float = 0.95,
+    labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     n_resamples: int = 1000,
-    n_jobs: int | None = None,
     random_state: Seed = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> pd.DataFrame:
     """Compare fitted classifiers by several metrics, with confidence intervals.
 
     Parameters
     ----------
     estimators : dict of str to object
-        Fitted classifiers with `predict_proba`; the keys are the names of the rows.
+        Fitted classifiers with `predict_proba`, or stored probabilities for `y`, of
+        shape (n_samples, n_classes), or (n_samples,) for those of the positive class.
+        The keys are the names of the rows. For the predictions of a
+        :class:`~sklearn_calib.estimators.CalibratedClassifier` without its calibrator,
+        pass ``classifier.uncalibrated()``.
 
-    X : array-like of shape (n_samples, ...)
-        Held-out samples, on which none of the classifiers was trained.
+    X : array-like of shape (n_samples, ...) or None
+        Held-out samples, on which none of the classifiers was trained. None if there
+        are only stored probabilities.
 
     y : array-like of shape (n_samples,)
         True labels.
@@ -90,6 +85,10 @@ def compare(
     confidence_level : float, default=0.95
         Confidence level of the intervals, in (0, 1).
 
+    labels : array-like of shape (n_classes,), default=None
+        Class label of each column of stored probabilities. By default, the sorted
+        distinct values of `y`. Classifiers have their own `classes_`.
+
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights.
 
@@ -97,25 +96,31 @@ def compare(
         Number of random draws for each interval; 0 for no intervals. The metric is
         computed once for each draw.
 
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws, which are the same for all classifiers and metrics.
+        Pass an int for reproducible results.
+
     n_jobs : int, default=None
         Number of jobs to run in parallel, as in joblib. Each job computes one value and
         its interval.
 
-    random_state : int, RandomState instance or None, default=None
-        Controls the random draws, which are the same for all classifiers and metrics.
-        Pass an int for reproducible results.
+    verbose : int, default=0
+        Verbosity of joblib.
 
     Returns
     -------
     table : DataFrame of shape (n_estimators, 3 * n_metrics)
         One row for each classifier. The columns have two levels: the metric, and
         "value", "low" and "high". ``table.xs("value", axis=1, level=1)`` selects the
-        values.
+        values. The table is printed with one column for each metric, such as "0.051
+        [0.015, 0.067]". The method ``table.formatted(digits=3)`` returns these strings
+        as a DataFrame.
 
     Raises
     ------
     ValueError
-        If the name of a scorer is unknown, or a classifier has no `predict_proba`.
+        If the name of a scorer is unknown, a classifier has no `predict_proba`, `X` is
+        None and there is a classifier, or stored probabilities do not match `y`.
 
     TypeError
         If `estimators` is not a dict.
@@ -155,12 +160,18 @@ def compare(
     ...     classifiers, X[1::2], y[1::2], metrics=["accuracy", "neg_ece"],
     ...     n_resamples=100, random_state=0,
     ... )
+    >>> table
+                          accuracy                   ece
+    bayes     0.960 [0.893, 0.987]  0.034 [0.000, 0.096]
+    logistic  0.867 [0.800, 0.933]  0.363 [0.250, 0.470]
     >>> table["accuracy"].round(2)
               value   low  high
     bayes      0.96  0.89  0.99
     logistic   0.87  0.80  0.93
     """
     import pandas as pd
+
+    from sklearn_calib.evaluation._table import CELL, ComparisonTable
 
     if not isinstance(estimators, dict):
         raise TypeError(
@@ -177,7 +188,9 @@ def compare(
     check_unmasked(X, "X")
     y = as_labels(y, "y")
     sample_weight = check_sample_weight(sample_weight, y)
-    predictions = {name: _predict(name, each, X) for name, each in estimators.items()}
+    predictions = {
+        name: _predict(name, each, X, y, labels) for name, each in estimators.items()
+    }
     for _, classes in predictions.values():
         encode_labels(y, labels=classes, n_classes=len(classes), name="y")
     options = {
@@ -185,25 +198,42 @@ def compare(
         "n_resamples": n_resamples,
         "random_state": check_random_state(random_state).randint(2**31 - 1),
     }
-    cells = Parallel(n_jobs=n_jobs)(
+    cells = Parallel(n_jobs=n_jobs, verbose=verbose)(
         delayed(_measure)(scoring, y, *prediction, sample_weight, options)
         for prediction in predictions.values()
         for scoring in metrics.values()
     )
-    columns = pd.MultiIndex.from_product([metrics, ["value", "low", "high"]])
+    columns = pd.MultiIndex.from_product([metrics, CELL])
     values = np.reshape(cells, (len(predictions), len(columns)))
-    return pd.DataFrame(values, index=list(predictions), columns=columns)
+    return ComparisonTable(values, index=list(predictions), columns=columns)
 
 
-def _predict(name: str, estimator: Any, X: Any) -> tuple[Array, Array]:
-    """Return the probabilities and the classes of a classifier."""
-    if not hasattr(estimator, "predict_proba"):
+def _predict(
+    name: str, estimator: Any, X: Any, y: Array, labels: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Return the probabilities and the classes of a classifier or of an array."""
+    if hasattr(estimator, "predict_proba"):
+        if X is None:
+            raise ValueError(
+                "X must contain the samples to predict, got None with a classifier for "
+                f"{name!r}. Pass X, or stored probabilities of this classifier."
+            )
+        return estimator.predict_proba(X), np.asarray(estimator.classes_)
+    if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(
-            "estimators must have predict_proba, got "
+            "estimators must be arrays of probabilities or have predict_proba, got "
             f"{type(estimator).__name__} for {name!r}. Wrap it in a "
             "CalibratedClassifier."
         )
-    return estimator.predict_proba(X), np.asarray(estimator.classes_)
+    where = f"estimators[{name!r}]"
+    proba = as_columns(check_proba(estimator, name=where, allow_1d=True))
+    if len(proba) != len(y):
+        raise ValueError(
+            f"{where} must contain one row for each label in y, got {len(proba)} rows "
+            f"and {len(y)} labels. Pass both for the same samples."
+        )
+    encode_labels(y, labels=labels, n_classes=proba.shape[1], name="y")
+    return proba, classes_of(y, labels)
 
 
 def _measure(
@@ -216,29 +246,12 @@ def _measure(
 ) -> tuple[Any, Any, Any]:
     """Return the value of a metric and the bounds of its interval."""
     scorer = get_scorer(scoring)
-    metric, sign = metric_of(scorer)
+    metric, _ = metric_of(scorer)
     is_error = metric is not None and interval_kind(metric)[0].is_error
-    if not isinstance(scorer, LabelledScorer):
-        metric = partial(_call_scorer, scorer, sign)
-    elif len(classes) == 2:
-        proba = proba[:, 1]  # as in the scorer
+    metric, proba = metric_and_input(scorer, proba)
     data: Options = {"labels": classes, "sample_weight": sample_weight}
     value = metric(y, proba, **data)
     if not options["n_resamples"]:
         return value, np.nan, np.nan
     options = {**options, "method": "debiased" if is_error else "auto"}
     return value, *bootstrap_interval(metric, y, proba, **data, **options)
-
-
-def _call_scorer(
-    scorer: Any,
-    sign: int,
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    *,
-    labels: Array,
-    sample_weight: Any,
-) -> Any:
-    """Return the value of the metric of a scorer."""
-    classifier = _Precomputed(labels)
-    return sign * scorer(classifier, y_proba, y_true, sample_weight=sample_weight)

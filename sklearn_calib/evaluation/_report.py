@@ -113,7 +113,8 @@ def calibration_report(
     -------
     report : DataFrame
         One row for each class, then "macro avg", "weighted avg" (weighted by support)
-        and "top label". With `groups`, these rows are repeated for each group. The
+        and "top label". With `groups`, these rows are repeated for each group. It is
+        printed in lines of at most 80 characters, and wide tables continue below. The
         columns are:
 
         - "mean_proba": mean predicted probability of the class;
@@ -162,6 +163,8 @@ def calibration_report(
     """
     import pandas as pd
 
+    from sklearn_calib.evaluation._table import CompleteTable
+
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     names = list(classes_of(y_true, labels))
     options: Options = {"n_bins": n_bins, "strategy": strategy}
@@ -185,7 +188,7 @@ def calibration_report(
         members[overall] = slice(None)
         tables = [report(rows) for rows in members.values()]
         table = pd.concat(tables, keys=list(members))
-    return table if digits is None else table.round(digits)
+    return CompleteTable(table if digits is None else table.round(digits))
 
 
 def _report(

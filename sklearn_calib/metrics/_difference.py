@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.limits import check_range
+from sklearn_calib._core.scorers import metric_and_input
 from sklearn_calib._core.typing import Array, Metric, Options, Seed, Weights
-from sklearn_calib._core.validation import check_proba, validate_params
+from sklearn_calib._core.validation import (
+    check_proba,
+    check_proba_shape,
+    validate_params,
+)
 from sklearn_calib.metrics._consistency_resampling import (
     check_takes_labels,
     tail_pvalue,
@@ -27,6 +32,7 @@ from sklearn_calib.metrics._resampling import (
     measure_draws,
     take_sample,
 )
+from sklearn_calib.metrics._scorers import find_scorer
 from sklearn_calib.metrics._split_error import ErrorExcess, gap_error, has_bounds
 
 # The bounds of calibration errors are averaged over this number of random folds.
@@ -60,7 +66,7 @@ class PairedSample(NamedTuple):
 
 @validate_params(
     {
-        "metric": [callable],
+        "metric": [str, callable],
         "y_true": TARGETS["y_true"],
         "y_proba_a": TARGETS["y_proba"],
         "y_proba_b": TARGETS["y_proba"],
@@ -74,7 +80,7 @@ class PairedSample(NamedTuple):
     prefer_skip_nested_validation=True,
 )
 def difference_test(
-    metric: Metric,
+    metric: str | Metric,
     y_true: ArrayLike,
     y_proba_a: ArrayLike,
     y_proba_b: ArrayLike,
@@ -95,11 +101,13 @@ def difference_test(
 
     Parameters
     ----------
-    metric : callable
+    metric : callable or str
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
         :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
-        `labels` is passed. Set other options with `functools.partial`.
+        `labels` is passed. Set other options with `functools.partial`. Or the name of a
+        scorer, as in :func:`get_scorer`, such as "neg_ece". The difference is then that
+        of the metric of the scorer, so for names with `neg_` lower is better.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type.
@@ -210,14 +218,19 @@ def difference_test(
     ... )
     >>> result.statistic < 0, result.pvalue < 0.05, result.high < 0
     (True, True, True)
+    >>> difference_test("neg_ece", y_true, proba, proba**2).statistic < 0
+    True
     """
+    probas: dict[str, Any] = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
+    if isinstance(metric, str):
+        metric = _read_scorer(metric, probas)
     check_takes_labels(metric)
     _check_has_test(metric)
     a, b = (
         take_sample(
             metric, y_true, proba, labels, sample_weight, stratify=False, name=name
         )
-        for name, proba in {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}.items()
+        for name, proba in probas.items()
     )
     _check_values(a, "y_proba_a")
     _check_values(b, "y_proba_b")
@@ -254,6 +267,15 @@ def difference_test(
         low, high = np.quantile(draws, [tail, 1 - tail])
         pvalue = tail_pvalue(statistic, swapped, alternative)
     return DifferenceResult(statistic, pvalue, float(low), float(high))
+
+
+def _read_scorer(name: str, probas: dict[str, Any]) -> Metric:
+    """Return the metric of a named scorer, and change `probas` to what it takes."""
+    scorer = find_scorer(name, "metric")
+    for key, proba in probas.items():
+        proba = check_proba_shape(proba, name=key, allow_1d=True)
+        metric, probas[key] = metric_and_input(scorer, proba)
+    return metric
 
 
 def _check_has_test(metric: Metric) -> None:

@@ -76,14 +76,17 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     >>> -1 <= get_scorer("neg_ece")(classifier, X, y) <= 0
     True
     """
-    if callable(scoring):
-        return scoring
+    return scoring if callable(scoring) else find_scorer(scoring, "scoring")
+
+
+def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
+    """Return the scorer of a name; `parameter` is the argument's name in messages."""
     if scoring in _SCORERS:
         return deepcopy(_SCORERS[scoring])
     names = {*_SCORERS, *get_sklearn_scorer_names()}
     if scoring not in names:
         raise ValueError(
-            f"scoring must be the name of a scorer, got {scoring!r}."
+            f"{parameter} must be the name of a scorer, got {scoring!r}."
             f"{did_you_mean(scoring, sorted(names))} Valid names are "
             f"{get_scorer_names()} and those of sklearn.metrics.get_scorer_names()."
         )

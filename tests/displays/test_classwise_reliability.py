@@ -5,13 +5,16 @@ import re
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib.displays import ClasswiseReliabilityDisplay, ReliabilityDisplay
-from sklearn_calib.metrics import classwise_calibration_error
+from sklearn_calib.metrics import (
+    classwise_calibration_error,
+    expected_calibration_error,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -139,8 +142,8 @@ def test_some_of_many_classes():
     y_true, y_proba = predictions(20)
     display = draw(y_true, y_proba, classes=[7, 3])
     assert [title.splitlines()[0] for title in titles(display)] == ["7", "3"]
-    with pytest.raises(ValueError, match=r"classes must be 1 to 12 labels.*got 20"):
-        draw(y_true, y_proba)
+    with pytest.raises(ValueError, match=r"classes must contain at least one .*none"):
+        draw(y_true, y_proba, classes=[])
     with pytest.raises(
         ValueError, match=r"classes must contain labels of columns.*got"
     ):
@@ -151,6 +154,55 @@ def test_some_of_many_classes():
         ValueError, match=r"classes must contain labels of columns.*\[\[7"
     ):
         draw(y_true, y_proba, classes=[[7], [3]])
+
+
+def test_worst_of_many_classes():
+    """Twelve by default, and as many as are asked for."""
+    y_true, y_proba = predictions(20, n_samples=400)
+    labels = np.array([f"class {code}" for code in range(20)])
+    options = {"labels": labels, "histogram": "log"}
+    first = draw(labels[y_true], y_proba, **options)
+    errors = [
+        expected_calibration_error(y_true == code, y_proba[:, code])
+        for code in range(20)
+    ]
+    worst = np.argsort(errors)[::-1][:12]
+    assert_array_equal(first.classes, labels[worst])
+    assert_allclose([one.ece for one in first.displays], np.array(errors)[worst])
+    assert len(draw(y_true, y_proba, classes=np.arange(20)).axes_) == 20
+
+    # The worst classes of another classifier are other ones.
+    other = y_proba[:, ::-1]
+    with pytest.raises(ValueError, match=r"ax must show the same classes.*Pass class"):
+        draw(labels[y_true], other, ax=first.axes_, **options)
+    with pytest.raises(ValueError, match=r"ax must show the same classes"):
+        draw(*predictions(12), ax=first.axes_)
+    draw(labels[y_true], other, ax=first.axes_, classes=first.classes, **options)
+
+
+def test_logarithmic_histograms_have_one_scale():
+    y_true, y_proba = predictions(4)
+    display = draw(y_true, y_proba, histogram="log")
+    below = [one.histogram_ax_ for one in display.displays]
+    assert {ax.get_yscale() for ax in below} == {"log"}
+    assert len({ax.get_ylim() for ax in below}) == 1
+    display.figure_.draw_without_rendering()
+    minor = [text.get_text() for ax in below for text in ax.get_yticklabels(minor=True)]
+    assert set(minor) <= {""}
+    again = ClasswiseReliabilityDisplay(display.displays, display.classes)
+    assert again.plot(histogram="log").displays[0].histogram_ax_.get_yscale() == "log"
+
+
+def test_titles_of_many_classifiers_are_the_classes():
+    """The errors of four classifiers would be wider than the panel."""
+    y_true, y_proba = predictions(3)
+    ax = None
+    for n_classifiers in (1, 2, 3, 4, 5):
+        display = draw(y_true, y_proba, name="a name", ax=ax)
+        ax = display.axes_
+        n_errors = titles(display)[1].count("0.")
+        assert n_errors == (n_classifiers if n_classifiers < 4 else 0)
+        assert titles(display)[1].splitlines()[0] == "1"
 
 
 def test_plot_again_on_axes_of_the_user():

@@ -178,11 +178,26 @@ def test_axes_of_the_user(history):
 
 
 def test_unbounded_gamma_is_on_a_logarithmic_scale(history):
+    """In all panels, which have the same scale."""
     history[3]["gamma"] = [1e17, 50.0, np.inf]
     display = GammaDynamicsDisplay.from_history(history)
     display.figure_.canvas.draw()
     scales = [ax.get_yscale() for ax in display.axes_[1]]
-    assert scales == ["asinh", "linear", "asinh"]
+    assert scales == ["asinh", "asinh", "asinh"]
+
+
+def test_shared_axes(history):
+    """Bins can be compared: all panels of a row have the same limits."""
+    history[3]["gamma"] = [0.1, 0.5, 20.0]
+    display = GammaDynamicsDisplay.from_history(history)
+    for row in display.axes_:
+        assert len({ax.get_ylim() for ax in row}) == 1
+        assert [ax.yaxis.get_tick_params()["labelleft"] for ax in row] == [
+            True,
+            False,
+            False,
+        ]
+    assert display.axes_[0, 0].get_ylim() != display.axes_[1, 0].get_ylim()
 
 
 @pytest.mark.parametrize("loss", ["ada_dual_focal", "adafocal", "calfocal"])

@@ -301,3 +301,44 @@ def test_labels_in_a_partial():
         assert compare(metric, y_true, a, b, **given) == compare(
             partial(metric, **given), y_true, a, b
         )
+
+
+@pytest.mark.each(
+    ("name", "metric"),
+    [
+        ("neg_aurc", aurc_loss),
+        ("neg_ece", partial(expected_calibration_error, mode="top_label")),
+        ("neg_log_loss", log_loss),
+        ("accuracy", lambda y, p, sample_weight: accuracy(y, p > 0.5, sample_weight)),
+    ],
+)
+def test_names_of_scorers(name, metric):
+    """The sign is that of the metric, for either form of binary probabilities."""
+    y_true, a, b = draw(np.random.default_rng(0), noise=1.0)
+    expected = compare(metric, y_true, a, b)
+    both = [np.column_stack([1 - p, p]) for p in (a, b)]
+    for probas in ([a, b], both):
+        np.testing.assert_allclose(compare(name, y_true, *probas), expected)
+
+
+def accuracy(y_true, y_pred, weight):
+    return np.average(y_true == y_pred, weights=weight)
+
+
+def test_names_of_scorers_with_string_labels():
+    rng, names = np.random.default_rng(0), np.array(["pear", "fig", "plum"])
+    a, b = rng.dirichlet(np.ones(3), size=(2, 60))
+    y_true = names[rng.integers(3, size=60)]
+    for name in ("accuracy", "neg_ece", "neg_l2_calibration_error"):
+        test = compare(name, y_true, a, b, labels=names)
+        assert test.low <= test.high
+
+
+def test_unknown_name_of_a_scorer():
+    sample = draw(np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"metric must be the name .*mean 'neg_ece'"):
+        compare("neg_ecce", *sample)
+    with pytest.raises(ValueError, match=r"metric must be a loss.*'smooth_expected"):
+        compare("neg_smooth_ece", *sample)
+    with pytest.raises(ValueError, match="y_proba_b must have the shape"):
+        compare("neg_ece", sample[0], sample[1], sample[2][:5])

@@ -1,0 +1,132 @@
+"""Several classifiers on the same axes, histograms on a log scale, and confidences."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sklearn_calib.displays import (
+    ClasswiseReliabilityDisplay,
+    CorpReliabilityDisplay,
+    ReliabilityDisplay,
+    RiskCoverageDisplay,
+    SmoothReliabilityDisplay,
+)
+from sklearn_calib.metrics import aurc_loss
+
+RNG = np.random.default_rng(0)
+PROBA = RNG.dirichlet([0.5] * 3, 200)
+Y = (RNG.random((200, 1)) > PROBA.cumsum(axis=1)).sum(axis=1).clip(0, 2)
+OF_ONE_PROBABILITY = [
+    ReliabilityDisplay,
+    SmoothReliabilityDisplay,
+    CorpReliabilityDisplay,
+]
+FAST = {"n_resamples": 10, "random_state": 0}
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def draw_several(n_displays, cls=ReliabilityDisplay, ax=None, **options):
+    """Return displays of different predictions on the same axes."""
+    displays = []
+    for power in np.linspace(0.5, 2, n_displays):
+        proba = PROBA**power / (PROBA**power).sum(axis=1, keepdims=True)
+        options["name"] = f"a classifier with the power {power:.1f}"
+        displays.append(cls.from_predictions(Y, proba, ax=ax, **FAST, **options))
+        ax = displays[0].ax_
+    return displays
+
+
+@pytest.mark.each("interval", ["clopper-pearson", "consistency"])
+def test_three_classifiers_have_no_error_bars(interval):
+    for n_displays in (1, 2, 3, 5):
+        bars = [each.band_ for each in draw_several(n_displays, interval=interval)]
+        assert {bar.get_visible() for bar in bars} == {n_displays < 3}
+
+
+@pytest.mark.each("cls", OF_ONE_PROBABILITY)
+@pytest.mark.each("n_displays", [2, 3, 5])
+def test_legend_is_outside_of_the_axes(cls, n_displays):
+    display = draw_several(n_displays, cls)[0]
+    display.figure_.draw_without_rendering()
+    legend = display.ax_.get_legend()
+    assert len(legend.get_texts()) == n_displays
+    box = legend.get_window_extent()
+    assert box.y0 >= display.ax_.get_window_extent().y1 - 1
+    assert display.figure_.bbox.y1 >= box.y1
+    # The diagram still has most of the figure.
+    assert display.ax_.get_position().height > 0.3
+
+
+@pytest.mark.each("cls", OF_ONE_PROBABILITY)
+def test_logarithmic_histogram(cls):
+    """The least count is above the bottom of the axes."""
+    display = cls.from_predictions(Y, PROBA, histogram="log", **FAST)
+    below = display.histogram_ax_
+    assert below.get_yscale() == "log"
+    counts = display.histogram
+    assert (counts == 0).any()
+    assert_array_equal(below.patches[0].get_data().values, counts)
+    bottom, top = below.get_ylim()
+    assert 0 < bottom < counts[counts > 0].min() <= counts.max() < top
+    # The second display on the axes does not change the scale.
+    second = cls.from_predictions(Y[:20], PROBA[:20], ax=display.ax_, **FAST)
+    assert second.histogram_ax_.get_yscale() == "log"
+    assert 0 < below.get_ylim()[0] < 1 < top <= below.get_ylim()[1]
+
+
+def test_unknown_histogram():
+    for cls in (ReliabilityDisplay, ClasswiseReliabilityDisplay):
+        with pytest.raises(ValueError, match=r"histogram must be True, .*got 'log10'"):
+            cls.from_predictions(Y, PROBA, histogram="log10")
+        assert not plt.get_fignums()
+
+
+@pytest.mark.each("cls", OF_ONE_PROBABILITY)
+@pytest.mark.each("kind", [bool, int, float])
+def test_confidence_and_correctness(cls, kind):
+    """They are drawn as the probabilities that they come from."""
+    plt.close("all")
+    confidence, correct = PROBA.max(axis=1), PROBA.argmax(axis=1) == Y
+    given = correct.astype(kind), confidence
+    shown = cls.from_predictions(*given, mode="confidence", **FAST)
+    expected = cls.from_predictions(Y, PROBA, **FAST)
+    for name in ("prob_pred", "prob_true", "band"):
+        assert_allclose(getattr(shown, name), getattr(expected, name))
+    assert shown.ax_.get_ylabel() == "Accuracy"
+    assert shown.line_.get_label() == expected.line_.get_label()
+    # It is known which value means correct, even if no prediction is.
+    never = given[0][~correct], confidence[~correct]
+    shown = cls.from_predictions(*never, mode="confidence", **FAST)
+    assert shown.histogram_ax_.lines[0].get_xdata()[0] == pytest.approx(0)
+
+
+@pytest.mark.each(
+    ("change", "message"),
+    [
+        ({"y_proba": PROBA}, "y_proba must be a 1-d array of confidences"),
+        ({"pos_label": 1}, "pos_label must be None with mode='confidence', got 1"),
+        ({"labels": [1, 0]}, "labels must be None with mode='confidence', got .1, 0"),
+        ({"y_true": ["a", "b"] * 100}, "y_true must contain only the labels"),
+        ({"y_proba": PROBA.max(axis=1) + 1}, "y_proba must lie in"),
+    ],
+)
+def test_bad_confidences(change, message):
+    data = {"y_true": PROBA.argmax(axis=1) == Y, "y_proba": PROBA.max(axis=1)}
+    with pytest.raises(ValueError, match=message):
+        ReliabilityDisplay.from_predictions(**data | change, mode="confidence")
+
+
+def test_risk_coverage_of_confidences():
+    """As the guide says: predict "correct", and rank by the confidence."""
+    confidence, correct = PROBA.max(axis=1), PROBA.argmax(axis=1) == Y
+    ones = np.ones(len(Y))
+    options = {"confidence": confidence, "labels": [False, True]}
+    assert aurc_loss(correct, ones, **options) == aurc_loss(Y, PROBA)
+    shown = RiskCoverageDisplay.from_predictions(correct, ones, **options)
+    assert_allclose(shown.risk, RiskCoverageDisplay.from_predictions(Y, PROBA).risk)
