@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.typing import Array, Floats, Ints
@@ -19,8 +21,9 @@ class VennAbers(_OneVsRestCalibrator):
     The test sample is added to the calibration data, once with the label 0 and once
     with the label 1. Isotonic regression then gives two probabilities p0 and p1. The
     one that belongs to the true label is perfectly calibrated, for any distribution and
-    any number of samples [1]_. The returned probability is
-    :math:`p_1 / (1 - p_0 + p_1)`, which minimises the maximum regret for the log loss.
+    any number of samples [1]_. `predict_proba` returns
+    :math:`p_1 / (1 - p_0 + p_1)`, which minimises the maximum regret for the log loss,
+    and `predict_interval` returns p0 and p1.
 
     Parameters
     ----------
@@ -82,6 +85,9 @@ class VennAbers(_OneVsRestCalibrator):
     >>> calibrator = VennAbers(from_logits=True).fit(3 * logits, y)
     >>> bool(expected_calibration_error(y, calibrator.predict_proba(3 * logits)) < 0.04)
     True
+    >>> p0, p1 = calibrator.predict_interval([[3.0, 0.0, 0.0]])[0, 0]
+    >>> f"{p0:.2f} to {p1:.2f}"
+    '0.60 to 0.61'
     """
 
     _errors_needed = 100, 1
@@ -98,11 +104,49 @@ class VennAbers(_OneVsRestCalibrator):
         return score, np.append(0.0, p0), np.append(p1, 1.0)
 
     def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        score, p0, p1 = fitted
-        place = _rounded(log_odds)
-        low = p0[np.searchsorted(score, place, side="right")]
-        high = p1[np.searchsorted(score, place, side="left")]
-        return high / (1 - low + high)
+        p0, p1 = _interval(fitted, log_odds)
+        return p1 / (1 - p0 + p1)
+
+    def predict_interval(self, X: ArrayLike) -> Floats:
+        """Return p0 and p1 of each class.
+
+        They are the calibrated probability of the class if the test sample is labelled
+        as another class (p0), and if it is labelled as this class (p1). A wide interval
+        means that the calibration data have few samples with such a score. It is not a
+        confidence interval: no probability is stated with which it contains anything.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
+            Predictions of the classifier, in the same form as in `fit`.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            p0 and p1, where p0 is at most p1. For two classes, the interval of the
+            first class is 1 - p1 and 1 - p0 of the second, and `predict_proba` lies in
+            it. For more classes, each class is calibrated against the rest, so the
+            normalised probability of `predict_proba` may lie outside.
+        """
+        check_is_fitted(self)
+        logits = self._as_logits(self._check_input(X, reset=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self._scores(logits)[-len(self.maps_) :]
+        columns = [_interval(*pair) for pair in zip(self.maps_, scores, strict=True)]
+        if len(columns) == 1:
+            ((p0, p1),) = columns
+            columns = [(1 - p1, 1 - p0), (p0, p1)]
+        return np.transpose(columns, (2, 0, 1)).astype(logits.dtype)
+
+
+def _interval(fitted: Any, log_odds: Floats) -> tuple[Floats, Floats]:
+    """Return p0 and p1 at the given log-odds."""
+    score, p0, p1 = fitted
+    place = _rounded(log_odds)
+    return (
+        p0[np.searchsorted(score, place, side="right")],
+        p1[np.searchsorted(score, place, side="left")],
+    )
 
 
 def _rounded(log_odds: Floats) -> Floats:

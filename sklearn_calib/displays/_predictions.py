@@ -84,8 +84,15 @@ class FromEstimator(Framed):
             estimator.predict_proba(X),
             labels=estimator.classes_,
             name=type(estimator).__name__ if name is None else name,
-            **options,
+            **cls._options_of(estimator, X, options),
         )
+
+    @classmethod
+    def _options_of(
+        cls, _estimator: Any, _X: Any, options: dict[str, Any], /
+    ) -> dict[str, Any]:
+        """Return the options, with those that follow from the estimator."""
+        return options
 
 
 def evaluate(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.abstaining import AbstainingMixin
 from sklearn_calib._core.risk_coverage import (
     ESTIMATORS,
     LOSS,
@@ -17,14 +19,14 @@ from sklearn_calib._core.risk_coverage import (
     score_samples,
 )
 from sklearn_calib._core.typing import Confidence, Floats
-from sklearn_calib._core.validation import validate_params
+from sklearn_calib._core.validation import Interval, validate_params
 from sklearn_calib.displays._axes import STYLES, artists, new_axes
 from sklearn_calib.displays._predictions import FromEstimator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LINE = "risk-coverage line"
+LINE, POINT = "risk-coverage line", "operating point"
 RISKS = {"zero_one": "Risk (error rate)", "log": "Risk (mean log loss)"}
 # Coverages at which the curves are drawn.
 COVERAGE = np.linspace(0, 1, 1001)[1:]
@@ -36,6 +38,20 @@ LEGEND, LEGEND_ROW = 0.06, 0.05
 REFERENCES: dict[str, Any] = {
     "Random order": {"linestyle": (0, (7, 4)), "linewidth": 1, "alpha": 0.8},
     "Oracle": {"linestyle": ":", "linewidth": 1.5, "alpha": 0.9},
+}
+POINT_STYLE: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "*",
+    "markersize": 15,
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.8,
+}
+
+
+CONSTRAINTS = {
+    **RANKING,
+    **LOSS,
+    "threshold": [Interval(Real, None, None, closed="both"), None],
 }
 
 
@@ -50,6 +66,9 @@ class RiskCoverageDisplay(FromEstimator):
     the samples by their loss, which gives the lowest possible risk. A random order has
     the same expected risk at every coverage. Both depend on the predictions, so they
     are drawn in the colour of the classifier.
+
+    For a :class:`~sklearn_calib.SelectiveClassifier`, a star marks its operating point:
+    the coverage and the risk at its threshold.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
     displays can share axes, with different colours and markers.
@@ -75,6 +94,9 @@ class RiskCoverageDisplay(FromEstimator):
     risk_name : str, default="Risk"
         Label of the y-axis.
 
+    operating_point : tuple of two floats, default=None
+        Coverage and risk at the threshold of a selective classifier.
+
     Attributes
     ----------
     ax_ : matplotlib Axes
@@ -91,6 +113,9 @@ class RiskCoverageDisplay(FromEstimator):
 
     random_line_ : matplotlib Line2D
         Risk of a random order.
+
+    point_ : matplotlib Line2D or None
+        Operating point, if there is one.
 
     See Also
     --------
@@ -120,6 +145,7 @@ class RiskCoverageDisplay(FromEstimator):
         aurc: float,
         name: str | None = None,
         risk_name: str = "Risk",
+        operating_point: tuple[float, float] | None = None,
     ) -> None:
         self.coverage = coverage
         self.risk = risk
@@ -127,9 +153,19 @@ class RiskCoverageDisplay(FromEstimator):
         self.aurc = aurc
         self.name = name
         self.risk_name = risk_name
+        self.operating_point = operating_point
 
     @classmethod
-    @validate_params({**RANKING, **LOSS}, prefer_skip_nested_validation=True)
+    def _options_of(
+        cls, estimator: Any, X: Any, options: dict[str, Any], /
+    ) -> dict[str, Any]:
+        if not isinstance(estimator, AbstainingMixin) or "confidence" in options:
+            return options
+        confidence, threshold = estimator._confidence(X), estimator.threshold_
+        return {"confidence": confidence, "threshold": threshold, **options}
+
+    @classmethod
+    @validate_params(CONSTRAINTS, prefer_skip_nested_validation=True)
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -139,6 +175,7 @@ class RiskCoverageDisplay(FromEstimator):
         loss: Loss = "zero_one",
         labels: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        threshold: float | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **plot_options: Any,
@@ -168,6 +205,12 @@ class RiskCoverageDisplay(FromEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. Their scale affects only the area, as in
             :func:`sklearn_calib.metrics.aurc_loss`.
+
+        threshold : float, default=None
+            Lowest accepted confidence, whose operating point to mark. It is not marked
+            if no sample is accepted. For a :class:`~sklearn_calib.SelectiveClassifier`,
+            :meth:`from_estimator` sets `confidence` and `threshold`, unless
+            `confidence` is given.
 
         name : str, default=None
             Name in the legend. By default, the legend shows only the area.
@@ -207,7 +250,7 @@ class RiskCoverageDisplay(FromEstimator):
         scores, losses, weight = score_samples(
             y_true, y_proba, confidence, loss, labels, sample_weight
         )
-        mass, total_loss, _ = group_by_confidence(scores, losses, weight)
+        mass, total_loss, ranked = group_by_confidence(scores, losses, weight)
         oracle = group_by_confidence(-losses, losses, weight)
         display = cls(
             coverage=COVERAGE,
@@ -216,6 +259,7 @@ class RiskCoverageDisplay(FromEstimator):
             aurc=ESTIMATORS["mean"](mass, total_loss),
             name=name,
             risk_name="Risk (mean loss)" if callable(loss) else RISKS[loss],
+            operating_point=_point_at(threshold, mass, total_loss, ranked),
         )
         return display.plot(ax, **plot_options)
 
@@ -279,6 +323,11 @@ class RiskCoverageDisplay(FromEstimator):
             label=aurc if name is None else f"{name} ({aurc})",
             gid=LINE,
         )
+        self.point_ = None
+        if self.operating_point is not None:
+            (self.point_,) = self.ax_.plot(
+                *self.operating_point, color=color, zorder=3, gid=POINT, **POINT_STYLE
+            )
         self._decorate()
         return self
 
@@ -290,8 +339,11 @@ class RiskCoverageDisplay(FromEstimator):
         highest = max(
             line.get_ydata()[line.get_xdata() >= FIRST_SHOWN].max() for line in lines
         )
-        others = [Line2D([], [], color="0.3", **style) for style in REFERENCES.values()]
-        labels = [line.get_label() for line in lines] + list(REFERENCES)
+        styles = dict(REFERENCES)
+        if artists(self.ax_, POINT):
+            styles["Operating point"] = {**POINT_STYLE, "markersize": 10}
+        others = [Line2D([], [], color="0.3", **style) for style in styles.values()]
+        labels = [line.get_label() for line in lines] + list(styles)
         self.ax_.legend([*lines, *others], labels, loc="upper left", fontsize="small")
         # The legend must not cover the lines of the random order.
         below_legend = 1 - LEGEND - LEGEND_ROW * len(labels)
@@ -306,3 +358,14 @@ def _risk_at(coverage: Floats, mass: Floats, total_loss: Floats) -> Floats:
     reached, risk = curve(mass, total_loss)
     summed = np.append(0.0, reached * risk)
     return np.interp(coverage, np.append(0.0, reached), summed) / coverage
+
+
+def _point_at(
+    threshold: float | None, mass: Floats, total_loss: Floats, ranked: Floats
+) -> tuple[float, float] | None:
+    """Return coverage and risk of the samples at or above a threshold."""
+    n_groups = 0 if threshold is None else np.count_nonzero(ranked >= threshold)
+    if not n_groups:
+        return None
+    coverage, risk = curve(mass, total_loss)
+    return float(coverage[n_groups - 1]), float(risk[n_groups - 1])

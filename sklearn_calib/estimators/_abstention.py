@@ -1,9 +1,13 @@
 """Confidence thresholds and the label for abstaining."""
 
+from dataclasses import replace
+from itertools import repeat
 from math import ceil
 from numbers import Real
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import rel_entr
 from scipy.stats import beta, binom
 
 
@@ -49,18 +53,32 @@ def threshold_for_coverage(confidence, weight, coverage):
     return confidence[order[np.searchsorted(accepted, wanted)]]
 
 
-def threshold_for_risk(confidence, wrong, max_risk, delta):
+def threshold_for_risk(confidence, risks, losses, delta):
     """Return the lowest threshold that fixed-sequence testing accepts.
 
-    From the highest threshold to the lowest, an exact binomial test is applied to each
-    hypothesis "the risk exceeds max_risk". Its level is the level assigned to it, plus
-    the level of the previous test if that one rejected.
+    From the highest threshold to the lowest, each hypothesis "some risk exceeds its
+    limit" is tested; its p-value is the largest of the risks. The level is the level
+    assigned to the test, plus the level of the previous test if that one rejected.
+
+    Parameters
+    ----------
+    confidence : ndarray of shape (n_samples,)
+        Confidence of the samples.
+
+    risks : list of Risk
+        The risks.
+
+    losses : list of ndarrays of shape (n_samples,)
+        The losses of each risk, with NaN for samples that do not count.
+
+    delta : float
+        Probability of a wrong rejection.
     """
     thresholds, index = np.unique(-confidence, return_inverse=True)
-    n_accepted = np.bincount(index).cumsum()
-    n_wrong = np.bincount(index, weights=wrong).cumsum()
-    assigned = _levels(n_accepted, delta)
-    pvalue = binom.cdf(n_wrong, n_accepted, max_risk)
+    assigned = _levels(np.bincount(index).cumsum(), delta)
+    counts = [_accumulate(index, each) for each in losses]
+    tested = list(zip(risks, counts, strict=True))
+    pvalue = np.max([_pvalue(*count, risk) for risk, count in tested], axis=0)
     found, level, starts = None, 0.0, np.flatnonzero(assigned)
     for start, end in zip(starts, [*starts[1:], len(pvalue)], strict=True):
         level += assigned[start]
@@ -70,10 +88,35 @@ def threshold_for_risk(confidence, wrong, max_risk, delta):
         if n_rejected < end - start:
             level = 0.0
     if found is None:
-        counts = np.transpose([n_wrong, n_accepted, assigned])[starts]
-        lowest = min(risk_upper_bound(*each) for each in counts)
-        _refuse_max_risk(max_risk, delta, lowest, len(confidence))
+        lowest = [
+            min(map(_upper_bound, *count[:, starts], assigned[starts], repeat(risk)))
+            for risk, count in tested
+        ]
+        _refuse_max_risk(risks, lowest, delta, len(confidence))
     return -thresholds[found]
+
+
+def _accumulate(index, losses):
+    """Return the total loss and the number of samples that count, by threshold."""
+    counted = ~np.isnan(losses)
+    columns = np.where(counted, losses, 0.0), counted
+    return np.array([np.bincount(index, weights=each).cumsum() for each in columns])
+
+
+def _pvalue(total, n_samples, risk):
+    """Return p-values of the hypothesis that the risk exceeds its limit.
+
+    The test is the exact binomial test for losses of 0 and 1, and that of Hoeffding and
+    Bentkus for other losses.
+    """
+    limit = risk.limit / risk.highest
+    binomial = binom.cdf(np.ceil(total), n_samples, limit)
+    if risk.is_binary:
+        return binomial
+    mean = np.minimum(total / np.maximum(n_samples, 1), limit)
+    divergence = rel_entr(mean, limit) + rel_entr(1 - mean, 1 - limit)
+    hoeffding = np.exp(-n_samples * divergence)
+    return np.minimum(hoeffding, np.e * binomial)
 
 
 def _levels(n_accepted, delta):
@@ -99,13 +142,32 @@ def risk_upper_bound(n_wrong, n_samples, delta):
     return float(beta.isf(delta, n_wrong + 1, n_samples - n_wrong))
 
 
-def _refuse_max_risk(max_risk, delta, lowest, n_samples):
-    """Raise ValueError with the lowest risk that the same tests guarantee."""
+def _upper_bound(total, n_samples, level, risk):
+    """Return the lowest limit of a risk that is not rejected at this level."""
+    if risk.is_binary or total >= n_samples:
+        return risk_upper_bound(total, n_samples, level) * risk.highest
+
+    def excess(limit):
+        return _pvalue(total, n_samples, replace(risk, limit=limit)) - level
+
+    return brentq(excess, total / n_samples * risk.highest, risk.highest)
+
+
+def _refuse_max_risk(risks, lowest, delta, n_samples):
+    """Raise ValueError with the lowest risks that the same tests guarantee."""
+    lowest = [f"{ceil(each * 1e4) / 1e4:.4g}" for each in lowest]
+    wanted, got = "a risk that some threshold can guarantee", f"{risks[0].limit}"
+    here = f"here is {lowest[0]}"
+    if [risk.key for risk in risks] != ["error_rate"]:
+        wanted = "risks that one threshold can guarantee together"
+        got = ", ".join(f"{risk} {risk.limit}" for risk in risks)
+        here = "of each alone are " + ", ".join(
+            f"{risk} {each}" for risk, each in zip(risks, lowest, strict=True)
+        )
     raise ValueError(
-        f"max_risk must be a risk that some threshold can guarantee, got {max_risk}. "
-        f"The lowest here is {ceil(lowest * 1e4) / 1e4:.4g}, for delta={delta} and "
-        f"{n_samples} held-out samples. Set a larger max_risk or delta, or use more "
-        "samples or a more accurate classifier."
+        f"max_risk must be {wanted}, got {got}. The lowest {here}, for delta={delta} "
+        f"and {n_samples} held-out samples. Set a larger max_risk or delta, or use "
+        "more samples or a more accurate classifier."
     )
 
 

@@ -1,19 +1,16 @@
 """`SelectiveClassifier`: a classifier that abstains at low confidence."""
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.abstaining import AbstainingMixin
 from sklearn_calib._core.confidence import check_confidence, get_confidence
 from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
@@ -34,11 +31,12 @@ from sklearn_calib.estimators._out_of_fold import (
     fit_and_predict,
     make_splits,
 )
+from sklearn_calib.estimators._risks import measure, resolve_risks
 from sklearn_calib.estimators._routing import RoutingMixin
 
 
 class SelectiveClassifier(
-    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    RoutingMixin, AbstainingMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """Selective classification: abstain when the confidence is below a threshold.
 
@@ -57,9 +55,31 @@ class SelectiveClassifier(
         least this fraction of the held-out samples, including ties. With 1 the
         classifier never abstains. Exactly one of `coverage` and `max_risk` is needed.
 
-    max_risk : float in (0, 1), default=None
+    max_risk : float in (0, 1) or dict, default=None
         Upper bound for the error rate among the samples with a prediction. The lowest
         threshold is chosen for which fixed-sequence testing guarantees the bound.
+
+        A dict has one or more risks as keys and their upper bounds as values. All
+        risks are means over samples with a prediction, and all bounds hold together
+        with probability `1 - delta`:
+
+        - "error_rate": fraction of wrong predictions.
+        - "false_negative_rate": fraction of wrong predictions among the samples of a
+          class, which is 1 - recall.
+        - "false_discovery_rate": fraction of wrong predictions among the samples that
+          are predicted as a class, which is 1 - precision.
+        - "cost": mean cost, see `cost_matrix`.
+        - a callable: the mean of `function(y_true, y_pred)`, which takes labels and
+          returns one loss in [0, 1] for each sample, or NaN for samples that do not
+          count.
+
+        The bound of a rate of a class is a dict of labels and bounds, or one number for
+        each of the classes: `{"error_rate": 0.1, "false_negative_rate": {"sick":
+        0.05}}`.
+
+    cost_matrix : array-like of shape (n_classes, n_classes), default=None
+        Non-negative costs of the true class (row) and the predicted class (column).
+        Needed for the risk "cost" only.
 
     delta : float in (0, 1), default=0.05
         Probability, over the draw of the held-out samples, that the guarantee of
@@ -102,9 +122,13 @@ class SelectiveClassifier(
     risk_ : float
         Error rate among these samples, an estimate without a guarantee.
 
-    guaranteed_risk_ : float or None
-        The error rate that is not exceeded with probability `1 - delta`, which is
-        `max_risk`. None if `coverage` was set, since nothing is guaranteed then.
+    risks_ : dict
+        The risks in `max_risk` among these samples, as estimates without a guarantee:
+        numbers, or for rates of classes dicts of labels and numbers.
+
+    guaranteed_risk_ : float, dict or None
+        The bound that holds with probability `1 - delta`, which is `max_risk`. None if
+        `coverage` was set, since nothing is guaranteed then.
 
     n_features_in_ : int
         Number of features. Defined only if the classifier has it.
@@ -123,12 +147,15 @@ class SelectiveClassifier(
     hypothesis that the risk exceeds `max_risk`. The level is `delta` / 2 at the
     threshold that accepts all held-out samples, `delta` / 4 at that of the most
     confident half, and so on. A test that rejects passes its level to the next [2]_.
+    For several risks, the p-value is the largest of theirs, so the bounds hold together
+    without a correction. Costs that differ, and losses of callables, are tested with
+    the Hoeffding-Bentkus inequality [1]_ instead.
 
     The guarantee holds for new samples from the same distribution and a
     `FrozenEstimator`. With cross-validation it holds for the classifiers of the folds,
     and is only expected to hold for the classifier trained on all data. The candidate
-    thresholds are confidences of the same samples. This is valid if the error rate does
-    not increase with the confidence; simulations found no violation otherwise.
+    thresholds are confidences of the same samples. This is valid if the risks do not
+    increase with the confidence; simulations found no violation otherwise.
 
     For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
     the weights, except that samples of weight zero are left out.
@@ -161,7 +188,8 @@ class SelectiveClassifier(
     _weighted_part = "threshold"
     _parameter_constraints = {
         "coverage": [Interval(Real, 0, 1, closed="right"), None],
-        "max_risk": [Interval(Real, 0, 1, closed="neither"), None],
+        "max_risk": [Interval(Real, 0, 1, closed="neither"), dict, None],
+        "cost_matrix": ["array-like", None],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "cv": ["cv_object"],
     }
@@ -171,7 +199,8 @@ class SelectiveClassifier(
         estimator: BaseEstimator,
         *,
         coverage: float | None = None,
-        max_risk: float | None = None,
+        max_risk: float | dict[Any, Any] | None = None,
+        cost_matrix: ArrayLike | None = None,
         delta: float = 0.05,
         confidence: str | Callable[..., Any] = "msp",
         abstain_label: str | float | None = None,
@@ -180,6 +209,7 @@ class SelectiveClassifier(
         self.estimator = estimator
         self.coverage = coverage
         self.max_risk = max_risk
+        self.cost_matrix = cost_matrix
         self.delta = delta
         self.confidence = confidence
         self.abstain_label = abstain_label
@@ -230,15 +260,15 @@ class SelectiveClassifier(
         weight = check_sample_weight(sample_weight, X)
         self.abstain_label_ = resolve_abstain_label(self.abstain_label, self.classes_)
         fit_params, split_params = self._route(weight, fit_params)
+        risks = resolve_risks(self.max_risk, self.cost_matrix, self.classes_)
         scores, rows = self._held_out(X, y, fit_params, split_params)
         classes = self.classes_
         codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
         weight = np.ones(len(codes)) if weight is None else weight
-        self._set_threshold(
-            self._confidence_of(scores),
-            scores.argmax(axis=1) != codes[rows],
-            weight[rows],
-        )
+        predicted = scores.argmax(axis=1)
+        losses = [risk.losses(codes[rows], predicted) for risk in risks]
+        confidence, wrong = self._confidence_of(scores), predicted != codes[rows]
+        self._set_threshold(confidence, wrong, weight[rows], risks, losses)
         copy_features(self.estimator_, self)
         return self
 
@@ -271,8 +301,10 @@ class SelectiveClassifier(
         confidence = get_confidence(self.confidence)(scores)
         return check_confidence(confidence, len(scores))
 
-    def _set_threshold(self, confidence: Any, wrong: Any, weight: Any) -> None:
-        """Set the threshold, and its coverage and risk on the held-out data."""
+    def _set_threshold(
+        self, confidence: Any, wrong: Any, weight: Any, risks: Any, losses: Any
+    ) -> None:
+        """Set the threshold, and its coverage and risks on the held-out data."""
         self.guaranteed_risk_ = self.max_risk
         if self.coverage is not None:
             self.threshold_ = threshold_for_coverage(confidence, weight, self.coverage)
@@ -280,11 +312,15 @@ class SelectiveClassifier(
             weight = np.sign(weight)
             counted = weight > 0
             self.threshold_ = threshold_for_risk(
-                confidence[counted], wrong[counted], self.max_risk, self.delta
+                confidence[counted],
+                risks,
+                [each[counted] for each in losses],
+                self.delta,
             )
         accepted = confidence >= self.threshold_
         self.coverage_ = float(np.average(accepted, weights=weight))
         self.risk_ = float(np.average(wrong[accepted], weights=weight[accepted]))
+        self.risks_ = measure(risks, losses, accepted * weight)
 
     def _decide(self, X: MatrixLike) -> tuple[Array, Bools]:
         """Return the index of the predicted class, and whether it is accepted."""
@@ -292,20 +328,11 @@ class SelectiveClassifier(
         scores = predict_scores(self.estimator_, X, self._from_logits)
         return scores.argmax(axis=1), self._confidence_of(scores) >= self.threshold_
 
-    def accepts(self, X: MatrixLike) -> Bools:
-        """Return which samples get a prediction.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data in the form that the classifier accepts.
-
-        Returns
-        -------
-        accepted : ndarray of shape (n_samples,), dtype bool
-            Whether the confidence is at or above the threshold.
-        """
-        return self._decide(X)[1]
+    def _confidence(self, X: MatrixLike) -> Floats:
+        """Return the confidence that is compared with the threshold."""
+        check_is_fitted(self)
+        scores = predict_scores(self.estimator_, X, self._from_logits)
+        return self._confidence_of(scores)
 
     def predict(self, X: MatrixLike) -> Array:
         """Predict the most probable class, or return `abstain_label_`.
@@ -339,62 +366,3 @@ class SelectiveClassifier(
         """
         check_is_fitted(self)
         return predict_scores(self.estimator_, X, from_logits=False)
-
-    def score(
-        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Return the accuracy among the samples with a prediction.
-
-        It ignores the coverage, see `coverage_score`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data in the form that the classifier accepts.
-
-        y : array-like of shape (n_samples,)
-            True labels.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
-
-        Returns
-        -------
-        accuracy : float
-            In [0, 1]; NaN, with an `UndefinedMetricWarning`, if all abstain.
-        """
-        codes, accepted = self._decide(X)
-        y = column_or_1d(as_labels(y, "y"))
-        check_consistent_length(codes, y)
-        weight = check_sample_weight(sample_weight, codes)
-        weight = accepted * (1.0 if weight is None else weight)
-        if not weight.any():
-            warnings.warn(
-                f"The accuracy is undefined: none of {len(codes)} samples reaches the "
-                f"threshold {self.threshold_:.4g}. Set a larger coverage or max_risk.",
-                UndefinedMetricWarning,
-            )
-            return float("nan")
-        return float(np.average(self.classes_[codes] == y, weights=weight))
-
-    def coverage_score(
-        self, X: MatrixLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Return the fraction of the samples with a prediction.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data in the form that the classifier accepts.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
-
-        Returns
-        -------
-        coverage : float
-            In [0, 1].
-        """
-        accepted = self.accepts(X)
-        weight = check_sample_weight(sample_weight, accepted)
-        return float(np.average(accepted, weights=weight))

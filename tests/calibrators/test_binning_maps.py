@@ -13,6 +13,7 @@ from sklearn_calib.calibrators import (
     ScalingBinning,
     VennAbers,
 )
+from sklearn_calib.calibrators._venn_abers import _interval
 
 
 def recorded_values(recorded):
@@ -82,6 +83,7 @@ def test_venn_abers_is_isotonic_regression_with_one_more_sample(seed):
     fitted = VennAbers()._fit_map(score, target, weight)
     proba = VennAbers()._apply_map(fitted, places)
     np.testing.assert_allclose(proba, high / (1 - low + high), rtol=1e-12)
+    np.testing.assert_allclose(_interval(fitted, places), [low, high], rtol=1e-12)
 
 
 def test_venn_abers_is_never_certain():

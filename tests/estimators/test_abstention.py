@@ -7,8 +7,15 @@ from scipy.stats import binom
 from sklearn_calib.estimators._abstention import (
     risk_upper_bound,
     threshold_for_coverage,
-    threshold_for_risk,
+    threshold_for_risk as threshold_for_risks,
 )
+from sklearn_calib.estimators._risks import resolve_risks
+
+
+def threshold_for_risk(confidence, wrong, max_risk, delta):
+    """Return the threshold for the error rate alone."""
+    risks = resolve_risks(max_risk, None, np.array([0, 1]))
+    return threshold_for_risks(confidence, risks, [np.asarray(wrong, float)], delta)
 
 
 @pytest.mark.parametrize(
