@@ -1,10 +1,15 @@
 """Confidence thresholds and the label for abstaining."""
 
+import warnings
 from math import ceil
 from numbers import Real
 
 import numpy as np
 from scipy.stats import beta, binom
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from sklearn_calib._core.arrays import as_labels
 
 
 def check_goals(estimator, coverage, max_risk):
@@ -19,7 +24,17 @@ def check_goals(estimator, coverage, max_risk):
         raise ValueError(
             "estimator must have predict_proba, got "
             f"{type(estimator).__name__}. Use another classifier, or wrap it in "
-            "scikit-learn's CalibratedClassifierCV."
+            "CalibratedClassifier with PlattScaling()."
+        )
+
+
+def check_tested_once(rows):
+    """Raise ValueError if folds test a sample repeatedly."""
+    n_samples = len(np.unique(rows))
+    if n_samples < len(rows):
+        raise ValueError(
+            f"cv must test each sample at most once for max_risk, got {len(rows)} "
+            f"tests of {n_samples} samples. Use a splitter without repetitions."
         )
 
 
@@ -127,3 +142,17 @@ def resolve_abstain_label(label, classes):
             "Choose another label."
         )
     return label
+
+
+def weighted_accuracy(y, predicted, weight, threshold):
+    """Return the accuracy; the weight of samples below the threshold is zero."""
+    y = column_or_1d(as_labels(y, "y"))
+    check_consistent_length(predicted, y)
+    if weight.any():
+        return float(np.average(predicted == y, weights=weight))
+    warnings.warn(
+        f"The accuracy is undefined: none of {len(y)} samples reaches the threshold "
+        f"{threshold:.4g}. Set a larger coverage or max_risk.",
+        UndefinedMetricWarning,
+    )
+    return float("nan")
