@@ -25,6 +25,7 @@ from sklearn_calib.estimators._out_of_fold import (
     MatrixLike,
     MemoryLike,
     SplitterLike,
+    check_held_out_as,
     check_training_data,
     copy_features,
     fit_and_predict,
@@ -287,13 +288,8 @@ class CalibratedClassifier(
         ensemble = self.ensemble
         if ensemble == "auto":
             ensemble = not (is_frozen or is_plain)
-        if self.held_out_as is not None and (is_frozen or not ensemble):
-            raise ValueError(
-                "held_out_as must be None unless a classifier is trained for each fold "
-                f"only, got {self.held_out_as!r}, ensemble={self.ensemble!r} and "
-                f"{type(self.estimator).__name__}. A classifier for all data has no "
-                "held-out part: set ensemble=True."
-            )
+        if self.held_out_as is not None:
+            check_held_out_as(self.held_out_as, ensemble and not is_frozen)
         if not ensemble and is_plain:
             return [], True
         if not ensemble and is_frozen:

@@ -30,8 +30,8 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
     if is_multilabel and not is_per_label:
         raise ValueError(
             "calibrator must be None or a PerLabelCalibrator if y is multilabel, got "
-            f"{calibrator!r}. Pass PerLabelCalibrator(TemperatureScaling()), or with "
-            "another calibrator of sklearn_calib.calibrators."
+            f"{calibrator!r}. Pass PerLabelCalibrator(TemperatureScaling()), for "
+            "example. If y is one-hot, pass y.argmax(axis=1)."
         )
 
 

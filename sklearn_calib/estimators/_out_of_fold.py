@@ -188,6 +188,24 @@ def _fit_fold(
     return classifier, response, scores
 
 
+def check_held_out_as(names, is_ensemble):
+    """Raise ValueError for other than one or two names, or without an ensemble."""
+    is_pair = isinstance(names, tuple) and len(names) == 2
+    if not isinstance(names, str) and not (
+        is_pair and all(isinstance(name, str) for name in names)
+    ):
+        raise ValueError(
+            "held_out_as must be the name of one argument of fit or a tuple of two, "
+            f'got {names!r}. Pass "eval_set" or ("X_val", "y_val"), for example.'
+        )
+    if not is_ensemble:
+        raise ValueError(
+            "held_out_as must be None unless all classifiers are trained on folds, got "
+            f"{names!r}. A classifier trained on all data has no held-out part: set "
+            "ensemble=True, and pass a classifier that is not frozen."
+        )
+
+
 def _name_held_out(names, X, y, train, test):
     """Return the held-out part as arguments of `fit`."""
     if names is None:
