@@ -134,10 +134,6 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Warn about the label with the fewest misclassified samples."""
         self.calibrators_[0]._warn_of_few_errors(n_errors.min())
 
-    @property
-    def _accepts_margins(self) -> bool:
-        return self.calibrator._accepts_margins
-
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the calibrated probability of each label.
 

@@ -12,7 +12,7 @@ from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
 
 
 def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
-    """Raise TypeError or ValueError for a calibrator that does not match y."""
+    """Raise an error for a calibrator that is not valid, or does not match y."""
     has_methods = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
     if calibrator is None:
         return
@@ -33,11 +33,15 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
             f"{calibrator!r}. Pass PerLabelCalibrator(TemperatureScaling()), for "
             "example. If y is one-hot, pass y.argmax(axis=1)."
         )
+    if isinstance(calibrator, Calibrator | PerLabelCalibrator):
+        calibrator._validate_params()  # before the classifiers are trained
 
 
 def accepts_margins(calibrator: Any) -> bool:
     """Return whether a calibrator can be fitted to margins instead of logits."""
-    if isinstance(calibrator, Calibrator | PerLabelCalibrator):
+    if isinstance(calibrator, PerLabelCalibrator):
+        return calibrator.calibrator._accepts_margins
+    if isinstance(calibrator, Calibrator):
         return calibrator._accepts_margins
     return calibrator is not None  # any classifier uses the margins as features
 

@@ -153,7 +153,9 @@ def fit_and_predict(
         What the scores are.
     """
     options = classes, response_method, takes_margins, held_out_as
-    parts = [*splits, (slice(None), None)] if refit else splits
+    # The classifiers of the folds are not sent back if they are not needed.
+    parts = [(*split, not refit) for split in splits]
+    parts += [(slice(None), None, True)] * refit
     fitted = Parallel(n_jobs=n_jobs, verbose=verbose)(
         delayed(_fit_fold)(estimator, X, y, *part, fit_params, *options)
         for part in parts
@@ -169,13 +171,17 @@ def _fit_fold(
     y,
     train,
     test,
+    keep,
     fit_params,
     classes,
     response_method,
     takes_margins,
     held_out_as,
 ):
-    """Fit a clone to the training part, and predict the test part unless it is None."""
+    """Fit a clone to the training part, and predict the test part unless it is None.
+
+    Return the clone if `keep`, what the scores are, and the scores.
+    """
     params = {name: _take(v, train, len(y)) for name, v in fit_params.items()}
     held_out = _name_held_out(held_out_as, X, y, train, test)
     classifier = clone(estimator).fit(take(X, train), y[train], **params, **held_out)
@@ -185,7 +191,7 @@ def _fit_fold(
         return classifier, response, None
     from_logits = response != "probabilities"
     scores = predict_scores(classifier, take(X, test), from_logits, classes)
-    return classifier, response, scores
+    return classifier if keep else None, response, scores
 
 
 def check_held_out_as(names, is_ensemble):
