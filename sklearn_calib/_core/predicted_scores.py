@@ -13,9 +13,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, NuSVC
 
 from sklearn_calib._core.arrays import check_unmasked
-from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.typing import Array, Floats
 
 # scikit-learn's classifiers whose predict_proba is the softmax of decision_function.
 # Their subclasses are included, such as LogisticRegressionCV.
@@ -35,7 +36,7 @@ def holds_logits(classifier: Any) -> bool:
     a Pipeline, FrozenEstimator or search is checked.
     """
     n_classes = len(classifier.classes_)
-    classifier = _final_step(classifier)
+    classifier = final_step(classifier)
     declared = getattr(classifier, "decision_function_is_logits", None)
     if declared is not None:
         return declared
@@ -46,40 +47,120 @@ def holds_logits(classifier: Any) -> bool:
     return isinstance(classifier, _SOFTMAX_CLASSIFIERS) and not is_one_vs_rest
 
 
-def _final_step(classifier: Any) -> Any:
+def final_step(classifier: Any) -> Any:
     """Return the classifier inside pipelines, frozen estimators and searches."""
-    if isinstance(classifier, Pipeline):
-        return _final_step(classifier.steps[-1][1])
+    if isinstance(classifier, Pipeline) and classifier.steps:
+        return final_step(classifier.steps[-1][1])
     if isinstance(classifier, FrozenEstimator):
-        return _final_step(classifier.estimator)
+        return final_step(classifier.estimator)
     if isinstance(classifier, GridSearchCV | RandomizedSearchCV):
-        return _final_step(classifier.best_estimator_)
+        # A search that is not fitted yet only has the estimator to start from.
+        fitted = getattr(classifier, "best_estimator_", classifier.estimator)
+        return final_step(fitted)
     return classifier
 
 
-def uses_logits(classifier: Any, response_method: str) -> bool:
-    """Return whether to call decision_function instead of predict_proba."""
-    if response_method == "auto":
+def find_response(
+    classifier: Any, response_method: str, *, takes_margins: bool = False
+) -> str:
+    """Return whether to use "logits", "margins" or "probabilities" of a classifier.
+
+    Margins are used if there are no probabilities, and only if `takes_margins`.
+    """
+    wanted = response_method
+    if wanted == "auto":
         if holds_logits(classifier):
-            return True
-        response_method = "predict_proba"
-    if hasattr(classifier, response_method):
-        return response_method == "decision_function"
-    name = type(_final_step(classifier)).__name__
+            return "logits"
+        wanted = "predict_proba"
+    if hasattr(classifier, wanted):
+        return "logits" if wanted == "decision_function" else "probabilities"
+    has_margins = response_method == "auto" and hasattr(classifier, "decision_function")
+    if has_margins and takes_margins:
+        _check_one_margin_per_class(classifier)
+        return "margins"
+    name = type(final_step(classifier)).__name__
     raise ValueError(
         "estimator must have predict_proba, or a decision function that is known to "
-        f"return logits, got {name}, which has no {response_method}. Margins, such as "
-        "those of a support vector machine, are not logits. Use another classifier, "
-        'or set response_method="decision_function" if its values are logits.'
+        f"return logits, got {name}, which has no {wanted}. "
+        + (_MARGINS_HINT if has_margins else "Use another classifier.")
     )
 
 
-def predict_scores(classifier: Any, X: ArrayLike, from_logits: bool) -> Floats:
-    """Return logits or probabilities of shape (n_samples, n_classes)."""
+_MARGINS_HINT = (
+    "Margins, such as those of a support vector machine, are not logits. Wrap it in "
+    "CalibratedClassifier with a calibrator that uses only the order of the margins or "
+    "a function of each margin fitted with an intercept: PlattScaling, "
+    "QuadraticLogisticCalibration, IsotonicCalibration, VennAbers, "
+    "HistogramBinning, ScalingBinning, or any classifier. If the values are logits, "
+    'set response_method="decision_function".'
+)
+
+
+def _check_one_margin_per_class(classifier: Any) -> None:
+    """Raise ValueError for a support vector machine with a margin for each pair."""
+    final = final_step(classifier)
+    is_svc = isinstance(final, SVC | NuSVC)
+    if is_svc and final.decision_function_shape == "ovo" and len(final.classes_) > 2:
+        raise ValueError(
+            "estimator must have one margin for each class, got "
+            f'{type(final).__name__} with decision_function_shape="ovo", one for each '
+            'pair of classes. Set decision_function_shape="ovr".'
+        )
+
+
+def predict_scores(
+    classifier: Any, X: ArrayLike, from_logits: bool, classes: Any = None
+) -> Floats:
+    """Return values of the decision function or probabilities, of all classes.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,) or list of ndarray, default=None
+        Classes of the columns. The columns of classes that the classifier does not know
+        are filled, see `fill_absent`. By default, the classifier's own. A list
+        contains the classes of each label of a multilabel problem.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+    """
     check_unmasked(X, "X")
+    if isinstance(classes, list):
+        return _predict_labels(classifier, X, from_logits)
     if not from_logits:
-        return classifier.predict_proba(X)
-    logits = classifier.decision_function(X)
-    if logits.ndim == 1:
-        return np.column_stack([np.zeros_like(logits), logits])
-    return logits
+        scores = classifier.predict_proba(X)
+    else:
+        scores = classifier.decision_function(X)
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+    if classes is None:
+        return scores
+    return fill_absent(scores, classifier.classes_, classes, from_logits)
+
+
+def fill_absent(
+    scores: Floats, present: ArrayLike, classes: Array, from_logits: bool
+) -> Floats:
+    """Add the columns of classes that a classifier was not trained with.
+
+    These classes get the smallest positive probability of the row, and rows of
+    probabilities are normalised again. The logits are the smallest of the row.
+    """
+    is_present = np.isin(classes, present)
+    if is_present.all() or scores.shape[1] != is_present.sum():
+        return scores
+    positive = scores if from_logits else np.where(scores > 0, scores, np.inf)
+    filled = np.empty((len(scores), len(classes)), scores.dtype)
+    filled[:] = positive.min(axis=1, keepdims=True)
+    filled[:, is_present] = scores
+    return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
+
+
+def _predict_labels(classifier: Any, X: ArrayLike, from_logits: bool) -> Floats:
+    """Return multilabel probabilities or values of the decision function."""
+    method = classifier.decision_function if from_logits else classifier.predict_proba
+    scores = method(X)
+    if isinstance(scores, list):  # one array of both classes for each label
+        pairs = zip(scores, classifier.classes_, strict=True)
+        return np.column_stack([p @ (np.asarray(c) == 1) for p, c in pairs])
+    return scores.reshape(len(scores), -1)

@@ -116,6 +116,10 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
 
     preserves_argmax = False
 
+    # Whether probabilities of two classes do not depend on the origin and the unit of
+    # the logits, up to the direction: then margins can be used instead.
+    _accepts_margins = False
+
     _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
 
     @restores()

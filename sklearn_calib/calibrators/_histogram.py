@@ -93,6 +93,7 @@ class HistogramBinning(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
+    _accepts_margins = True
     _maps_probabilities = True
     _returns_zero = True
     _parameter_constraints = {
@@ -193,6 +194,7 @@ class ScalingBinning(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
+    _accepts_margins = True
     _parameter_constraints = {**_OneVsRestCalibrator._parameter_constraints, **N_BINS}
 
     def __init__(self, *, n_bins: int = 10, from_logits: bool = False) -> None:

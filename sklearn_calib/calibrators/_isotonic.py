@@ -94,6 +94,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
+    _accepts_margins = True
     _maps_probabilities = True
     _returns_zero = True
     _parameter_constraints = {

@@ -34,6 +34,9 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     classes_ : list of ndarray
         The classes of each label, `array([0, 1])`.
 
+    n_errors_ : ndarray of shape (n_labels,)
+        Number of misclassified samples of each label, see :class:`Calibrator`.
+
     n_features_in_ : int
         Number of columns of `X`, `n_labels`.
 
@@ -104,6 +107,18 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             If `X` does not contain probabilities and `from_logits` is False, or if `y`
             is not an indicator matrix in the shape of `X`.
         """
+        self._fit_checked(X, y, sample_weight)
+        self._warn_of_few_errors(self.n_errors_)
+        return self
+
+    def _fit_checked(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        labels: Any = None,  # noqa: ARG002, the labels of each column are 0 and 1
+    ) -> Self:
+        """Fit without the warning about few misclassified samples."""
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = check_indicator(y, X.shape, name="y")
@@ -111,10 +126,13 @@ class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             clone(self.calibrator)._fit_checked(x, has_label, sample_weight, [0, 1])
             for x, has_label in zip(X.T, y.T, strict=True)
         ]
-        worst = min(self.calibrators_, key=lambda calibrator: calibrator.n_errors_)
-        worst._warn_of_few_errors(worst.n_errors_)
+        self.n_errors_ = np.array([each.n_errors_ for each in self.calibrators_])
         self.classes_ = [each.classes_ for each in self.calibrators_]
         return self
+
+    def _warn_of_few_errors(self, n_errors: Floats) -> None:
+        """Warn about the label with the fewest misclassified samples."""
+        self.calibrators_[0]._warn_of_few_errors(n_errors.min())
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the calibrated probability of each label.

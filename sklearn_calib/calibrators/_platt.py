@@ -88,6 +88,7 @@ class PlattScaling(_OneVsRestCalibrator):
     """
 
     _errors_needed = 50, 1
+    _accepts_margins = True
     _returns_log_odds = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,

@@ -84,6 +84,7 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     """
 
     _errors_needed = 10, 1
+    _accepts_margins = True
     _returns_log_odds = True
 
     def __init__(self, *, from_logits: bool = False) -> None:

@@ -91,6 +91,7 @@ class VennAbers(_OneVsRestCalibrator):
     """
 
     _errors_needed = 100, 1
+    _accepts_margins = True
 
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits

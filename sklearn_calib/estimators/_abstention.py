@@ -23,7 +23,17 @@ def check_goals(estimator, coverage, max_risk):
         raise ValueError(
             "estimator must have predict_proba, got "
             f"{type(estimator).__name__}. Use another classifier, or wrap it in "
-            "scikit-learn's CalibratedClassifierCV."
+            "CalibratedClassifier with PlattScaling()."
+        )
+
+
+def check_tested_once(rows):
+    """Raise ValueError if folds test a sample repeatedly."""
+    n_samples = len(np.unique(rows))
+    if n_samples < len(rows):
+        raise ValueError(
+            f"cv must test each sample at most once for max_risk, got {len(rows)} "
+            f"tests of {n_samples} samples. Use a splitter without repetitions."
         )
 
 

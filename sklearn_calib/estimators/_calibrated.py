@@ -1,32 +1,36 @@
 """`CalibratedClassifier`: a classifier and its calibrator in one estimator."""
 
 import copy
-import pickle
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.predicted_scores import predict_scores
+from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator, VennAbers
-from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+from sklearn_calib.estimators._calibrated_pair import CalibratedPair
+from sklearn_calib.estimators._fold_calibrators import (
+    accepts_margins,
+    check_calibrator,
+    fit_calibrators,
+)
 from sklearn_calib.estimators._out_of_fold import (
     MatrixLike,
     MemoryLike,
     SplitterLike,
+    check_held_out_as,
     check_training_data,
     copy_features,
-    fit_and_predict,
+    fit_and_predict_cached,
     make_splits,
-    remembered,
 )
 from sklearn_calib.estimators._routing import RoutingMixin
 
@@ -55,14 +59,16 @@ class CalibratedClassifier(
     Parameters
     ----------
     estimator : estimator
-        The classifier, with `predict_proba` or a decision function that returns logits.
-        Pass a fitted classifier as `FrozenEstimator(estimator)`; then all data given to
-        `fit` are used for calibration, and must not contain its training data.
+        The classifier, with `predict_proba` or a decision function. Pass a fitted
+        classifier as `FrozenEstimator(estimator)`; then all data given to `fit` are
+        used for calibration, and must not contain its training data. A decision
+        threshold is set outside, see Notes.
 
-    calibrator : Calibrator or classifier, default=None
+    calibrator : Calibrator, PerLabelCalibrator or classifier, default=None
         The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
         fold. Its parameter `from_logits` is set automatically. Any other classifier is
         fitted with the logits as features. None leaves the probabilities unchanged.
+        Multilabel problems need a `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=5
         Splitting strategy; an int is the number of stratified folds.
@@ -81,7 +87,9 @@ class CalibratedClassifier(
         :class:`NeuralClassifier`, or is scikit-learn's LogisticRegression (not
         one-vs-rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
         QuadraticDiscriminantAnalysis or HistGradientBoostingClassifier. Margins, such
-        as those of a support vector machine, are not logits.
+        as those of a support vector machine, are not logits. "auto" uses them if the
+        classifier has no `predict_proba`, for calibrators that need no more than their
+        order or a linear function, such as `IsotonicCalibration` and `PlattScaling`.
 
     memory : str, path or joblib.Memory, default=None
         Cache for the classifiers and their predictions, so that a search over
@@ -90,10 +98,24 @@ class CalibratedClassifier(
         that differ between calls, as with a shuffled `cv` without a `random_state`, are
         not found in the cache.
 
+    held_out_as : str or tuple of two str, default=None
+        Arguments of the classifier's `fit` that receive the held-out part of each fold,
+        for early stopping: "eval_set" for `eval_set=[(X_test, y_test)]` of LightGBM,
+        XGBoost and CatBoost, or ("X_val", "y_val") for two arguments, as in
+        HistGradientBoostingClassifier. Needs `ensemble=True`.
+
+    n_jobs : int, default=None
+        Number of classifiers to train in parallel, as in scikit-learn: None means 1,
+        and -1 means all processors.
+
+    verbose : int, default=0
+        Level of the progress messages of :class:`joblib.Parallel`.
+
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
+    classes_ : ndarray of shape (n_classes,) or list of ndarray
+        The labels, sorted. For multilabel problems, the classes of each label,
+        `array([0, 1])`.
 
     calibrated_classifiers_ : list
         Pairs with the attributes `estimator` (fitted) and `calibrator` (fitted, or
@@ -112,7 +134,13 @@ class CalibratedClassifier(
 
     Notes
     -----
-    A class may be absent from a test fold but not from a training fold.
+    A decision threshold belongs outside, as it applies to the calibrated probabilities:
+    `TunedThresholdClassifierCV(CalibratedClassifier(...))`. Inside, it would have no
+    effect, which is an error: the average of the folds has no such threshold.
+
+    If a class is absent from the training part of a fold, the classifier of the fold
+    gives it the smallest positive probability of each row, before calibration, and
+    `fit` warns.
 
     A calibrator warns if the samples that it is fitted to contain few errors of the
     classifier, see :class:`~sklearn_calib.calibrators.Calibrator`. The errors of all
@@ -142,11 +170,19 @@ class CalibratedClassifier(
     """
 
     _weighted_part = "calibrator"
+    _threshold_hint = (
+        "Put it outside, where it applies to the calibrated probabilities, such as "
+        "TunedThresholdClassifierCV(CalibratedClassifier(classifier, calibrator)); if "
+        "it is fitted, CalibratedClassifier(FrozenEstimator(fitted.estimator_), ...)."
+    )
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
         "cv": ["cv_object"],
         "ensemble": ["boolean", StrOptions({"auto"})],
         "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
+        "held_out_as": [str, tuple, None],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -158,6 +194,9 @@ class CalibratedClassifier(
         ensemble: bool | str = "auto",
         response_method: str = "auto",
         memory: MemoryLike = None,
+        held_out_as: str | tuple[str, str] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
@@ -165,6 +204,9 @@ class CalibratedClassifier(
         self.ensemble = ensemble
         self.response_method = response_method
         self.memory = memory
+        self.held_out_as = held_out_as
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @restores()
     def fit(
@@ -182,8 +224,9 @@ class CalibratedClassifier(
             Training data in the form that the classifier accepts. For a
             `FrozenEstimator`, calibration data.
 
-        y : array-like of shape (n_samples,)
-            Labels of any type, of at least two classes.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels of any type, of at least two classes. For multilabel problems, an
+            indicator matrix of zeros and ones.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, for the classifier and for the calibrator.
@@ -203,34 +246,48 @@ class CalibratedClassifier(
             If `calibrator` is not an instance of a classifier or calibrator.
 
         ValueError
-            If a class is absent from the training part of a fold, or the classifier
-            returns neither probabilities nor logits.
+            If the training part of a fold contains only one class, the classifier
+            returns neither probabilities nor logits, or has a decision threshold.
         """
         self._validate_params()
-        _check_calibrator(self.calibrator)
-        X, y, self.classes_ = check_training_data(X, y, self.estimator)
+        X, y, self.classes_ = check_training_data(
+            X, y, self.estimator, allow_multilabel=True
+        )
+        check_calibrator(self.calibrator, isinstance(self.classes_, list))
         sample_weight = check_sample_weight(sample_weight, X)
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit = self._plan(X, y, split_params)
-        classifiers, scores, from_logits = self._fit_and_predict(
-            self.estimator, X, y, splits, refit, fit_params, self.response_method
+        takes_margins = accepts_margins(self.calibrator)
+        classifiers, scores, response = fit_and_predict_cached(
+            self.memory,
+            self.estimator,
+            X,
+            y,
+            splits,
+            refit,
+            fit_params,
+            self.response_method,
+            self.classes_,
+            takes_margins=takes_margins,
+            held_out_as=self.held_out_as,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
         )
-        if self.calibrator is None and hasattr(classifiers[0], "predict_proba"):
-            from_logits = False  # keep the probabilities instead of a softmax
+        # The cache may contain margins, which another calibrator has accepted.
+        find_response(classifiers[0], self.response_method, takes_margins=takes_margins)
+        from_logits = response != "probabilities"
         tests = [test for _, test in splits]
         if refit and splits:
             scores, tests = [np.concatenate(scores)], [np.concatenate(tests)]
-        calibrators: list[Any] = [None] * len(classifiers)
-        if self.calibrator is not None:
-            calibrators = [
-                self._fit_calibrator(part, y, sample_weight, test, from_logits)
-                for part, test in zip(scores, tests, strict=True)
-            ]
-            # Their average is about as good as one calibrator fitted to all errors.
-            n_errors = sum(calibrator.n_errors_ for calibrator in calibrators)
-            calibrators[0]._warn_of_few_errors(n_errors)
+        if self.calibrator is None:
+            calibrators = [None] * len(classifiers)
+        else:
+            data = y, sample_weight, self.classes_
+            calibrators = fit_calibrators(
+                self.calibrator, response, scores, tests, *data
+            )
         self.calibrated_classifiers_ = [
-            _CalibratedPair(classifier, calibrator, from_logits)
+            CalibratedPair(classifier, calibrator, from_logits, self.classes_)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)
         ]
         copy_features(classifiers[0], self)
@@ -243,30 +300,14 @@ class CalibratedClassifier(
         ensemble = self.ensemble
         if ensemble == "auto":
             ensemble = not (is_frozen or is_plain)
+        if self.held_out_as is not None:
+            check_held_out_as(self.held_out_as, ensemble and not is_frozen)
         if not ensemble and is_plain:
             return [], True
         if not ensemble and is_frozen:
             return [(slice(None), slice(None))], False
-        needed = [] if is_frozen else self.classes_
+        needed = [] if is_frozen or y.ndim == 2 else self.classes_
         return make_splits(self.cv, X, y, needed, **split_params), not ensemble
-
-    def _fit_and_predict(self, *arguments: Any) -> Any:
-        """Return the classifiers and their predictions, cached if `memory` is set."""
-        if self.memory is None:
-            return fit_and_predict(*arguments)
-        return pickle.loads(remembered(_fit_and_pickle, self.memory)(*arguments))
-
-    def _fit_calibrator(
-        self, scores: Any, y: Any, sample_weight: Any, rows: Any, from_logits: bool
-    ) -> Calibrator:
-        """Fit a clone of the calibrator to the scores of the given rows."""
-        calibrator = clone(self.calibrator)
-        if isinstance(calibrator, Calibrator):
-            calibrator.set_params(from_logits=from_logits)
-        else:
-            calibrator = ClassifierCalibrator(calibrator, from_logits=from_logits)
-        weight = None if sample_weight is None else sample_weight[rows]
-        return calibrator._fit_checked(scores, y[rows], weight, self.classes_)
 
     def uncalibrated(self) -> Self:
         """Return a fitted copy without calibrators, to show what they change.
@@ -276,14 +317,17 @@ class CalibratedClassifier(
         classifier : CalibratedClassifier
             Its probabilities are the mean of `predict_proba` of the classifiers, which
             are not trained again.
+
+        Raises
+        ------
+        ValueError
+            If the classifier returns margins, which are not probabilities.
         """
         check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        find_response(pairs[0].estimator, self.response_method)  # refuses margins
         plain = copy.copy(self).set_params(calibrator=None)
-        plain.calibrated_classifiers_ = [
-            copy.copy(pair) for pair in self.calibrated_classifiers_
-        ]
-        for pair in plain.calibrated_classifiers_:
-            pair.calibrator, pair.from_logits = None, False
+        plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain
 
     def predict_proba(self, X: MatrixLike) -> Floats:
@@ -296,8 +340,9 @@ class CalibratedClassifier(
 
         Returns
         -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to one. Columns are in the order of `classes_`.
+        proba : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
+            Rows sum to one, and columns are in the order of `classes_`. For multilabel
+            problems, the probability of each label.
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
@@ -330,7 +375,9 @@ class CalibratedClassifier(
         return total / len(pairs)
 
     def predict(self, X: MatrixLike) -> Array:
-        """Predict the most probable class; ties go to the first class.
+        """Predict the most probable class, or the labels with a probability above 0.5.
+
+        For ties, the first of these classes is predicted.
 
         Parameters
         ----------
@@ -339,47 +386,10 @@ class CalibratedClassifier(
 
         Returns
         -------
-        y_pred : ndarray of shape (n_samples,)
-            Predicted labels.
+        y_pred : ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Predicted labels, for multilabel problems as an indicator matrix.
         """
-        codes = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[codes]
-
-
-class _CalibratedPair:
-    """A fitted classifier and its calibrator."""
-
-    def __init__(self, estimator: Any, calibrator: Any, from_logits: bool) -> None:
-        self.estimator = estimator
-        self.calibrator = calibrator
-        self.from_logits = from_logits
-
-    def predict_proba(self, X: MatrixLike) -> Floats:
-        scores = predict_scores(self.estimator, X, self.from_logits)
-        if self.calibrator is not None:
-            return self.calibrator.predict_proba(scores)
-        return softmax(scores) if self.from_logits else scores
-
-    def predict_interval(self, X: MatrixLike) -> Floats:
-        scores = predict_scores(self.estimator, X, self.from_logits)
-        return self.calibrator.predict_interval(scores)
-
-
-def _fit_and_pickle(*arguments: Any) -> bytes:
-    """Return the results of `fit_and_predict` as one pickle.
-
-    joblib reads an object array by array, which takes twice as long for a random forest
-    and ten times as long for gradient boosting.
-    """
-    return pickle.dumps(fit_and_predict(*arguments), protocol=5)
-
-
-def _check_calibrator(calibrator: Any) -> None:
-    """Raise TypeError unless the calibrator is None or an instance of a classifier."""
-    has_methods = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
-    if calibrator is None or (has_methods and not isinstance(calibrator, type)):
-        return
-    raise TypeError(
-        "calibrator must be None or an instance with fit and predict_proba, got "
-        f"{calibrator!r}. Pass an object such as TemperatureScaling()."
-    )
+        proba = self.predict_proba(X)
+        if isinstance(self.classes_, list):
+            return (proba > 0.5).astype(np.int64)
+        return self.classes_[proba.argmax(axis=1)]

@@ -1,11 +1,13 @@
 """Any scikit-learn classifier as a calibrator."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from sklearn_calib._core.arrays import shown
+from sklearn_calib._core.predicted_scores import fill_absent
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib.calibrators import Calibrator
 
@@ -22,12 +24,15 @@ class ClassifierCalibrator(Calibrator):
         self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
         missing = np.delete(self.classes_, self.classifier_.classes_).tolist()
         if missing:
-            raise ValueError(
-                "y must contain every class to calibrate with "
-                f"{type(self.classifier).__name__}, got no sample of {shown(missing)}. "
-                "Calibrate on more samples, or with a calibrator of "
-                "sklearn_calib.calibrators."
+            warnings.warn(
+                f"y contains no samples of {shown(missing)}: "
+                f"{type(self.classifier).__name__} gives these classes the smallest "
+                "positive probability of each row. Calibrate with samples of all "
+                "classes.",
+                UserWarning,
             )
 
     def _calibrate(self, logits: Floats) -> Floats:
-        return self.classifier_.predict_proba(logits).copy()
+        proba = self.classifier_.predict_proba(logits).copy()
+        classes = np.arange(len(self.classes_))
+        return fill_absent(proba, self.classifier_.classes_, classes, False)

@@ -1,6 +1,8 @@
 """Held-out predictions of a classifier, by cross-validation."""
 
 import os
+import pickle
+import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import Any
@@ -8,16 +10,20 @@ from typing import Any
 import numpy as np
 from joblib import Memory
 from numpy.typing import ArrayLike
-from scipy.sparse import sparray, spmatrix
+from scipy.sparse import issparse, sparray, spmatrix
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import assert_all_finite, column_or_1d, indexable
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked
-from sklearn_calib._core.predicted_scores import predict_scores, uses_logits
+from sklearn_calib._core.arrays import as_labels, check_unmasked, shown
+from sklearn_calib._core.indicator import check_indicator
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.predicted_scores import find_response, predict_scores
 
 # Types of X of a wrapped classifier, and of cv and memory of its wrappers.
 MatrixLike = ArrayLike | sparray | spmatrix
@@ -25,10 +31,18 @@ SplitterLike = int | BaseCrossValidator | Iterable[Any] | None
 MemoryLike = str | os.PathLike[str] | Memory | None
 
 
-def check_training_data(X, y, estimator):
-    """Return X, y as a 1-d array, and the classes of y or of a frozen classifier."""
+def check_training_data(X, y, estimator, *, allow_multilabel=False):
+    """Return X, y as an array, and the classes of y or of a frozen classifier.
+
+    A 2-d y with several columns is multilabel: its classes are a list of 0 and 1 for
+    each label.
+    """
     check_unmasked(X, "X")
-    y = column_or_1d(as_labels(y, "y"), warn=True)
+    y = as_labels(y.toarray() if issparse(y) else y, "y")
+    if allow_multilabel and y.ndim == 2 and y.shape[1] > 1:
+        y = check_indicator(y, y.shape, name="y")
+        return *indexable(X, y), [np.array([0, 1])] * y.shape[1]
+    y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     if isinstance(estimator, FrozenEstimator):
@@ -43,7 +57,12 @@ def check_training_data(X, y, estimator):
 
 
 def make_splits(cv, X, y, classes, **params):
-    """Return the training and test indices of each fold, and check them."""
+    """Return the training and test indices of each fold, and check them.
+
+    `classes` are those that the classifiers of the folds are to predict.
+    """
+    if "groups" not in params:
+        _check_no_groups(cv)
     rows = np.arange(len(y))
     try:
         folds = check_cv(cv, y, classifier=True).split(X, y, **params)
@@ -58,18 +77,58 @@ def make_splits(cv, X, y, classes, **params):
             f"cv must yield at least one fold, got none from {type(cv).__name__}. Pass "
             "the number of folds or a splitter."
         )
-    for fold, (train, _) in enumerate(splits):
-        missing = np.setdiff1d(classes, y[train]).tolist()
-        if missing:
-            raise ValueError(
-                "y must have every class in the training part of each fold, got no "
-                f"sample of {missing} in fold {fold} of {len(splits)}, counted from 0. "
-                "Use fewer or stratified folds, or add samples of the missing classes."
-            )
+    _check_training_classes(classes, [y[train] for train, _ in splits])
     return splits
 
 
-def fit_and_predict(estimator, X, y, splits, refit, fit_params, response_method):
+def _check_no_groups(cv):
+    """Raise ValueError if the splitter needs groups."""
+    if get_routing_for_object(cv).consumes("split", ["groups"]):
+        raise ValueError(
+            f"cv must be given the groups of the samples, got {type(cv).__name__} "
+            "without groups. Call sklearn.set_config(enable_metadata_routing=True) and "
+            "pass groups to fit, or pass the folds, cv=list(cv.split(X, y, groups))."
+        )
+
+
+def _check_training_classes(classes, targets):
+    """Warn of classes that are absent from the training part of some folds."""
+    absent = []
+    for fold, target in enumerate(targets):
+        missing = np.setdiff1d(classes, target)
+        if len(missing) > max(len(classes) - 2, 0):
+            raise ValueError(
+                "y must have at least two classes in the training part of each fold, "
+                f"got only {np.unique(target).tolist()} in fold {fold} of "
+                f"{len(targets)}, counted from 0. Use fewer or stratified folds."
+            )
+        if len(missing):
+            absent.append(f"{shown(missing.tolist())} in fold {fold}")
+    if absent:
+        warnings.warn(
+            "y contains no samples of some classes in the training part of a fold: "
+            f"{', '.join(absent)} of {len(targets)}, counted from 0. The classifier of "
+            "the fold gives them the smallest positive probability of each row. Use "
+            "fewer or stratified folds, or add samples of these classes.",
+            UserWarning,
+        )
+
+
+def fit_and_predict(
+    estimator,
+    X,
+    y,
+    splits,
+    refit,
+    fit_params,
+    response_method,
+    classes,
+    *,
+    takes_margins=False,
+    held_out_as=None,
+    n_jobs=None,
+    verbose=0,
+):
     """Fit a clone to each training part, and predict each test part.
 
     Parameters
@@ -80,30 +139,106 @@ def fit_and_predict(estimator, X, y, splits, refit, fit_params, response_method)
     refit : bool
         Whether to fit another clone to all data and return only that one.
 
+    classes : ndarray of shape (n_classes,) or list of ndarray
+        Classes of the columns of the scores.
+
     Returns
     -------
     classifiers : list
         The fitted clones, one for each split, or only the one for all data.
 
     scores : list of ndarrays
-        Logits or probabilities of each test part.
+        Logits, margins or probabilities of each test part.
 
-    from_logits : bool
-        Whether the scores are logits.
+    response : {"logits", "margins", "probabilities"}
+        What the scores are.
     """
-    tests = [test for _, test in splits]
-    classifiers = []
-    for train in [train for train, _ in splits] + [slice(None)] * refit:
-        params = {name: _take(v, train, len(y)) for name, v in fit_params.items()}
-        classifier = clone(estimator).fit(take(X, train), y[train], **params)
-        uses_logits(classifier, response_method)  # raise before the next is fitted
-        classifiers.append(classifier)
-    from_logits = all(uses_logits(c, response_method) for c in classifiers)
-    scores = [
-        predict_scores(classifier, take(X, test), from_logits)
-        for classifier, test in zip(classifiers, tests, strict=False)
-    ]
-    return classifiers[-1:] if refit else classifiers, scores, from_logits
+    options = classes, response_method, takes_margins, held_out_as
+    # The classifiers of the folds are not sent back if they are not needed.
+    parts = [(*split, not refit) for split in splits]
+    parts += [(slice(None), None, True)] * refit
+    fitted = Parallel(n_jobs=n_jobs, verbose=verbose)(
+        delayed(_fit_fold)(estimator, X, y, *part, fit_params, *options)
+        for part in parts
+    )
+    classifiers, responses, scores = zip(*fitted, strict=True)
+    response, scores = _unify(responses, scores[: len(splits)])
+    return list(classifiers[-1:] if refit else classifiers), scores, response
+
+
+def _fit_fold(
+    estimator,
+    X,
+    y,
+    train,
+    test,
+    keep,
+    fit_params,
+    classes,
+    response_method,
+    takes_margins,
+    held_out_as,
+):
+    """Fit a clone to the training part, and predict the test part unless it is None.
+
+    Return the clone if `keep`, what the scores are, and the scores.
+    """
+    params = {name: _take(v, train, len(y)) for name, v in fit_params.items()}
+    held_out = _name_held_out(held_out_as, X, y, train, test)
+    classifier = clone(estimator).fit(take(X, train), y[train], **params, **held_out)
+    # Without a valid response, this raises before the next classifier is fitted.
+    response = find_response(classifier, response_method, takes_margins=takes_margins)
+    if test is None:
+        return classifier, response, None
+    from_logits = response != "probabilities"
+    scores = predict_scores(classifier, take(X, test), from_logits, classes)
+    return classifier if keep else None, response, scores
+
+
+def check_held_out_as(names, is_ensemble):
+    """Raise ValueError for other than one or two names, or without an ensemble."""
+    is_pair = isinstance(names, tuple) and len(names) == 2
+    if not isinstance(names, str) and not (
+        is_pair and all(isinstance(name, str) for name in names)
+    ):
+        raise ValueError(
+            "held_out_as must be the name of one argument of fit or a tuple of two, "
+            f'got {names!r}. Pass "eval_set" or ("X_val", "y_val"), for example.'
+        )
+    if not is_ensemble:
+        raise ValueError(
+            "held_out_as must be None unless all classifiers are trained on folds, got "
+            f"{names!r}. A classifier trained on all data has no held-out part: set "
+            "ensemble=True, and pass a classifier that is not frozen."
+        )
+
+
+def _name_held_out(names, X, y, train, test):
+    """Return the held-out part as arguments of `fit`."""
+    if names is None:
+        return {}
+    known = test[np.isin(y[test], y[train])]
+    if isinstance(names, str):
+        return {names: [(take(X, known), y[known])]}
+    return dict(zip(names, (take(X, known), y[known]), strict=True))
+
+
+def _unify(responses, scores):
+    """Return one kind of response, and all scores as that kind.
+
+    Classifiers of different kinds are found by a search, or with one-vs-rest logistic
+    regression if a fold has two classes.
+    """
+    kinds = set(responses)
+    if len(kinds) == 1:
+        return responses[0], list(scores)
+    if "margins" in kinds:
+        raise ValueError(
+            "estimator must have predict_proba in all folds or in none, got "
+            f"{', '.join(responses)}. Use classifiers of one kind."
+        )
+    pairs = zip(responses, scores, strict=False)
+    return "probabilities", [softmax(s) if r == "logits" else s for r, s in pairs]
 
 
 def copy_features(classifier, owner):
@@ -130,6 +265,31 @@ def _take(value, rows, n_samples):
     return take(value, rows) if shape[:1] == (n_samples,) else value
 
 
+def fit_and_predict_cached(memory, *arguments, **options):
+    """Call `fit_and_predict`, cached if `memory` is not None."""
+    if memory is None:
+        return fit_and_predict(*arguments, **options)
+    ignore = ["n_jobs", "verbose", "takes_margins"]
+    remember = remembered(_fit_and_pickle, memory, ignore=ignore)
+    return pickle.loads(remember(*arguments, **options))
+
+
+def _fit_and_pickle(*arguments, n_jobs, verbose, takes_margins, held_out_as):
+    """Return the results of `fit_and_predict` as one pickle.
+
+    joblib reads an object array by array, which takes twice as long for a random forest
+    and ten times as long for gradient boosting.
+    """
+    results = fit_and_predict(
+        *arguments,
+        takes_margins=takes_margins,
+        held_out_as=held_out_as,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    return pickle.dumps(results, protocol=5)
+
+
 def remembered(function, memory, **options):
     """Return a function with results cached in a `joblib.Memory` or a folder."""
     if isinstance(memory, os.PathLike):
@@ -138,9 +298,9 @@ def remembered(function, memory, **options):
         opened = check_memory(memory)
     folder = getattr(opened, "location", None)
 
-    def call(*arguments):
+    def call(*arguments, **keywords):
         with _naming_folder(folder):
-            return opened.cache(function, **options)(*arguments)
+            return opened.cache(function, **options)(*arguments, **keywords)
 
     return call
 

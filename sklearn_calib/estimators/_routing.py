@@ -5,6 +5,7 @@ from typing import Any
 
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -13,6 +14,8 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
+from sklearn_calib._core.predicted_scores import final_step
+
 
 class RoutingMixin:
     """Mixin for a classifier with the parameters `estimator` and `cv`."""
@@ -20,6 +23,26 @@ class RoutingMixin:
     estimator: Any
     cv: Any
     _weighted_part = "held-out part"  # uses the weights in addition to the classifier
+    _threshold_hint = (
+        "Pass the classifier inside it. For unequal costs of errors, train it with "
+        "class weights."
+    )
+
+    def _validate_params(self):
+        """Validate the parameters, and refuse a prefit `cv` and decision thresholds."""
+        if isinstance(self.cv, str) and self.cv == "prefit":
+            raise ValueError(
+                "cv must be a number of folds or a splitter, got 'prefit'. Pass a "
+                "fitted classifier as FrozenEstimator(estimator), from sklearn.frozen."
+            )
+        super()._validate_params()
+        final = final_step(self.estimator)
+        if isinstance(final, FixedThresholdClassifier | TunedThresholdClassifierCV):
+            raise ValueError(
+                "estimator must not have a decision threshold, got "
+                f"{type(final).__name__}: {type(self).__name__} would ignore it. "
+                f"{self._threshold_hint}"
+            )
 
     def _route(self, sample_weight, fit_params):
         """Return the arguments for the classifier's fit and for the splitter."""

@@ -1,7 +1,7 @@
 """`SelectiveClassifier`: a classifier that abstains at low confidence."""
 
 from collections.abc import Callable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn_calib._core.typing import Array, Bools, Floats
 from sklearn_calib._core.validation import Interval, check_sample_weight, encode_labels
 from sklearn_calib.estimators._abstention import (
     check_goals,
+    check_tested_once,
     refuse_max_logit,
     resolve_abstain_label,
     threshold_for_coverage,
@@ -102,6 +103,12 @@ class SelectiveClassifier(
         Splitting strategy for the held-out predictions; an int is the number of
         stratified folds. Afterwards the classifier is trained on all data.
 
+    n_jobs : int, default=None
+        Number of classifiers to train in parallel; -1 means all processors.
+
+    verbose : int, default=0
+        Level of the progress messages of :class:`joblib.Parallel`.
+
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
@@ -157,6 +164,9 @@ class SelectiveClassifier(
     thresholds are confidences of the same samples. This is valid if the risks do not
     increase with the confidence; simulations found no violation otherwise.
 
+    A decision threshold inside (`FixedThresholdClassifier`) is an error, as the
+    confidence is that of the most probable class. Outside, it drops the abstentions.
+
     For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
     the weights, except that samples of weight zero are left out.
 
@@ -192,6 +202,8 @@ class SelectiveClassifier(
         "cost_matrix": ["array-like", None],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "cv": ["cv_object"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -205,6 +217,8 @@ class SelectiveClassifier(
         confidence: str | Callable[..., Any] = "msp",
         abstain_label: str | float | None = None,
         cv: SplitterLike = 5,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.coverage = coverage
@@ -214,6 +228,8 @@ class SelectiveClassifier(
         self.confidence = confidence
         self.abstain_label = abstain_label
         self.cv = cv
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @restores()
     def fit(
@@ -251,7 +267,7 @@ class SelectiveClassifier(
         ValueError
             If not exactly one of `coverage` and `max_risk` is given, no threshold can
             guarantee `max_risk`, `abstain_label` is missing or one of the classes, a
-            confidence is NaN, or a class is absent from the training part of a fold.
+            confidence is NaN, or a fold is trained with one class only.
         """
         self._validate_params()
         check_goals(self.estimator, self.coverage, self.max_risk)
@@ -262,8 +278,8 @@ class SelectiveClassifier(
         fit_params, split_params = self._route(weight, fit_params)
         risks = resolve_risks(self.max_risk, self.cost_matrix, self.classes_)
         scores, rows = self._held_out(X, y, fit_params, split_params)
-        classes = self.classes_
-        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+        labels = self.classes_
+        codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
         weight = np.ones(len(codes)) if weight is None else weight
         predicted = scores.argmax(axis=1)
         losses = [risk.losses(codes[rows], predicted) for risk in risks]
@@ -276,19 +292,18 @@ class SelectiveClassifier(
         """Fit the classifier and return held-out scores and their row indices."""
         is_frozen = isinstance(self.estimator, FrozenEstimator)
         response = "auto" if self.confidence == "max_logit" else "predict_proba"
-        splits = [(slice(None), np.arange(len(y)))]
-        if not is_frozen:
+        if is_frozen:
+            splits = [(slice(None), np.arange(len(y)))]
+        else:
             splits = make_splits(self.cv, X, y, self.classes_, **split_params)
         rows = np.concatenate([test for _, test in splits])
-        if self.max_risk is not None and len(np.unique(rows)) < len(rows):
-            raise ValueError(
-                "cv must test each sample at most once for max_risk, got "
-                f"{len(rows)} tests of {len(np.unique(rows))} samples. Use a splitter "
-                "without repetitions."
-            )
-        (self.estimator_,), scores, self._from_logits = fit_and_predict(
-            self.estimator, X, y, splits, not is_frozen, fit_params, response
+        if self.max_risk is not None:
+            check_tested_once(rows)
+        data = X, y, splits, not is_frozen, fit_params, response, self.classes_
+        (self.estimator_,), scores, kind = fit_and_predict(
+            self.estimator, *data, n_jobs=self.n_jobs, verbose=self.verbose
         )
+        self._from_logits = kind == "logits"
         if self.confidence == "max_logit" and not self._from_logits:
             refuse_max_logit(self.estimator)
         return np.concatenate(scores), rows

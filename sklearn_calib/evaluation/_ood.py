@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn_calib._core.confidence import check_confidence, get_confidence
-from sklearn_calib._core.predicted_scores import predict_scores, uses_logits
+from sklearn_calib._core.predicted_scores import find_response, predict_scores
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.metrics import (
     fpr_at_tpr,
@@ -107,7 +107,7 @@ def _score(estimator: Any, X: Any, confidence: str | Callable[..., Any]) -> Floa
     function = get_confidence(confidence)
     wants_logits = confidence == "max_logit"
     response = "auto" if wants_logits else "predict_proba"
-    from_logits = uses_logits(estimator, response)
+    from_logits = find_response(estimator, response) == "logits"
     if wants_logits and not from_logits:
         raise ValueError(
             'confidence must be computed from probabilities, such as "msp", for a '

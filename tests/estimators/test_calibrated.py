@@ -197,8 +197,15 @@ def test_any_classifier_calibrates():
     )
     frozen = FrozenEstimator(GaussianNB().fit(X, names))
     kept = names != "bee"
-    with pytest.raises(ValueError, match=r"LogisticRegression, got no .*\['bee'\]"):
-        CalibratedClassifier(frozen, LogisticRegression()).fit(X[kept], names[kept])
+    with pytest.warns(
+        UserWarning, match=r"no samples of \['bee'\]: LogisticRegression"
+    ):
+        model = CalibratedClassifier(frozen, LogisticRegression()).fit(
+            X[kept], names[kept]
+        )
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_array_equal(proba[:, 1], proba.min(axis=1))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

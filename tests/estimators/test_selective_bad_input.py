@@ -108,8 +108,8 @@ def test_bad_data():
         model.fit(X, np.where(y > 1, np.nan, y))
     with pytest.raises(ValueError, match="sample_weight must be non-negative"):
         model.fit(X, y, sample_weight=y - 1.0)
-    with pytest.raises(ValueError, match=r"every class in the training .*\[2\] in fo"):
-        clone(model).set_params(cv=[(np.flatnonzero(y < 2), np.arange(9))]).fit(X, y)
+    with pytest.raises(ValueError, match=r"two classes in the training .*\[1\] in fo"):
+        clone(model).set_params(cv=[(np.flatnonzero(y == 1), np.arange(9))]).fit(X, y)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(X, y).score(X, y[:-1])
 

@@ -1,0 +1,35 @@
+"""A fitted classifier and its calibrator, for `CalibratedClassifier`."""
+
+from typing import Any, Self
+
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.predicted_scores import predict_scores
+from sklearn_calib._core.typing import Floats
+from sklearn_calib.estimators._out_of_fold import MatrixLike
+
+
+class CalibratedPair:
+    """A fitted classifier and its calibrator."""
+
+    def __init__(
+        self, estimator: Any, calibrator: Any, from_logits: bool, classes: Any
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        # Without a calibrator, probabilities are kept instead of a softmax of logits.
+        is_plain = calibrator is None and hasattr(estimator, "predict_proba")
+        self.from_logits = from_logits and not is_plain
+        self.classes = classes
+
+    def predict_proba(self, X: MatrixLike) -> Floats:
+        scores = predict_scores(self.estimator, X, self.from_logits, self.classes)
+        if self.calibrator is not None:
+            return self.calibrator.predict_proba(scores)
+        return softmax(scores) if self.from_logits else scores
+
+    def predict_interval(self, X: MatrixLike) -> Floats:
+        scores = predict_scores(self.estimator, X, self.from_logits, self.classes)
+        return self.calibrator.predict_interval(scores)
+
+    def uncalibrated(self) -> Self:
+        return type(self)(self.estimator, None, self.from_logits, self.classes)

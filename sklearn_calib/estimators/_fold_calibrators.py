@@ -1,0 +1,132 @@
+"""Calibrators fitted to the held-out predictions of a classifier."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.validation import encode_labels
+from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
+from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+
+
+def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
+    """Raise an error for a calibrator that is not valid, or does not match y."""
+    has_methods = hasattr(calibrator, "fit") and hasattr(calibrator, "predict_proba")
+    if calibrator is None:
+        return
+    if not has_methods or isinstance(calibrator, type):
+        raise TypeError(
+            "calibrator must be None or an instance with fit and predict_proba, got "
+            f"{calibrator!r}. Pass an object such as TemperatureScaling()."
+        )
+    is_per_label = isinstance(calibrator, PerLabelCalibrator)
+    if is_per_label and not is_multilabel:
+        raise ValueError(
+            "calibrator must be a calibrator of classes if y contains one label for "
+            f"each sample, got {calibrator!r}. Pass the calibrator inside it."
+        )
+    if is_multilabel and not is_per_label:
+        raise ValueError(
+            "calibrator must be None or a PerLabelCalibrator if y is multilabel, got "
+            f"{calibrator!r}. Pass PerLabelCalibrator(TemperatureScaling()), for "
+            "example. If y is one-hot, pass y.argmax(axis=1)."
+        )
+    if isinstance(calibrator, Calibrator | PerLabelCalibrator):
+        calibrator._validate_params()  # before the classifiers are trained
+
+
+def accepts_margins(calibrator: Any) -> bool:
+    """Return whether a calibrator can be fitted to margins instead of logits."""
+    if isinstance(calibrator, PerLabelCalibrator):
+        return calibrator.calibrator._accepts_margins
+    if isinstance(calibrator, Calibrator):
+        return calibrator._accepts_margins
+    return calibrator is not None  # any classifier uses the margins as features
+
+
+def fit_calibrators(
+    calibrator: Any,
+    response: str,
+    scores: list[Floats],
+    tests: list[Any],
+    y: Any,
+    sample_weight: Any,
+    labels: Any,
+) -> list[Any]:
+    """Fit a clone of the calibrator to the scores of each test part.
+
+    `response` is what the scores are: "logits", "margins" or "probabilities".
+    """
+    fitted = [
+        _for_response(calibrator, response)._fit_checked(
+            part,
+            y[test],
+            None if sample_weight is None else sample_weight[test],
+            labels,
+        )
+        for part, test in zip(scores, tests, strict=True)
+    ]
+    # Their average is about as good as one calibrator fitted to all errors.
+    fitted[0]._warn_of_few_errors(sum(each.n_errors_ for each in fitted))
+    return fitted
+
+
+def _for_response(calibrator: Any, response: str) -> Any:
+    """Return a clone of the calibrator for logits, margins or probabilities."""
+    fresh, from_logits = clone(calibrator), response != "probabilities"
+    if isinstance(calibrator, Calibrator):
+        fresh.set_params(from_logits=from_logits)
+    elif isinstance(calibrator, PerLabelCalibrator):
+        fresh.set_params(calibrator__from_logits=from_logits)
+    else:
+        return ClassifierCalibrator(fresh, from_logits=from_logits)
+    return MarginCalibrator(fresh) if response == "margins" else fresh
+
+
+class MarginCalibrator:
+    """One-vs-rest calibration of margins, one for each class or label.
+
+    Margins have no fixed unit. They are divided by the largest absolute value in the
+    data of `fit`, as the sigmoid of large margins would be rounded to one.
+    """
+
+    def __init__(self, calibrator: Calibrator | PerLabelCalibrator) -> None:
+        self.calibrator = calibrator
+
+    def _fit_checked(
+        self, margins: Floats, y: Any, sample_weight: Any, labels: Any
+    ) -> Self:
+        self.classes_ = labels
+        self.scale_ = float(np.abs(margins).max()) or 1.0
+        per_label = self.calibrator
+        if isinstance(per_label, Calibrator):
+            per_label = PerLabelCalibrator(per_label)
+            codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
+            y = codes[:, None] == np.arange(len(labels))
+            y = y[:, 1:] if self._is_binary else y
+        columns = self._one_per_target(margins)
+        self.per_label_ = per_label._fit_checked(columns, y, sample_weight)
+        self.n_errors_ = self.per_label_.n_errors_
+        return self
+
+    def predict_proba(self, margins: Floats) -> Floats:
+        columns = self._one_per_target(margins)
+        if self._is_binary:
+            return self.per_label_.calibrators_[0].predict_proba(columns)
+        proba = self.per_label_.predict_proba(columns)
+        if isinstance(self.classes_, list):
+            return proba
+        return proba / proba.sum(axis=1, keepdims=True)
+
+    def _one_per_target(self, margins: Floats) -> Floats:
+        """Return scaled margins, for two classes only those of the second."""
+        return (margins[:, 1:] if self._is_binary else margins) / self.scale_
+
+    @property
+    def _is_binary(self) -> bool:
+        return not isinstance(self.classes_, list) and len(self.classes_) == 2
+
+    def _warn_of_few_errors(self, n_errors: Any) -> None:
+        self.per_label_._warn_of_few_errors(n_errors)

@@ -1,0 +1,178 @@
+"""Calibration of margins, such as those of a support vector machine."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import (
+    LogisticRegression,
+    Perceptron,
+    RidgeClassifier,
+    SGDClassifier,
+)
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from sklearn_calib import CalibratedClassifier, TemperatureScaling
+from sklearn_calib.calibrators import (
+    IsotonicCalibration,
+    MatrixScaling,
+    PlattScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
+
+CALIBRATORS = {name: get_calibrator(name) for name in get_calibrator_names()}
+FOR_MARGINS = {name for name, each in CALIBRATORS.items() if each._accepts_margins}
+
+
+def make_data(n_classes=3):
+    return make_classification(
+        900,
+        n_features=10,
+        n_informative=5,
+        n_classes=n_classes,
+        flip_y=0.2,
+        random_state=0,
+    )
+
+
+def test_calibrators_for_margins():
+    assert {
+        "histogram",
+        "isotonic",
+        "platt",
+        "quadratic_logistic",
+        "scaling_binning",
+        "venn_abers",
+    } == FOR_MARGINS
+
+
+@pytest.mark.each("name", FOR_MARGINS)
+def test_origin_and_unit_of_two_classes_do_not_matter(name):
+    rng = np.random.default_rng(0)
+    margin = 2 * rng.normal(size=3000)
+    y = margin + rng.logistic(size=3000) > 0.5
+    calibrator = CALIBRATORS[name](from_logits=True)
+    expected = calibrator.fit(margin, y).predict_proba(margin)
+    for unit, origin in [(0.3, 0), (1, 0.7), (0.5, -0.6)]:
+        moved = unit * margin + origin
+        proba = calibrator.fit(moved, y).predict_proba(moved)
+        np.testing.assert_allclose(proba, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_digits])
+@pytest.mark.parametrize(
+    ("calibrator", "method", "largest", "mean"),
+    [
+        (PlattScaling(), "sigmoid", 1e-4, 1e-5),
+        # Not mixed with the class frequencies there, and linear in the margin.
+        (IsotonicCalibration(), "isotonic", 0.06, 0.01),
+    ],
+)
+def test_agrees_with_scikit_learn(load, calibrator, method, largest, mean):
+    X, y = load(return_X_y=True)
+    model = CalibratedClassifier(SVC(), calibrator).fit(X[::2], y[::2])
+    theirs = CalibratedClassifierCV(SVC(), method=method).fit(X[::2], y[::2])
+    difference = model.predict_proba(X[1::2]) - theirs.predict_proba(X[1::2])
+    assert abs(difference).max() < largest
+    assert abs(difference).mean() < mean
+
+
+@pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.each("name", [*sorted(FOR_MARGINS), "any classifier"])
+def test_every_calibrator_for_margins(name, n_classes):
+    X, y = make_data(n_classes)
+    y = np.array(["ant", "bee", "cat"])[y]
+    calibrator = CALIBRATORS.get(name, LogisticRegression)()
+    prior = log_loss(y, np.tile(np.unique(y, return_counts=True)[1] / 900, (900, 1)))
+    for estimator in (
+        LinearSVC(random_state=0),
+        make_pipeline(StandardScaler(), RidgeClassifier()),
+        FrozenEstimator(Perceptron(random_state=0).fit(X, y)),
+    ):
+        for ensemble in ("auto", True, False):
+            model = CalibratedClassifier(estimator, calibrator, ensemble=ensemble)
+            proba = model.fit(X, y).predict_proba(X)
+            np.testing.assert_allclose(proba.sum(axis=1), 1)
+            assert log_loss(y, proba) < prior - 0.05
+
+
+@pytest.mark.parametrize("calibrator", [IsotonicCalibration(), PlattScaling()])
+def test_large_margins_keep_their_order(calibrator):
+    """The sigmoid of a margin beyond 37 is rounded to one."""
+    X, y = make_data(2)
+    small = LinearSVC(random_state=0).fit(X, y)
+    large = LinearSVC(random_state=0).fit(X, y)
+    large.coef_ *= 1e6
+    large.intercept_ *= 1e6
+    expected, proba = (
+        CalibratedClassifier(FrozenEstimator(each), calibrator).fit(X, y)
+        for each in (small, large)
+    )
+    np.testing.assert_allclose(
+        proba.predict_proba(X), expected.predict_proba(X), rtol=1e-6
+    )
+
+
+def test_constant_margins():
+    X, y = make_data(2)
+    zero = LinearSVC(random_state=0).fit(X, y)
+    zero.coef_ *= 0
+    zero.intercept_ *= 0
+    model = CalibratedClassifier(FrozenEstimator(zero), PlattScaling()).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean(), atol=0.01)
+
+
+@pytest.mark.each("name", [*sorted(set(CALIBRATORS) - FOR_MARGINS), "none"])
+def test_other_calibrators_say_which_accept_margins(name):
+    X, y = make_data()
+    calibrator = CALIBRATORS.get(name, lambda: None)()
+    message = "got LinearSVC.*are not logits.*PlattScaling.*IsotonicCalibration.*any cl"
+    with pytest.raises(ValueError, match=message):
+        CalibratedClassifier(LinearSVC(random_state=0), calibrator).fit(X, y)
+
+
+def test_margins_in_the_cache_are_refused_too(tmp_path):
+    X, y = make_data()
+    model = CalibratedClassifier(LinearSVC(random_state=0), memory=tmp_path)
+    model.set_params(calibrator=PlattScaling()).fit(X, y)
+    with pytest.raises(ValueError, match=r"got LinearSVC.*are not logits"):
+        model.set_params(calibrator=MatrixScaling()).fit(X, y)
+
+
+def test_logits_and_probabilities_come_first():
+    """Margins are used for nothing but the lack of both."""
+    X, y = make_data(2)
+    log = SGDClassifier(loss="log_loss", random_state=0)
+    for estimator, from_logits in [(LogisticRegression(), True), (log, False)]:
+        model = CalibratedClassifier(estimator, PlattScaling()).fit(X, y)
+        (first, *_) = model.calibrated_classifiers_
+        assert isinstance(first.calibrator, PlattScaling)
+        assert first.calibrator.from_logits == from_logits
+
+
+def test_margins_for_each_pair_of_classes():
+    X, y = make_data()
+    pairs = SVC(decision_function_shape="ovo")
+    model = CalibratedClassifier(make_pipeline(pairs), PlattScaling())
+    with pytest.raises(ValueError, match=r'got SVC .*_shape="ovo".*Set .*"ovr"'):
+        model.fit(X, y)
+    assert model.fit(X, y > 0).predict_proba(X).shape == (900, 2)
+
+
+@pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
+def test_search_over_classifiers_with_margins_and_with_probabilities():
+    X, y = make_data()
+    grid = {"steps": [[("one", LinearSVC(random_state=0))], [("one", SVC())]]}
+    search = GridSearchCV(make_pipeline(LinearSVC()), grid, cv=2)
+    model = CalibratedClassifier(search, PlattScaling(), cv=2).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    model = CalibratedClassifier(LinearSVC(random_state=0), TemperatureScaling())
+    model.set_params(response_method="decision_function")
+    assert model.fit(X, y).predict_proba(X).shape == (900, 3)

@@ -1,0 +1,257 @@
+"""Parallel training, progress, held-out data for fit, groups, and cv="prefit"."""
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    LeaveOneGroupOut,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib import (
+    CalibratedClassifier,
+    SelectiveClassifier,
+    TemperatureScaling,
+)
+
+X, Y = make_classification(
+    600, n_features=10, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
+)
+GROUPS = np.arange(600) % 5
+CALIBRATED = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=3)
+both_wrappers = pytest.mark.parametrize(
+    "wrapper",
+    [CALIBRATED, SelectiveClassifier(GaussianNB(), coverage=0.8, abstain_label=-1)],
+    ids=["calibrated", "selective"],
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CALIBRATED,
+        clone(CALIBRATED).set_params(ensemble=False),
+        CalibratedClassifier(LogisticRegression(), ensemble=True),
+        CalibratedClassifier(
+            FrozenEstimator(GaussianNB().fit(X, Y)), TemperatureScaling(), ensemble=True
+        ),
+        SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1),
+        SelectiveClassifier(GaussianNB(), max_risk=0.45, abstain_label=-1),
+    ],
+    ids=["ensemble", "one", "none", "frozen", "coverage", "max_risk"],
+)
+def test_parallel_training_gives_the_same_model(model):
+    weight = np.arange(600) % 3
+    expected = clone(model).fit(X, Y, sample_weight=weight)
+    parallel = clone(model).set_params(n_jobs=2).fit(X, Y, sample_weight=weight)
+    np.testing.assert_array_equal(parallel.predict_proba(X), expected.predict_proba(X))
+    np.testing.assert_array_equal(parallel.predict(X), expected.predict(X))
+
+
+@both_wrappers
+def test_parallel_training_keeps_the_configuration(wrapper):
+    """scikit-learn's settings, such as routing, are those of the calling process."""
+    with sklearn.config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        estimator = GaussianNB().set_fit_request(sample_weight=True)
+        model = clone(wrapper).set_params(n_jobs=2, cv=GroupKFold(3))
+        model.set_params(estimator=make_pipeline(scaler, estimator))
+        parallel = clone(model).fit(X, Y, sample_weight=GROUPS + 1.0, groups=GROUPS)
+        expected = clone(model).set_params(n_jobs=1)
+        expected.fit(X, Y, sample_weight=GROUPS + 1.0, groups=GROUPS)
+    np.testing.assert_array_equal(parallel.predict_proba(X), expected.predict_proba(X))
+
+
+@both_wrappers
+def test_verbose_reports_progress(wrapper, capfd):
+    model = clone(wrapper).set_params(cv=3)
+    model.fit(X, Y)
+    quiet = capfd.readouterr()
+    assert not quiet.out + quiet.err
+    model.set_params(verbose=1).fit(X, Y)
+    told = capfd.readouterr()
+    n_fits = 3 if wrapper is CALIBRATED else 4
+    assert f"{n_fits} out of   {n_fits} | elapsed:" in told.out + told.err
+
+
+def test_cache_does_not_depend_on_jobs(tmp_path):
+    model = clone(CALIBRATED).set_params(memory=tmp_path)
+    for params in ({}, {"n_jobs": 2}, {"verbose": 1}, {"calibrator": None}):
+        model.set_params(**params, ensemble=True).fit(X, Y)
+    assert len(list(tmp_path.rglob("output.pkl"))) == 1
+
+
+@both_wrappers
+@pytest.mark.each(
+    ("params", "message"),
+    [
+        ({"n_jobs": "all"}, "'n_jobs' parameter"),
+        ({"n_jobs": 1.5}, "'n_jobs' parameter"),
+        ({"n_jobs": 0}, "n_jobs == 0"),
+        ({"verbose": -1}, "'verbose' parameter"),
+    ],
+)
+def test_bad_jobs(wrapper, params, message):
+    with pytest.raises(ValueError, match=message):
+        clone(wrapper).set_params(**params).fit(X, Y)
+
+
+class Booster(ClassifierMixin, BaseEstimator):
+    """Classifier that stores the held-out data, like a boosting library."""
+
+    def fit(self, X, y, eval_set=None, **params):
+        self.eval_set_, self.params_, self.fitted_ = eval_set, params, (X, y)
+        self.inner_ = GaussianNB().fit(X, y)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict_proba(self, X):
+        check_is_fitted(self)
+        return self.inner_.predict_proba(X)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("calibrator", [TemperatureScaling(), None])
+def test_held_out_part_of_each_fold(calibrator, n_jobs):
+    cv = StratifiedKFold(3)
+    model = CalibratedClassifier(
+        Booster(),
+        calibrator,
+        cv=cv,
+        ensemble=True,
+        held_out_as="eval_set",
+        n_jobs=n_jobs,
+    ).fit(X, Y, other=3)
+    pairs = zip(cv.split(X, Y), model.calibrated_classifiers_, strict=True)
+    for (train, test), pair in pairs:
+        ((X_held_out, y_held_out),) = pair.estimator.eval_set_
+        np.testing.assert_array_equal(X_held_out, X[test])
+        np.testing.assert_array_equal(y_held_out, Y[test])
+        np.testing.assert_array_equal(pair.estimator.fitted_[0], X[train])
+        assert pair.estimator.params_ == {"other": 3}
+
+
+def test_two_arguments_for_the_held_out_part():
+    model = CalibratedClassifier(
+        Booster(), TemperatureScaling(), held_out_as=("X_val", "y_val")
+    ).fit(X.tolist(), Y)
+    for pair in model.calibrated_classifiers_:
+        held_out = pair.estimator.params_
+        assert {len(held_out["X_val"]), len(held_out["y_val"])} == {120}
+        assert pair.estimator.eval_set_ is None
+
+
+@pytest.mark.skipif(
+    int(sklearn.__version__.split(".")[1]) < 7,
+    reason="HistGradientBoostingClassifier has X_val and y_val from 1.7 on",
+)
+def test_early_stopping_of_scikit_learn():
+    booster = HistGradientBoostingClassifier(
+        early_stopping=True, n_iter_no_change=2, max_iter=200, learning_rate=0.3
+    )
+    model = CalibratedClassifier(
+        booster, TemperatureScaling(), cv=2, held_out_as=("X_val", "y_val")
+    ).fit(X, Y)
+    (train, test), _ = StratifiedKFold(2).split(X, Y)
+    expected = clone(booster).fit(X[train], Y[train], X_val=X[test], y_val=Y[test])
+    first = model.calibrated_classifiers_[0].estimator
+    assert first.n_iter_ == expected.n_iter_ < 200
+    np.testing.assert_array_equal(first.validation_score_, expected.validation_score_)
+
+
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
+def test_held_out_part_has_no_classes_that_are_absent_from_the_training_part():
+    """LightGBM and XGBoost reject labels that they were not trained with."""
+    rows = np.arange(600)
+    cv = [(rows[(rows < 300) & (Y < 2)], rows[300:])]
+    model = CalibratedClassifier(
+        Booster(), TemperatureScaling(), cv=cv, held_out_as="eval_set"
+    ).fit(X, Y)
+    (pair,) = model.calibrated_classifiers_
+    assert set(pair.estimator.eval_set_[0][1]) == {0, 1}
+
+
+@pytest.mark.each(
+    ("params", "error", "message"),
+    [
+        ({"ensemble": False}, ValueError, "folds, got 'eval_set'.*set ensemble=True"),
+        ({"calibrator": None}, ValueError, "set ensemble=True"),
+        ({"held_out_as": ("X_val",)}, ValueError, r"as must be .*\('X_val',\)"),
+        ({"held_out_as": ("X_val", 1)}, ValueError, "held_out_as must be .*'X_val', 1"),
+        ({"held_out_as": True}, ValueError, "'held_out_as' parameter"),
+        ({"estimator": GaussianNB()}, TypeError, "unexpected .* 'eval_set'"),
+        (
+            {"estimator": FrozenEstimator(GaussianNB().fit(X, Y)), "ensemble": True},
+            ValueError,
+            "that is not frozen",
+        ),
+    ],
+)
+def test_held_out_part_that_cannot_be_passed(params, error, message):
+    model = CalibratedClassifier(
+        Booster(), TemperatureScaling(), held_out_as="eval_set"
+    )
+    with pytest.raises(error, match=message):
+        model.set_params(**params).fit(X, Y)
+    with pytest.raises(TypeError, match=r"multiple values .* 'eval_set'"):
+        CalibratedClassifier(
+            Booster(), TemperatureScaling(), held_out_as="eval_set"
+        ).fit(X, Y, eval_set=[(X, Y)])
+
+
+@both_wrappers
+@pytest.mark.each("cv", [GroupKFold(3), StratifiedGroupKFold(3), LeaveOneGroupOut()])
+@pytest.mark.parametrize("params", [{"groups": GROUPS}, {}], ids=["groups", "none"])
+def test_groups_without_routing(wrapper, cv, params):
+    model = clone(wrapper).set_params(cv=cv)
+    message = (
+        rf"{type(cv).__name__} without groups.*set_config\(enable_metadata_routing=True"
+        r"\) and pass groups to fit, or .*cv=list\(cv\.split\(X, y, groups\)\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y, **params)
+    model.set_params(cv=list(cv.split(X, Y, GROUPS)))
+    by_folds = model.fit(X, Y).predict_proba(X)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model.set_params(cv=cv).fit(X, Y, groups=GROUPS)
+    np.testing.assert_array_equal(model.predict_proba(X), by_folds)
+
+
+def test_groups_of_a_search_inside_still_pass():
+    search = GridSearchCV(
+        GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, cv=GroupKFold(2)
+    )
+    model = CalibratedClassifier(search, TemperatureScaling(), cv=2)
+    assert model.fit(X, Y, groups=GROUPS).score(X, Y) > 0.5
+    frozen = FrozenEstimator(GaussianNB().fit(X, Y))
+    unused = CalibratedClassifier(frozen, TemperatureScaling(), cv=GroupKFold(3))
+    assert unused.fit(X, Y).score(X, Y) > 0.5
+
+
+@both_wrappers
+def test_prefit_is_frozen(wrapper):
+    model = clone(wrapper).set_params(cv="prefit", estimator=GaussianNB().fit(X, Y))
+    with pytest.raises(ValueError, match=r"got 'prefit'.*FrozenEstimator\(estimator\)"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match="'cv' parameter"):
+        model.set_params(cv="other").fit(X, Y)
+
+
+def test_overlapping_folds_in_parallel():
+    model = clone(CALIBRATED).set_params(cv=ShuffleSplit(3, random_state=0))
+    expected = clone(model).fit(X, Y).predict_proba(X)
+    parallel = model.set_params(n_jobs=2).fit(X, Y).predict_proba(X)
+    np.testing.assert_array_equal(parallel, expected)
