@@ -25,6 +25,7 @@ from sklearn_calib.estimators._constraints import (
     check_not_refused,
     check_takes,
 )
+from sklearn_calib.estimators._logits import check_logits
 from sklearn_calib.estimators._modules import MLP, ConvNet
 from sklearn_calib.estimators._nested_params import (
     HINT,
@@ -301,12 +302,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     ) -> Tensor:
         """Return the loss of one mini-batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-        if logits.ndim != 2 or logits.shape[1] != len(self.classes_inferred_):
-            raise ValueError(
-                "module must return logits of shape (n_samples, n_classes) with "
-                f"n_classes={len(self.classes_inferred_)}, got shape "
-                f"{tuple(logits.shape)}. Two classes need two logits."
-            )
+        check_logits(self, logits)
         options, batch = {}, self._trainer and self._trainer.batch
         weight = self._on_device(batch, "sample_weight")
         if weight is not None:

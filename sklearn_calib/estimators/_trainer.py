@@ -69,6 +69,7 @@ class Trainer:
         self.hold_out = method == "fit"
         self.fit_params = {"_routing_method": method, **fit_params}
         self.seed = self.sample_weight = self.batch = None
+        self.has_seen_logits = False
         # The states of the loss at the start of each epoch of a run with validation
         # data. The second run, on all data, restores them.
         self.loss_states = []
