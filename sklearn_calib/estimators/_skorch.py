@@ -17,7 +17,12 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from sklearn_calib._core.typing import Array
-from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
+from sklearn_calib.callbacks import (
+    UpdateLoss,
+    valid_ece,
+    valid_log_loss,
+    valid_refinement,
+)
 from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
@@ -27,6 +32,7 @@ from sklearn_calib.estimators._constraints import (
 )
 from sklearn_calib.estimators._logits import check_logits
 from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._monitors import stopping_score
 from sklearn_calib.estimators._nested_params import (
     HINT,
     LOSS,
@@ -207,7 +213,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         """Return the default callbacks, with the log only if `verbose`."""
         callbacks = dict(super().get_default_callbacks())
         del callbacks["print_log"]
-        for score in (valid_log_loss, valid_ece):
+        for score in (valid_log_loss, valid_refinement, valid_ece):
             callbacks[score.__name__] = EpochScoring(score, name=score.__name__)
         callbacks["update_loss"] = UpdateLoss()
         # Formatting its table takes 3 % of an epoch's time for a small network.
@@ -221,7 +227,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         # Last, because callbacks after it are not called in the epoch that it ends.
         if self.early_stopping and holds_out:
             stopping = EarlyStopping(
-                "valid_log_loss",
+                stopping_score(self),
                 patience=self.n_iter_no_change,
                 sink=print if self.verbose else noop,
                 load_best=True,
