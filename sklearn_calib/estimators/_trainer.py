@@ -256,10 +256,15 @@ class Trainer:
         """Raise ValueError if the loss needs validation data and there are none."""
         learns = self.net._loss.learns_from_validation
         if valid is None and learns and not self.loss_states:
+            way_out = "Hold out data with validation_fraction or train_split."
+            if not self.hold_out:
+                way_out = (
+                    "partial_fit holds out no data. Call fit, with warm_start=True to "
+                    "continue from the current weights."
+                )
             raise ValueError(
                 f"loss {type(self.net.criterion_).__name__} must have validation data "
-                "to learn from, got none. Call fit instead of partial_fit, and hold "
-                "out data with validation_fraction or train_split."
+                f"to learn from, got none. {way_out}"
             )
 
     def _start_history(self, n_samples, *, is_drawn):
