@@ -22,7 +22,7 @@ def check_logits(net: Any, logits: Tensor) -> None:
     if trainer is None or trainer.has_seen_logits:
         return
     trainer.has_seen_logits = True
-    if are_proba(to_numpy(logits.double())):
+    if are_proba(to_numpy(logits.float())):
         warnings.warn(
             "module should return logits, got outputs that look like probabilities: "
             "none is negative, and each row sums to one. Remove the softmax at the end "

@@ -20,9 +20,10 @@ def warn_of_calibration_error(callbacks: Iterable[tuple[str, Callback]]) -> None
     """Warn of a callback that selects the epoch with the lowest calibration error."""
     for name, callback in callbacks:
         monitor = getattr(callback, "monitor", None)
-        if not (isinstance(callback, Checkpoint | EarlyStopping) and monitor):
+        selects = isinstance(callback, Checkpoint | EarlyStopping)
+        if not (selects and isinstance(monitor, str)):
             continue
-        words = str(monitor).removesuffix("_best").split("_")
+        words = monitor.removesuffix("_best").split("_")
         if any(word.endswith(("ece", "mce")) for word in words):
             warnings.warn(
                 f"{name!r} in callbacks should not monitor {monitor!r}: an untrained "

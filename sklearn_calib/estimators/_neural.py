@@ -158,12 +158,12 @@ class NeuralClassifier(SkorchClassifier):
     history_ : skorch.history.History
         For each epoch `train_loss` and, with validation data, `valid_loss`,
         `valid_acc`, `valid_log_loss`, `valid_refinement` and `valid_ece`. A loss that
-        learns from them adds its state, such as the `gamma` of each bin.
+        learns from these data adds its state, such as the `gamma` of each bin.
 
     interrupted_ : bool
-        Whether a `KeyboardInterrupt`, which `fit` raises again, ended the training. The
-        network keeps its current weights, or with early stopping the best so far. An
-        interrupt before the first epoch leaves the estimator as it was before `fit`.
+        Whether a `KeyboardInterrupt` ended the training. `fit` calls `on_train_end` and
+        raises it again. The network keeps its current weights, or with early stopping
+        the best. An interrupt before the first epoch leaves it as it was before `fit`.
 
     validation_history_ : skorch.history.History
         The history of the first run. Defined only if `refit` led to a second run.
