@@ -58,13 +58,13 @@ def check_row_sums(
 def are_proba(scores: Floats) -> bool:
     """Return whether scores (n_samples, n_columns) look like probabilities.
 
-    They do if no value is negative and all rows sum to one. A single column only needs
-    values in [0, 1].
+    They do if no value is negative and all rows sum to one, up to the rounding errors
+    of half precision or of three decimals. A single column only needs values in [0, 1].
     """
-    if not (scores.min() >= 0 and scores.max() <= 1 + ROW_SUM_TOLERANCE):
+    if not (scores.min() >= 0 and scores.max() <= 1 + LARGEST_TOLERANCE):
         return False
     deviation = np.abs(scores.sum(axis=1) - 1)
-    return scores.shape[1] == 1 or bool(deviation.max() <= ROW_SUM_TOLERANCE)
+    return scores.shape[1] == 1 or bool(deviation.max() <= LARGEST_TOLERANCE)
 
 
 def weight_factor(largest: float) -> float:
