@@ -292,6 +292,7 @@ OWN = {
     "calibrators.PerLabelCalibrator": per_label_calibrator,
     "callbacks.valid_ece": on_validation,
     "callbacks.valid_log_loss": on_validation,
+    "callbacks.valid_refinement": on_validation,
     "datasets.FeatureCorruption": transform,
     "datasets.ImageAugmentation": transform,
     "datasets.Mixup": transform,

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._core.typing import Floats
+
 # Row sums of a float32 softmax differ from one by about 1e-6, those of rounded
 # probabilities in text files by about 1e-4. The tolerance is the square root of
 # float32's resolution.
@@ -51,6 +53,18 @@ def check_row_sums(
             f"a row that sums to {worst:.6g}. Divide each row by its sum; for "
             "multilabel data, pass one label at a time."
         )
+
+
+def are_proba(scores: Floats) -> bool:
+    """Return whether scores (n_samples, n_columns) look like probabilities.
+
+    They do if no value is negative and all rows sum to one, up to the rounding errors
+    of half precision or of three decimals. A single column only needs values in [0, 1].
+    """
+    if not (scores.min() >= 0 and scores.max() <= 1 + LARGEST_TOLERANCE):
+        return False
+    deviation = np.abs(scores.sum(axis=1) - 1)
+    return scores.shape[1] == 1 or bool(deviation.max() <= LARGEST_TOLERANCE)
 
 
 def weight_factor(largest: float) -> float:

@@ -60,37 +60,37 @@ def fit_temperature(
     1) or n / (n + 1) times the mean of all gaps, where n is the number of samples or
     the sum of their weights. This bound becomes weaker with more data.
     """
+    temperature, optimum = bounded_temperature(logits, codes, sample_weight)
+    if optimum is not None:
+        warnings.warn(
+            f"The temperature with the smallest log loss is {optimum}; it was set to "
+            f"{temperature:.3g}. Calibrate with more samples, use held-out data "
+            "instead of the training data, and check the order of the columns.",
+            ConvergenceWarning,
+        )
+    return temperature
+
+
+def bounded_temperature(
+    logits: Floats, codes: Ints, sample_weight: Weights = None
+) -> tuple[float, str | None]:
+    """Return the temperature, and a description of the optimum if it is a bound."""
     weight = np.ones(len(logits)) if sample_weight is None else sample_weight
     n_samples = weight.sum()
     top, mean_gap = _row_tops(logits, weight)
     true_gap = weight @ (top - logits[np.arange(len(logits)), codes]) / n_samples
     if mean_gap == 0:
-        _warn("arbitrary, as all logits of each row are equal", 1.0)
-        return 1.0
+        return 1.0, "arbitrary, as all logits of each row are equal"
     start = _guess_inverse(logits, mean_gap)
     if 0 < true_gap < mean_gap:
-        return 1 / _find_inverse(logits, top, weight, true_gap, start)
+        return 1 / _find_inverse(logits, top, weight, true_gap, start), None
     is_perfect = true_gap <= 0
     target = mean_gap * (1 if is_perfect else n_samples) / (n_samples + 1)
     temperature = 1 / _find_inverse(logits, top, weight, target, start)
     if is_perfect:
-        _warn("0, as the true class has the largest logit in every row", temperature)
-    else:
-        _warn(
-            "infinite, as the logits of the true classes are not larger than others",
-            temperature,
-        )
-    return temperature
-
-
-def _warn(optimum: str, temperature: float) -> None:
-    """Warn that the temperature is a bound."""
-    warnings.warn(
-        f"The temperature with the smallest log loss is {optimum}; it was set to "
-        f"{temperature:.3g}. Calibrate with more samples, use held-out data instead of "
-        "the training data, and check the order of the columns.",
-        ConvergenceWarning,
-    )
+        return temperature, "0, as the true class has the largest logit in every row"
+    optimum = "infinite, as the logits of the true classes are not larger than others"
+    return temperature, optimum
 
 
 def magnitude(values: Floats) -> float:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
@@ -161,6 +162,13 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             If `X` does not contain probabilities and `from_logits` is False, or if the
             labels in `y` do not match the columns. A calibrator that was already fitted
             is then left unchanged.
+
+        Warns
+        -----
+        UserWarning
+            If `from_logits=True` and `X` looks like probabilities: no value is negative
+            and all rows sum to one, or a single column lies in [0, 1]. Also if there
+            are few misclassified samples, see Notes of the class.
         """
         self._fit_checked(X, y, sample_weight, labels)
         self._warn_of_few_errors(self.n_errors_)
@@ -252,6 +260,13 @@ class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
             except ValueError as error:
                 hint = "If X contains logits, set from_logits=True."
                 raise ValueError(f"{error} {hint}") from None
+        # A single logit may well lie in [0, 1], all logits in `fit` hardly ever do.
+        elif (reset or min(X.shape) > 1) and are_proba(X):
+            warnings.warn(
+                "X should contain logits, since from_logits=True, got values that look "
+                "like probabilities. Pass logits, or set from_logits=False.",
+                UserWarning,
+            )
         if X.shape[1] > 1:
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])

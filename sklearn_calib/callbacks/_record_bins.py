@@ -15,6 +15,7 @@ from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.typing import Array
 from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib.callbacks._record import record
 
 
 class RecordBins(Callback):
@@ -32,6 +33,8 @@ class RecordBins(Callback):
     - `train_confidence_true` and `train_confidence_top`: mean probabilities of the
       true and of the predicted class on training data;
     - `train_bin_edges`: edges of the bins of training data, for independent binning.
+
+    skorch's loggers, such as `MlflowLogger`, ignore these lists.
 
     The callback works with any loss. If the loss itself records bins of the validation
     set, these bins are used.
@@ -125,16 +128,16 @@ class RecordBins(Callback):
         if not self.valid_:
             return
         if "bin_edges" not in net.history[-1]:
-            _record(net, _validation_bins(_concatenate(self.valid_), self.n_bins))
+            record(net, _validation_bins(_concatenate(self.valid_), self.n_bins))
         self.valid_ = []
         train = _predict(net, dataset_train)
         if self.binning == "independent":
             bins = _equal_mass(train.p_true, train.correct, self.n_bins, train.weight)
-            _record(net, {"train_bin_edges": bins.edges})
+            record(net, {"train_bin_edges": bins.edges})
             edges = bins.edges
         else:
             edges = net.history[-1, "bin_edges"]
-        _record(net, _train_means(train, edges))
+        record(net, _train_means(train, edges))
 
 
 class Predictions(NamedTuple):
@@ -215,12 +218,6 @@ def _means(values: Any, index: Any, weight: Any, n_bins: int) -> Array:
     total = np.bincount(index, weight, n_bins)
     summed = np.bincount(index, weight * values, n_bins)
     return np.divide(summed, total, out=np.full(n_bins, np.nan), where=total > 0)
-
-
-def _record(net: NeuralNet, arrays: dict[str, Any]) -> None:
-    """Record arrays as lists in the history of the current epoch."""
-    for name, values in arrays.items():
-        net.history.record(name, values.tolist())
 
 
 def _check_params(n_bins: Any, binning: Any) -> None:

@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib.callbacks._record import record
 from sklearn_calib.losses import CalibrationLoss
 
 
@@ -23,7 +24,8 @@ class UpdateLoss(Callback):
     It is a default callback of `NeuralClassifier`, with the name `update_loss`. If a
     :class:`~sklearn_calib.losses.CalibrationLoss` has `learns_from_validation = True`,
     its method `update` is called with the labels and predicted probabilities of the
-    validation set. The returned values are recorded in the history of the epoch. For
+    validation set. The returned values are recorded in the history of the epoch;
+    skorch's loggers, such as `MlflowLogger`, ignore those that are not numbers. For
     other losses, the callback does nothing.
 
     Parameters
@@ -161,8 +163,7 @@ class UpdateLoss(Callback):
         if weights[0] is not None:
             weighted["sample_weight"] = np.concatenate([to_numpy(w) for w in weights])
         learned = CalibrationLoss.of(net.criterion_).update(y_true, proba, **weighted)
-        for name, values in (learned or {}).items():
-            net.history.record(name, values)
+        record(net, learned or {})
 
 
 def _period(update_every: Any, epoch: int) -> Any:

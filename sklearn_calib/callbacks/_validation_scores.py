@@ -9,6 +9,7 @@ from torch.utils.data import Dataset, Subset
 from sklearn_calib._core.binning import binned_calibration_error
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._core.refinement import temperature_scaled
 from sklearn_calib._core.typing import Array
 from sklearn_calib._torch.outputs import concatenate_logits
 
@@ -18,7 +19,7 @@ def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
 
     Lower is better. Unlike `valid_loss`, it does not depend on the training loss, so
     networks trained with different losses can be compared. Use it for early stopping
-    and checkpoints.
+    and checkpoints, or :func:`valid_refinement` if the network will be calibrated.
 
     Parameters
     ----------
@@ -47,10 +48,59 @@ def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     return float(np.average(losses, weights=_sample_weight(dataset)))
 
 
+def valid_refinement(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
+    """Refinement error of a network: log loss left by a temperature fitted to the data.
+
+    Lower is better. Use it for early stopping and checkpoints of a network that will be
+    calibrated afterwards: the log loss also increases if the network becomes
+    overconfident, which a temperature corrects. See [1]_.
+
+    Parameters
+    ----------
+    net : NeuralClassifier
+        The network that is being trained.
+
+    dataset : torch.utils.data.Dataset
+        The validation set.
+
+    y : ndarray of shape (n_samples,)
+        Encoded labels, 0 to n_classes - 1.
+
+    Returns
+    -------
+    error : float
+        Mean negative log-likelihood after temperature scaling, in nats. NaN if the
+        network has diverged.
+
+    See Also
+    --------
+    sklearn_calib.metrics.refinement_error : Refinement error of any predictions.
+
+    References
+    ----------
+    .. [1] E. Berta, D. Holzmüller, M. I. Jordan and F. Bach, "Rethinking Early
+       Stopping: Refine, Then Calibrate", arXiv:2501.19195, 2025.
+
+    Examples
+    --------
+    >>> from sklearn_calib import NeuralClassifier
+    >>> net = NeuralClassifier(early_stopping="valid_refinement")
+    """
+    logits = concatenate_logits(net.forward_iter(dataset))
+    if not np.isfinite(logits).all():
+        return float("nan")
+    weight = _sample_weight(dataset)
+    weight = np.ones(len(y)) if weight is None else weight
+    p_true = temperature_scaled(logits, y, weight)[np.arange(len(y)), y]
+    return float(np.average(-np.log(p_true), weights=weight))
+
+
 def valid_ece(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     """Expected calibration error (ECE) of a network on the validation set.
 
-    It is the top-label ECE with 15 bins of equal width. Lower is better.
+    It is the top-label ECE with 15 bins of equal width. Lower is better. Do not use it
+    for early stopping: it is low for an untrained network, whose confidence and
+    accuracy are both low.
 
     Parameters
     ----------

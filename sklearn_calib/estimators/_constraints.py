@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
 from sklearn_calib.estimators._batches import iterate_batches
+from sklearn_calib.estimators._monitors import STOPPING_SCORES
 from sklearn_calib.losses import CalibrationLoss
 
 CONSTRAINTS = {
@@ -28,7 +29,7 @@ CONSTRAINTS = {
     "batch_size": [Interval(Integral, 1, None, closed="left"), Options(int, {-1})],
     "max_epochs": [Interval(Integral, 1, None, closed="left")],
     "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-    "early_stopping": ["boolean"],
+    "early_stopping": ["boolean", StrOptions({*STOPPING_SCORES})],
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
     "batch_transform": [callable, None],
     "refit": ["boolean"],

@@ -66,9 +66,10 @@ class NeuralClassifier(SkorchClassifier):
         (0, 1), stratified. None means 0.1 if validation data are needed by early
         stopping, a callback that monitors `valid_...` or the loss, and none otherwise.
 
-    early_stopping : bool, default=False
-        Stop when `valid_log_loss` has not improved for `n_iter_no_change` epochs, and
-        restore the weights of the best epoch.
+    early_stopping : bool or {"valid_log_loss", "valid_refinement"}, default=False
+        Stop when this score has not improved for `n_iter_no_change` epochs, and restore
+        the weights of the best epoch. True means "valid_log_loss". "valid_refinement",
+        the log loss after temperature scaling, is for networks to be calibrated.
 
     n_iter_no_change : int, default=10
         Number of epochs without improvement before early stopping.
@@ -156,14 +157,13 @@ class NeuralClassifier(SkorchClassifier):
 
     history_ : skorch.history.History
         For each epoch `train_loss` and, with validation data, `valid_loss`,
-        `valid_acc`, `valid_log_loss` and `valid_ece`. A loss that learns from
-        validation data adds its state, such as the `gamma` of each bin.
+        `valid_acc`, `valid_log_loss`, `valid_refinement` and `valid_ece`. A loss that
+        learns from these data adds its state, such as the `gamma` of each bin.
 
     interrupted_ : bool
-        Whether a `KeyboardInterrupt` ended the training. `fit` calls `on_train_end` of
-        the callbacks and raises the interrupt again. The network keeps its current
-        weights, or with early stopping the best so far. An interrupt before the first
-        epoch leaves the estimator as it was before `fit`.
+        Whether a `KeyboardInterrupt` ended the training. `fit` calls `on_train_end` and
+        raises it again. The network keeps its current weights, or with early stopping
+        the best. An interrupt before the first epoch leaves it as it was before `fit`.
 
     validation_history_ : skorch.history.History
         The history of the first run. Defined only if `refit` led to a second run.
@@ -198,7 +198,7 @@ class NeuralClassifier(SkorchClassifier):
         batch_size: int = 128,
         max_epochs: int = 50,
         validation_fraction: float | None = None,
-        early_stopping: bool = False,
+        early_stopping: bool | str = False,
         n_iter_no_change: int = 10,
         batch_transform: Callable[..., Any] | None = None,
         refit: bool = False,

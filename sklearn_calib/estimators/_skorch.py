@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
-from skorch.callbacks import Callback, EarlyStopping, EpochScoring, PrintLog
+from skorch.callbacks import Callback, EarlyStopping, EpochScoring
 from skorch.dataset import unpack_data
 from skorch.history import History
 from skorch.utils import noop, to_tensor
@@ -17,7 +17,12 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from sklearn_calib._core.typing import Array
-from sklearn_calib.callbacks import UpdateLoss, valid_ece, valid_log_loss
+from sklearn_calib.callbacks import (
+    UpdateLoss,
+    valid_ece,
+    valid_log_loss,
+    valid_refinement,
+)
 from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
@@ -25,7 +30,9 @@ from sklearn_calib.estimators._constraints import (
     check_not_refused,
     check_takes,
 )
+from sklearn_calib.estimators._logits import check_logits
 from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._monitors import stopping_score
 from sklearn_calib.estimators._nested_params import (
     HINT,
     LOSS,
@@ -36,14 +43,6 @@ from sklearn_calib.estimators._nested_params import (
 from sklearn_calib.estimators._param_files import NetWithFiles
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
 from sklearn_calib.losses import CalibrationLoss
-
-
-class _PrintNumbers(PrintLog):
-    """skorch's log without lists, such as the parameters of each bin of a loss."""
-
-    def table(self, row: dict[str, Any]) -> Any:
-        """Format one epoch."""
-        return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
 
 class SkorchClassifier(NestedParams, NetWithFiles):
@@ -205,13 +204,13 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def get_default_callbacks(self) -> list[tuple[str, Callback]]:
         """Return the default callbacks, with the log only if `verbose`."""
         callbacks = dict(super().get_default_callbacks())
-        del callbacks["print_log"]
-        for score in (valid_log_loss, valid_ece):
+        print_log = callbacks.pop("print_log")
+        for score in (valid_log_loss, valid_refinement, valid_ece):
             callbacks[score.__name__] = EpochScoring(score, name=score.__name__)
         callbacks["update_loss"] = UpdateLoss()
         # Formatting its table takes 3 % of an epoch's time for a small network.
         if self.verbose:
-            callbacks["print_log"] = _PrintNumbers()
+            callbacks["print_log"] = print_log
         return list(callbacks.items())
 
     def _yield_callbacks(self) -> Iterator[tuple[str, Callback, bool]]:
@@ -220,7 +219,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         # Last, because callbacks after it are not called in the epoch that it ends.
         if self.early_stopping and holds_out:
             stopping = EarlyStopping(
-                "valid_log_loss",
+                stopping_score(self),
                 patience=self.n_iter_no_change,
                 sink=print if self.verbose else noop,
                 load_best=True,
@@ -301,12 +300,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     ) -> Tensor:
         """Return the loss of one mini-batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-        if logits.ndim != 2 or logits.shape[1] != len(self.classes_inferred_):
-            raise ValueError(
-                "module must return logits of shape (n_samples, n_classes) with "
-                f"n_classes={len(self.classes_inferred_)}, got shape "
-                f"{tuple(logits.shape)}. Two classes need two logits."
-            )
+        check_logits(self, logits)
         options, batch = {}, self._trainer and self._trainer.batch
         weight = self._on_device(batch, "sample_weight")
         if weight is not None:

@@ -29,6 +29,10 @@ from sklearn_calib.estimators._constraints import (
     check_posterior,
     check_takes_weights,
 )
+from sklearn_calib.estimators._monitors import (
+    stopping_score,
+    warn_of_calibration_error,
+)
 from sklearn_calib.estimators._renewal import renew
 from sklearn_calib.estimators._resume import (
     check_can_resume,
@@ -69,6 +73,7 @@ class Trainer:
         self.hold_out = method == "fit"
         self.fit_params = {"_routing_method": method, **fit_params}
         self.seed = self.sample_weight = self.batch = None
+        self.has_seen_logits = False
         # The states of the loss at the start of each epoch of a run with validation
         # data. The second run, on all data, restores them.
         self.loss_states = []
@@ -88,7 +93,7 @@ class Trainer:
             return
         n_epochs = self._count_epochs_kept()
         if not n_epochs:
-            _warn_of_no_best_epoch(net.history)
+            _warn_of_no_best_epoch(net)
             return
         net.validation_history_ = net.history
         self.hold_out = False
@@ -129,6 +134,7 @@ class Trainer:
                 check_posterior(net)
                 if net.refit:
                     check_can_refit(net.callbacks_)
+                warn_of_calibration_error(net.callbacks_)
                 self._check_fit_params()
                 self._train_epochs(X, codes)
                 predicts_numbers = self._predicts_numbers()
@@ -250,10 +256,15 @@ class Trainer:
         """Raise ValueError if the loss needs validation data and there are none."""
         learns = self.net._loss.learns_from_validation
         if valid is None and learns and not self.loss_states:
+            way_out = "Hold out data with validation_fraction or train_split."
+            if not self.hold_out:
+                way_out = (
+                    "partial_fit holds out no data. Call fit, with warm_start=True to "
+                    "continue from the current weights."
+                )
             raise ValueError(
                 f"loss {type(self.net.criterion_).__name__} must have validation data "
-                "to learn from, got none. Call fit instead of partial_fit, and hold "
-                "out data with validation_fraction or train_split."
+                f"to learn from, got none. {way_out}"
             )
 
     def _start_history(self, n_samples, *, is_drawn):
@@ -302,7 +313,7 @@ def check_partial_fit(net, classes):
     if net.early_stopping:
         raise ValueError(
             "early_stopping must be False for partial_fit, which does not hold out "
-            "validation data, got True. Call fit instead."
+            f"validation data, got {net.early_stopping!r}. Call fit instead."
         )
     known = net._known_classes
     if known is None and classes is None:
@@ -348,11 +359,11 @@ def _warn_if_diverged(history, predicts_numbers):
     )
 
 
-def _warn_of_no_best_epoch(history):
+def _warn_of_no_best_epoch(net):
     """Warn that refit is skipped because early stopping found no best epoch."""
     warnings.warn(
-        "refit was skipped, because valid_log_loss was not finite in any of the "
-        f"{len(history)} epochs. The network is that of the last epoch. Lower lr, or "
-        "scale the features.",
+        f"refit was skipped, because {stopping_score(net)} was not finite in any of "
+        f"the {len(net.history)} epochs. The network is that of the last epoch. Lower "
+        "lr, or scale the features.",
         ConvergenceWarning,
     )

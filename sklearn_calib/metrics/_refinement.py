@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
-from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.binning import bin_index, parting_edges
 from sklearn_calib._core.inputs import (
@@ -17,12 +15,10 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
-    effective_n_samples,
     resolve_n_bins,
 )
 from sklearn_calib._core.interval_kind import declare_interval
-from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.refinement import temperature_scaled
 from sklearn_calib._core.risk_coverage import LOSSES
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
@@ -41,15 +37,9 @@ def _indicators(codes: Ints, n_classes: int) -> Floats:
 
 
 def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
-    """Return temperature-scaled probabilities, mixed with the uniform distribution."""
-    logits = np.log(np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64))
-    weight = weight * (effective_n_samples(weight) / weight.sum())
-    with warnings.catch_warnings():
-        # If the best temperature is 0 or infinite, the bound of the search is used.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        temperature = fit_temperature(logits, codes, weight)
-    epsilon = 1 / (weight.sum() + 1)
-    return (1 - epsilon) * softmax(logits / temperature) + epsilon / proba.shape[1]
+    """Return probabilities after temperature scaling."""
+    positive = np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64)
+    return temperature_scaled(np.log(positive), codes, weight)
 
 
 def _by_class(recalibrate: Recalibrate) -> Recalibrate:

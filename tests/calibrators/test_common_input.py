@@ -63,6 +63,20 @@ def test_positive_class_alone_equals_two_columns(calibrator, shape, make_logits,
     )
 
 
+def test_probabilities_instead_of_logits_are_told(calibrator, make_logits, fresh):
+    logits, y = make_logits(n_classes=2)
+    calibrator = fresh(calibrator, from_logits=True)
+    proba = softmax(3 * logits)
+    for X in (proba, proba.astype(np.float16), proba.round(3), proba[:, 1]):
+        with pytest.warns(UserWarning, match="got values that look like probabilities"):
+            fresh(calibrator).fit(X, y)
+    calibrator.fit(logits, y).predict_proba(np.eye(2)[:1])  # one row proves nothing
+    with pytest.warns(UserWarning, match="set from_logits=False"):
+        calibrator.predict_proba(proba)
+    # A logit may lie in [0, 1].
+    calibrator.fit(logits[:, 1], y).predict_proba(proba[:, 1])
+
+
 @pytest.mark.each("shape", [(-1,), (-1, 1)])
 def test_difference_of_logits_equals_two_columns(calibrator, shape, make_logits, fresh):
     logits, y = make_logits(n_classes=2)

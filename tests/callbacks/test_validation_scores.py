@@ -7,14 +7,14 @@ from sklearn.metrics import log_loss
 from skorch.callbacks import Callback
 
 from sklearn_calib import NeuralClassifier
-from sklearn_calib.metrics import expected_calibration_error
+from sklearn_calib.metrics import expected_calibration_error, refinement_error
 
 
 class KeepPredictions(Callback):
     """Record the predictions on the validation set after each epoch."""
 
     def on_train_begin(self, *args, **kwargs):
-        self.log_loss, self.ece = [], []
+        self.log_loss, self.ece, self.refinement = [], [], []
 
     def on_epoch_end(self, net, dataset_valid=None, **kwargs):
         rows = dataset_valid.indices
@@ -23,6 +23,7 @@ class KeepPredictions(Callback):
         weight = None if weight is None else weight[rows]
         self.log_loss.append(log_loss(y, proba, sample_weight=weight))
         self.ece.append(expected_calibration_error(y, proba, sample_weight=weight))
+        self.refinement.append(refinement_error(y, proba, sample_weight=weight))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -37,6 +38,9 @@ def test_history_holds_the_metrics_of_the_validation_share(weighted):
     ).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(net.history_[:, "valid_log_loss"], keep.log_loss)
     np.testing.assert_allclose(net.history_[:, "valid_ece"], keep.ece)
+    refinement = net.history_[:, "valid_refinement"]
+    np.testing.assert_allclose(refinement, keep.refinement)
+    assert np.min(np.abs(np.subtract(refinement, keep.log_loss))) > 1e-3
 
 
 def test_nothing_is_recorded_without_validation_data():

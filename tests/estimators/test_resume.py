@@ -1,0 +1,102 @@
+"""A training in two parts has, bit for bit, the results of one without a break."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from skorch.callbacks import (
+    Checkpoint,
+    LoadInitState,
+    TrainEndCheckpoint,
+)
+
+from sklearn_calib import NeuralClassifier
+
+X, y = make_classification(
+    n_samples=200, n_informative=5, n_classes=3, flip_y=0.2, random_state=0
+)
+LABELS = np.array(["ant", "bee", "cat"])[y]
+WEIGHT = np.random.default_rng(0).uniform(0.5, 2, len(X))
+NET = NeuralClassifier(
+    module__dropout=0.3,
+    loss="focal",
+    batch_size=32,
+    lr=0.01,
+    validation_fraction=0.2,
+    random_state=0,
+)
+OF_ONE_RUN = ("batches", "dur", "event_cp")
+EVERY_EPOCH = {"callbacks__update_loss__update_every": "epoch"}
+SETTINGS = [
+    {},
+    {"loss": "adafocal", **EVERY_EPOCH},
+    {"loss": "calfocal", **EVERY_EPOCH},
+    {"loss": "crl"},
+    {"dtype": "float64", "optimizer__amsgrad": True, "optimizer__weight_decay": 0.1},
+]
+
+
+def run(net, n_epochs, *callbacks, **params):
+    net.set_params(max_epochs=n_epochs, callbacks=[*callbacks], **params)
+    weighted = {} if net.loss == "crl" else {"sample_weight": WEIGHT}
+    return net.fit(X, LABELS, **weighted)
+
+
+def by_warm_start(net, folder):  # noqa: ARG001
+    run(net, 4, warm_start=True)
+    return run(net, 3)
+
+
+def by_checkpoint(net, folder):
+    """In another process, with the files after the last epoch."""
+    files = Checkpoint(monitor=None, dirname=folder)
+    run(clone(net), 4, files)
+    return run(net, 3, LoadInitState(Checkpoint(dirname=folder)))
+
+
+def by_last_checkpoint(net, folder):
+    """Run the same script twice."""
+    for n_epochs in (4, 3):
+        files = TrainEndCheckpoint(dirname=folder)
+        part = run(clone(net), n_epochs, LoadInitState(files), files)
+    return part
+
+
+@pytest.mark.parametrize("go_on", [by_warm_start, by_checkpoint, by_last_checkpoint])
+@pytest.mark.parametrize("params", SETTINGS, ids=lambda p: p.get("loss", "focal"))
+def test_two_parts_equal_the_whole(go_on, params, tmp_path):
+    net = clone(NET).set_params(**params)
+    whole = run(clone(net), 7)
+    parts = go_on(clone(net), tmp_path)
+    assert_same(parts, whole)
+    state, expected = parts.criterion_.state_dict(), whole.criterion_.state_dict()
+    for name in expected:
+        np.testing.assert_array_equal(state[name], expected[name])
+
+
+def assert_same(net, whole):
+    """In weights and in everything that is recorded, except for the time."""
+    np.testing.assert_array_equal(net.predict_proba(X), whole.predict_proba(X))
+    for row, expected in zip(net.history_, whole.history_, strict=True):
+        named = [n for n in expected if not n.startswith(OF_ONE_RUN)]
+        named = [n for n in named if not n.endswith("_best")]
+        assert {"train_loss", "valid_log_loss", "valid_refinement"} <= {*named}
+        assert [row[n] for n in named] == [expected[n] for n in named]
+
+
+def test_partial_fit_of_a_loss_that_learns_points_to_warm_start():
+    net = clone(NET).set_params(loss="adafocal", validation_fraction=None)
+    net.set_params(max_epochs=2).fit(X, LABELS)
+    with pytest.raises(ValueError, match=r"partial_fit holds out no data.*warm_start"):
+        net.partial_fit(X, LABELS)
+    # What the message says works, and holds out the same samples.
+    n_valid = net.history_[-1, "bin_weight"]
+    net.set_params(warm_start=True).fit(X, LABELS)
+    assert len(net.history_) == 4
+    assert sum(net.history_[-1, "bin_weight"]) == sum(n_valid) == 20
+
+
+def test_without_validation_data_the_loss_names_what_holds_them_out():
+    net = clone(NET).set_params(loss="adafocal", validation_fraction=None)
+    with pytest.raises(ValueError, match=r"got none\. Hold out data with validation_f"):
+        net.set_params(train_split=lambda dataset, _: (dataset, None)).fit(X, LABELS)
