@@ -13,7 +13,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
-from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._core.typing import Floats
 from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
 from sklearn_calib.estimators._check_data import check_data
@@ -23,11 +23,12 @@ from sklearn_calib.estimators._constraints import (
     check_not_refused,
     check_posterior,
 )
+from sklearn_calib.estimators._predictions import PredictsFromLogits
 from sklearn_calib.estimators._skorch import SkorchClassifier
 from sklearn_calib.estimators._trainer import Trainer
 
 
-class NeuralClassifier(SkorchClassifier):
+class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     """Neural network classifier trained with a calibration loss.
 
     It is a :class:`skorch.NeuralNetClassifier` with the loss as a parameter. The
@@ -72,6 +73,11 @@ class NeuralClassifier(SkorchClassifier):
 
     n_iter_no_change : int, default=10
         Number of epochs without improvement before early stopping.
+
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each label, which multiplies the weights of its samples; 1 if the dict
+        does not contain the label. "balanced" gives all classes the same total weight,
+        as in scikit-learn. The loss must accept weights.
 
     batch_transform : callable, default=None
         Transformation of each mini-batch before the training step, such as
@@ -200,6 +206,7 @@ class NeuralClassifier(SkorchClassifier):
         validation_fraction: float | None = None,
         early_stopping: bool = False,
         n_iter_no_change: int = 10,
+        class_weight: dict[Any, float] | str | None = None,
         batch_transform: Callable[..., Any] | None = None,
         refit: bool = False,
         posterior: bool = False,
@@ -242,6 +249,7 @@ class NeuralClassifier(SkorchClassifier):
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
         self.batch_transform = batch_transform
         self.refit = refit
         self.posterior = posterior
@@ -333,7 +341,8 @@ class NeuralClassifier(SkorchClassifier):
         Raises
         ------
         ValueError
-            If `classes` is missing or changes, or `early_stopping` is True.
+            If `classes` is missing or changes, `early_stopping` is True, or
+            `class_weight` is "balanced".
         """
         fit_params = {**fit_params, "epochs": 1}
         trainer = Trainer(self, "partial_fit", fit_params)
@@ -360,38 +369,6 @@ class NeuralClassifier(SkorchClassifier):
             return proba
         check_posterior(self)
         return self._loss.posterior(proba)
-
-    def decision_function(self, X: ArrayLike | TorchDataset) -> Floats:
-        """Return the logits, in float64.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes, the logit of the second class minus that of the first.
-        """
-        logits = self._logits(X)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
-
-    def predict(self, X: ArrayLike | TorchDataset) -> Array:
-        """Predict the most probable class; ties go to the first class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        codes = softmax(self._logits(X)).argmax(axis=1)
-        return self.classes_[codes]
 
     def _logits(self, X: ArrayLike | TorchDataset) -> Floats:
         check_is_fitted(self)

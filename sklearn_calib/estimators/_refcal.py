@@ -7,25 +7,24 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from skorch.history import History
 
+from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._check_data import check_data
-from sklearn_calib.estimators._constraints import CONSTRAINTS
+from sklearn_calib.estimators._constraints import CONSTRAINTS, check_module_takes
 from sklearn_calib.estimators._nested_params import (
     STAGES,
     NestedParams,
     check_names_of_stages,
+    check_names_without_stage,
 )
 from sklearn_calib.estimators._out_of_fold import MemoryLike
+from sklearn_calib.estimators._predictions import PredictsFromLogits
 from sklearn_calib.estimators._refcal_stages import (
     build_head,
     embed_more,
@@ -36,7 +35,7 @@ from sklearn_calib.estimators._trainer import check_partial_fit
 
 
 class RefCalClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, NestedParams
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, PredictsFromLogits, NestedParams
 ):
     """RefCal: contrastive training of an encoder, then a linear head with any loss.
 
@@ -101,9 +100,10 @@ class RefCalClassifier(
         `refine__...` for stage 1 and `head__...` for stage 2. Both stages have
         `batch_size`, `callbacks`, `compile`, `iterator_train`, `iterator_valid`, `lr`,
         `max_epochs` and `optimizer`, with their nested parameters. Stage 2 also has
-        `batch_transform`, `early_stopping`, `n_iter_no_change`, `posterior`, `refit`,
-        `train_split`, `use_caching` and `validation_fraction`. The defaults are those
-        of :class:`NeuralClassifier`, except that `head__lr` is 0.01.
+        `batch_transform`, `class_weight`, `early_stopping`, `n_iter_no_change`,
+        `posterior`, `refit`, `train_split`, `use_caching` and `validation_fraction`.
+        The defaults are those of :class:`NeuralClassifier`, except that `head__lr` is
+        0.01.
 
     Attributes
     ----------
@@ -325,46 +325,20 @@ class RefCalClassifier(
         embeddings = self._embed(X)
         return self.head_.predict_proba(embeddings)
 
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """Return the logits, in float64.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes, the logit of the second class minus that of the first.
-        """
+    def _logits(self, X: Any) -> Floats:
         embeddings = self._embed(X)
-        return self.head_.decision_function(embeddings)
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Predict the most probable class; ties go to the first class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        embeddings = self._embed(X)
-        return self.head_.predict(embeddings)
+        return self.head_._logits(embeddings)
 
     def _embed(self, X: ArrayLike) -> Floats:
         """Validate data, and return their embeddings."""
         check_is_fitted(self)
         return self.refiner_.embed(check_data(self, X, reset=False))
 
-    def _check_names(self, names: Any) -> None:
-        staged = [name for name in names if "__" in name]
-        check_names_of_stages(staged, type(self))
+    def _check_names(self, params: dict[str, Any]) -> None:
+        check_names_without_stage(params, self)
+        check_names_of_stages([name for name in params if "__" in name], self)
+        encoder = params.get("encoder", self.encoder)
+        check_module_takes(encoder, remove_prefix("encoder__", params), "encoder__")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

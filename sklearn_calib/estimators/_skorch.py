@@ -22,8 +22,10 @@ from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
+    check_module_takes,
     check_not_refused,
-    check_takes,
+    check_params,
+    check_parts_take,
 )
 from sklearn_calib.estimators._modules import MLP, ConvNet
 from sklearn_calib.estimators._nested_params import (
@@ -115,9 +117,10 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def _get_callback_params(self) -> dict[str, Any]:
         return callback_params(self)
 
-    def _check_names(self, names: Iterable[str]) -> None:
-        check_not_refused(names)
-        check_names_of_net(names, self)
+    def _check_names(self, params: dict[str, Any]) -> None:
+        check_not_refused(params)
+        check_names_of_net(params, self)
+        check_parts_take(self, params)
 
     def _replace(self, dropped: Iterable[str], params: dict[str, Any]) -> None:
         live = find_live(self, params)
@@ -130,6 +133,8 @@ class SkorchClassifier(NestedParams, NetWithFiles):
 
     def initialize(self) -> Self:
         """Build all parts from the parameters."""
+        if self._trainer is None:  # it has checked them
+            check_params(self)
         self.__dict__.pop("_stale", None)
         return super().initialize()
 
@@ -138,7 +143,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         module = self._default_module() if self.module is None else self.module
         is_instance = isinstance(module, torch.nn.Module)
         given = self.get_params_for("module")
-        check_takes(type(module) if is_instance else module, given, self._module_prefix)
+        check_module_takes(module, given, self._module_prefix)
         params = {**self._data_params(module), **given}
         if is_instance and not params:
             module = deepcopy(module)
