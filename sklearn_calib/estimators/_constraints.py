@@ -18,6 +18,7 @@ from skorch.callbacks import (
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
 from sklearn_calib.estimators._class_weight import check_class_weight
+from sklearn_calib.estimators._devices import check_device
 from sklearn_calib.estimators._hints import (
     accepted_names,
     hint,
@@ -44,7 +45,6 @@ CONSTRAINTS = {
     "posterior": ["boolean"],
     "random_state": ["random_state"],
     "dtype": [StrOptions({"float32", "float64"})],
-    "train_split": [callable, None],
     "iterator_train": [callable],
     "iterator_valid": [callable],
     "dataset": [callable],
@@ -132,9 +132,10 @@ def _name(target):
 def check_params(net):
     """Raise an error for a parameter of a net with an invalid name or value."""
     check_known(net)
+    _check_train_split(net.train_split)
     BaseEstimator._validate_params(net)
     check_class_weight(net.class_weight)
-    check_device(net.device)
+    check_device(vars(net)["device"])
     check_parts_take(net, net.get_params(deep=False))
     CalibrationLoss.check_params(
         net.loss, net.get_params_for("loss"), prefix=LOSS, hint=HINT
@@ -147,6 +148,16 @@ def check_params(net):
             "were trained on the data, got True. Set only one of the two."
         )
     _warn_of_plain_update(net.loss)
+
+
+def _check_train_split(train_split):
+    """Raise TypeError for a validation set in place of a function that returns it."""
+    if not (train_split is None or callable(train_split)):
+        raise TypeError(
+            "`train_split` must be a function or None, got "
+            f"{type(train_split).__name__}. For a validation set, pass "
+            "skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))."
+        )
 
 
 def _warn_of_plain_update(loss):
@@ -190,23 +201,6 @@ def check_posterior(net):
             ", for which no map to the class posterior is known, got True. Choose "
             "another loss, such as 'focal', or fit a calibrator."
         ) from None
-
-
-def check_device(device):
-    """Raise an error unless torch can compute on the device."""
-    if not isinstance(device, str | torch.device | None):
-        raise TypeError(
-            f"`device` must be a str, a torch.device or None, got {device!r}. Write "
-            "'cpu', 'cuda' or 'cuda:0'."
-        )
-    try:
-        torch.zeros(1, device=device).item()
-    except (AssertionError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"`device` must name a device of this machine, got {device!r}: {reason}. "
-            "Write 'cpu', 'cuda' or 'cuda:0'."
-        ) from error
 
 
 def check_callbacks(net):

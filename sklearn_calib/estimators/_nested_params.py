@@ -73,6 +73,8 @@ class NestedParams(BaseEstimator):
         """
         # skorch's `get_params` would list the callbacks of the previous fit.
         params = BaseEstimator.get_params(self, deep=deep)
+        # As they were set: the attribute `device` is not "auto".
+        params |= {name: vars(self)[name] for name in self._get_param_names()}
         if not deep:
             return params
         # For a loss instance, scikit-learn lists its constructor parameters even if

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
 from skorch.utils import is_dataset
-from torch.utils.data import Dataset as TorchDataset
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
@@ -23,7 +22,7 @@ from sklearn_calib.estimators._constraints import (
     check_not_refused,
     check_posterior,
 )
-from sklearn_calib.estimators._predictions import PredictsFromLogits
+from sklearn_calib.estimators._predictions import Inputs, PredictsFromLogits
 from sklearn_calib.estimators._skorch import SkorchClassifier
 from sklearn_calib.estimators._trainer import Trainer
 
@@ -40,8 +39,8 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     module : torch.nn.Module class or instance, default=None
         The network, which returns logits of shape (n_samples, n_classes). A class is
         built with the `module__...` parameters, and with `n_features`, `n_channels` and
-        `n_classes` of the data if it takes them. An instance is copied. None means
-        :class:`~sklearn_calib.estimators.MLP` for tabular data and
+        `n_classes` (or `num_classes`) of the data if it takes them. An instance is
+        copied. None means :class:`~sklearn_calib.estimators.MLP` for tabular data and
         :class:`~sklearn_calib.estimators.ConvNet` for images of shape
         (n_samples, n_channels, height, width).
 
@@ -108,13 +107,16 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         cast its input; float32 represents integers exactly up to 2**24.
 
     device : str or torch.device, default="cpu"
-        Device that the network is trained on.
+        Device that the network is trained on. "auto" means a GPU if there is one.
 
     callbacks : list, default=None
         Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`.
 
     train_split : callable, default=None
-        skorch's splitter for validation data, an alternative to `validation_fraction`.
+        Function that returns the training set and the validation set, an alternative to
+        `validation_fraction`. For a validation set of your own, pass
+        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``
+        with labels as in y. Otherwise, use :class:`skorch.dataset.ValidSplit`.
 
     iterator_train, iterator_valid : callable, default=iterate_batches
         Functions that return the mini-batches of a dataset. Training data are shuffled
@@ -267,7 +269,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     @restores(unless="interrupted_")
     def fit(
         self,
-        X: ArrayLike,
+        X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
@@ -276,9 +278,12 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite. Images have shape
-            (n_samples, n_channels, height, width).
+        X : array-like, sparse matrix or dict
+            Training data, finite, of shape (n_samples, n_features) or (n_samples, ...).
+            Images have shape (n_samples, n_channels, height, width). Sparse data are
+            converted to dense tensors one mini-batch at a time. A dict of arrays
+            contains the arguments of the `forward` method of a module with several
+            inputs; integers and booleans keep their type.
 
         y : array-like of shape (n_samples,)
             Labels of any type, of at least two classes.
@@ -297,7 +302,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         Raises
         ------
         TypeError
-            If X is sparse, or `loss` is not a loss or has no weighted form.
+            If `loss` is not a loss or has no weighted form.
 
         ValueError
             If X, y or a parameter is invalid; the message names it.
@@ -308,7 +313,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     @restores(unless="interrupted_")
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: Inputs,
         y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -318,8 +323,8 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite.
+        X : array-like, sparse matrix or dict
+            Training data as in `fit`, finite.
 
         y : array-like of shape (n_samples,)
             Labels.
@@ -349,15 +354,15 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         trainer.train(X, y, sample_weight, classes)
         return self
 
-    def predict_proba(self, X: ArrayLike | TorchDataset) -> Floats:
+    def predict_proba(self, X: Inputs) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
         With `posterior=True`, the class posterior recovered from it.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
+        X : array-like, sparse matrix or dict
+            Data as in `fit`, finite.
 
         Returns
         -------
@@ -370,7 +375,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         check_posterior(self)
         return self._loss.posterior(proba)
 
-    def _logits(self, X: ArrayLike | TorchDataset) -> Floats:
+    def _logits(self, X: Inputs) -> Floats:
         check_is_fitted(self)
         if not is_dataset(X):
             X = check_data(self, X, reset=False)

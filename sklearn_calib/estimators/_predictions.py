@@ -1,12 +1,17 @@
 """Predictions of a classifier that returns logits."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
+from torch.utils.data import Dataset
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib.estimators._out_of_fold import MatrixLike
+
+# Data of a network: a dict contains the arguments of a module with several inputs.
+Inputs: TypeAlias = MatrixLike | Mapping[str, Any] | Dataset[Any]
 
 
 class PredictsFromLogits(ClassifierMixin):
@@ -16,12 +21,12 @@ class PredictsFromLogits(ClassifierMixin):
     (n_samples, n_classes).
     """
 
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: Inputs) -> Floats:
         """Return the logits, in float64.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+        X : array-like, sparse matrix or dict
             Data as in `fit`, finite.
 
         Returns
@@ -32,12 +37,12 @@ class PredictsFromLogits(ClassifierMixin):
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: Inputs) -> Array:
         """Predict the most probable class; ties go to the first class.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
+        X : array-like, sparse matrix or dict
             Data as in `fit`, finite.
 
         Returns
@@ -48,5 +53,10 @@ class PredictsFromLogits(ClassifierMixin):
         codes = softmax(self._logits(X)).argmax(axis=1)
         return self.classes_[codes]
 
-    def _logits(self, X: Any) -> Floats:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _logits(self, X: Inputs) -> Floats:
         raise NotImplementedError

@@ -23,7 +23,7 @@ from sklearn_calib.estimators._nested_params import (
     check_names_of_stages,
     check_names_without_stage,
 )
-from sklearn_calib.estimators._out_of_fold import MemoryLike
+from sklearn_calib.estimators._out_of_fold import MatrixLike, MemoryLike
 from sklearn_calib.estimators._predictions import PredictsFromLogits
 from sklearn_calib.estimators._refcal_stages import (
     build_head,
@@ -90,7 +90,7 @@ class RefCalClassifier(
         Precision of the data and of the networks.
 
     device : str or torch.device, default="cpu"
-        Device that the networks are trained on.
+        Device that the networks are trained on. "auto" means a GPU if there is one.
 
     verbose : int, default=0
         0 is silent, 1 prints a row for each epoch of both stages.
@@ -183,6 +183,7 @@ class RefCalClassifier(
     interrupted_ = False
     _data_dtype = None
     _data_ndim = None
+    _data_names = None
 
     def __init__(
         self,
@@ -215,15 +216,15 @@ class RefCalClassifier(
 
     @restores(unless="interrupted_")
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Train both stages from new weights.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite. Images have shape
-            (n_samples, n_channels, height, width).
+        X : array-like or sparse matrix
+            Training data, finite, of shape (n_samples, n_features) or (n_samples, ...).
+            Images have shape (n_samples, n_channels, height, width).
 
         y : array-like of shape (n_samples,)
             Labels of any type, of at least two classes.
@@ -239,7 +240,7 @@ class RefCalClassifier(
         Raises
         ------
         TypeError
-            If X is sparse, or `loss` is not a loss or has no weighted form.
+            If X is a dict, or `loss` is not a loss or has no weighted form.
 
         ValueError
             If X, y or a parameter is invalid; the message names it.
@@ -251,7 +252,7 @@ class RefCalClassifier(
     @restores(unless="interrupted_")
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -263,8 +264,8 @@ class RefCalClassifier(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite.
+        X : array-like or sparse matrix
+            Training data as in `fit`, finite.
 
         y : array-like of shape (n_samples,)
             Labels.
@@ -294,13 +295,13 @@ class RefCalClassifier(
         train_head(self, "partial_fit", stages, classes=classes)
         return self
 
-    def transform(self, X: ArrayLike) -> Floats:
+    def transform(self, X: MatrixLike) -> Floats:
         """Return the embeddings of the frozen encoder.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
+        X : array-like or sparse matrix
+            Data as in `fit`, finite.
 
         Returns
         -------
@@ -309,13 +310,13 @@ class RefCalClassifier(
         """
         return self._embed(X)
 
-    def predict_proba(self, X: ArrayLike) -> Floats:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
+        X : array-like or sparse matrix
+            Data as in `fit`, finite.
 
         Returns
         -------
@@ -329,7 +330,7 @@ class RefCalClassifier(
         embeddings = self._embed(X)
         return self.head_._logits(embeddings)
 
-    def _embed(self, X: ArrayLike) -> Floats:
+    def _embed(self, X: MatrixLike) -> Floats:
         """Validate data, and return their embeddings."""
         check_is_fitted(self)
         return self.refiner_.embed(check_data(self, X, reset=False))

@@ -8,16 +8,17 @@ from sklearn_calib._core.validation import check_sample_weight
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
 from sklearn_calib.estimators._check_data import (
     check_data,
+    check_one_input,
     check_table_or_images,
     drop_zeros,
 )
 from sklearn_calib.estimators._constraints import (
-    check_device,
     check_module_takes,
     check_params,
     check_takes_weights,
 )
 from sklearn_calib.estimators._contrastive import ContrastiveNet, refine
+from sklearn_calib.estimators._devices import check_device
 from sklearn_calib.estimators._head import LinearHead
 from sklearn_calib.estimators._nested_params import check_names_of_stages
 from sklearn_calib.estimators._out_of_fold import remembered
@@ -42,6 +43,7 @@ def refine_encoder(model, X, y, sample_weight):
     seed = draw_seed(model.random_state)
     head = build_head(model, seed)
     _check_params(head, "head")
+    check_one_input(X)
     X, y = check_data(model, X, y, reset=True)
     X, y, sample_weight = _leave_out_zeros(X, y, sample_weight)
     refiner = _build_refiner(model, X, seed)

@@ -27,7 +27,13 @@ from sklearn_calib.estimators._constraints import (
     check_params,
     check_parts_take,
 )
-from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._modules import (
+    MLP,
+    ConvNet,
+    check_logits,
+    data_sizes,
+    warn_of_channels_last,
+)
 from sklearn_calib.estimators._nested_params import (
     HINT,
     LOSS,
@@ -77,6 +83,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     _input_shape: tuple[int, ...] | None = None
     _data_dtype = None
     _data_ndim = None
+    _data_names = None
 
     __repr__ = BaseEstimator.__repr__
 
@@ -166,12 +173,11 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         """Return the sizes of the data that the constructor of a module takes."""
         if isinstance(module, torch.nn.Module) or self._input_shape is None:
             return {}
-        sizes = {"n_classes": len(self.classes_inferred_)}
-        if len(self._input_shape) in (1, 3):
-            name = "n_features" if len(self._input_shape) == 1 else "n_channels"
-            sizes[name] = self._input_shape[0]
-        wanted = inspect.signature(module).parameters
-        return {name: size for name, size in sizes.items() if name in wanted}
+        sizes = data_sizes(module, self._input_shape, len(self.classes_inferred_))
+        is_inferred = "module__n_channels" not in vars(self)
+        if "n_channels" in sizes and is_inferred and self._trainer is not None:
+            warn_of_channels_last(self._input_shape)
+        return sizes
 
     def initialize_criterion(self) -> Self:
         """Build a new loss for each fit."""
@@ -289,7 +295,8 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def _transform(self, batch: Any) -> Batch:
         """Return the transformed mini-batch, with soft targets."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
-        target = one_hot(y, len(self.classes_inferred_)).to(X.dtype)
+        target = one_hot(y, len(self.classes_inferred_))
+        target = target.to(getattr(torch, self.dtype))
         weight = self._on_device(batch, "sample_weight")
         X, target, weight = self.batch_transform(X, target, weight)
         batch = Batch((X, target))
@@ -306,12 +313,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     ) -> Tensor:
         """Return the loss of one mini-batch of logits and encoded labels."""
         logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-        if logits.ndim != 2 or logits.shape[1] != len(self.classes_inferred_):
-            raise ValueError(
-                "module must return logits of shape (n_samples, n_classes) with "
-                f"n_classes={len(self.classes_inferred_)}, got shape "
-                f"{tuple(logits.shape)}. Two classes need two logits."
-            )
+        check_logits(logits, len(self.classes_inferred_))
         options, batch = {}, self._trainer and self._trainer.batch
         weight = self._on_device(batch, "sample_weight")
         if weight is not None:

@@ -20,6 +20,7 @@ from sklearn_calib.estimators._check_data import (
     check_representable,
     check_two_classes,
     drop_zeros,
+    sample_shape,
 )
 from sklearn_calib.estimators._class_weight import multiply_class_weight
 from sklearn_calib.estimators._constraints import (
@@ -80,7 +81,7 @@ class Trainer:
         check_params(net)
         reset = not net.initialized_ or (self.hold_out and not net.warm_start)
         X, codes = self._prepare(X, y, sample_weight, classes, reset)
-        net._input_shape = X.shape[1:]
+        net._input_shape = sample_shape(X)
         vars(net).pop("validation_history_", None)
         self.seed = draw_seed(net.random_state)
         self._run(X, codes, reset)
@@ -106,7 +107,7 @@ class Trainer:
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
         codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
-        weight = check_sample_weight(sample_weight, X)
+        weight = check_sample_weight(sample_weight, codes)
         weight = multiply_class_weight(net.class_weight, codes, classes, weight)
         if weight is not None:
             check_representable(weight, net.dtype)
