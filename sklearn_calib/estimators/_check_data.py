@@ -24,10 +24,10 @@ def check_data(estimator, *arrays, reset):
         y = [as_labels(y[0], "y")]
     if reset:
         estimator._data_dtype = estimator.dtype
-        estimator._data_names = [*X] if isinstance(X, Mapping) else None
+        estimator._data_names = [*X] if is_dict(X) else None
         estimator._data_ndim = None
     _check_names(X, estimator._data_names)
-    check = _check_inputs if isinstance(X, Mapping) else _check_array
+    check = _check_inputs if is_dict(X) else _check_array
     with np.errstate(over="ignore"):  # reported as infinite values
         checked = check(estimator, X, *y, reset=reset)
     if y:
@@ -91,30 +91,36 @@ def _as_matrix(X):
 
 def _check_names(X, names):
     """Raise an error unless X is an array or a dict of inputs, as in fit."""
-    is_dict = isinstance(X, Mapping)
-    if is_dict and not (X and all(isinstance(name, str) for name in X)):
+    has_names = is_dict(X)
+    if has_names and not (X and all(isinstance(name, str) for name in X)):
         raise TypeError(
             "X must be an array, or a dict that maps the arguments of the module's "
             f"forward to arrays, got a dict with the keys {[*X]}. Name the inputs."
         )
-    if is_dict != (names is not None) or (is_dict and {*X} != {*names}):
+    if has_names != (names is not None) or (has_names and {*X} != {*names}):
         wanted = "an array" if names is None else f"a dict of the inputs {names}"
-        got = f"a dict of {[*X]}" if is_dict else "an array"
+        got = f"a dict of {[*X]}" if has_names else "an array"
         raise ValueError(f"X must be {wanted}, as in fit, got {got}. Call fit again.")
 
 
 def check_one_input(X):
     """Raise TypeError for a dict of several inputs."""
-    if isinstance(X, Mapping):
+    if is_dict(X):
         raise TypeError(
             f"X must be an array for RefCalClassifier, got a dict of {[*X]}. Use "
             "NeuralClassifier, or concatenate the inputs."
         )
 
 
+def is_dict(X):
+    """Return whether X contains several inputs by name."""
+    # Sparse matrices in DOK format are mappings as well.
+    return isinstance(X, Mapping) and not issparse(X)
+
+
 def sample_shape(X):
     """Return the shape of one sample, empty for a dict of several inputs."""
-    return () if isinstance(X, Mapping) else X.shape[1:]
+    return () if is_dict(X) else X.shape[1:]
 
 
 def _on_cpu(array):
@@ -160,6 +166,5 @@ def drop_zeros(X, codes, sample_weight):
     kept = sample_weight > 0
     if kept.all():
         return X, codes, sample_weight
-    is_dict = isinstance(X, Mapping)
-    X = {name: part[kept] for name, part in X.items()} if is_dict else X[kept]
+    X = {name: X[name][kept] for name in X} if is_dict(X) else X[kept]
     return X, codes[kept], sample_weight[kept]

@@ -119,10 +119,11 @@ def check_parts_take(net, params):
         if callable(target):
             check_takes(target, remove_prefix(f"{part}__", params), f"{part}__")
     check_takes(torch.compile, remove_prefix("compile__", params), "compile__")
-    twin = type(net).__new__(type(net))
-    vars(twin).update({**vars(net), **params})
-    if twin.callbacks != "disable":
-        check_callback_names(twin, remove_prefix("callbacks__", params))
+    of_callbacks = remove_prefix("callbacks__", params)
+    if of_callbacks and not isinstance(params.get("callbacks", net.callbacks), str):
+        twin = type(net).__new__(type(net))
+        vars(twin).update({**vars(net), **params})
+        check_callback_names(twin, of_callbacks)
 
 
 def _name(target):

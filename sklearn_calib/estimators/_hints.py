@@ -82,10 +82,12 @@ def hint_for(name: str, owner: type, own: Iterable[str], prefixes: set[str]) -> 
 
 def hint_for_fit(name: str, known: set[str], net: Any) -> str:
     """Return the hint for an unknown keyword of fit, perhaps a parameter of the net."""
-    own = find_near(name, net.get_params(deep=False))[:1]
-    if own:
-        return f" Set the parameter {own[0]!r} of {type(net).__name__} instead."
-    return hint(name, {*known, "sample_weight"})
+    own, keywords = net.get_params(deep=False), {*known, "sample_weight"}
+    is_own = SYNONYMS.get(name, name) in own
+    near = [] if is_own else find_near(name, keywords)
+    if near or not (params := find_near(name, own)):
+        return _suggest(near, "")
+    return f" Set the parameter {params[0]!r} of {type(net).__name__} instead."
 
 
 def _suggest(near: list[str], otherwise: str) -> str:

@@ -93,7 +93,11 @@ def test_names_of_callbacks_that_are_disabled_or_given_too():
 
 def test_a_parameter_that_is_passed_to_fit():
     X, y = np.zeros((4, 2)), np.arange(4) % 2
-    for name, own in [("validation_data", "train_split"), ("epoch", "max_epochs")]:
+    for name, own in {
+        "validation_data": "train_split",
+        "epoch": "max_epochs",
+        "class_weight": "class_weight",
+    }.items():
         with pytest.raises(TypeError, match=f"Set the parameter '{own}' of Neural"):
             NeuralClassifier().fit(X, y, **{name: (X, y)})
 

@@ -44,8 +44,8 @@ def assert_same(sparse, dense):
 
 @pytest.mark.each(
     "convert",
-    [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array, sp.lil_matrix,
-     pd.DataFrame.sparse.from_spmatrix],
+    [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array, sp.dok_array,
+     sp.lil_matrix, pd.DataFrame.sparse.from_spmatrix],
 )  # fmt: skip
 def test_every_format_gives_the_predictions_of_dense_data(convert):
     assert_same(outputs(NET, convert(SPARSE)), outputs(NET, DENSE))
