@@ -70,7 +70,9 @@ DATA = {
     "nan": (_fit(_replaced(X, np.nan)), ValueError, "Input X contains NaN"),
     "infinity": (_fit(_replaced(X, np.inf)), ValueError, "Input X contains infinity"),
     "too large": (_fit(_replaced(X, 1e39)), ValueError, "too large for dtype.*float32"),
-    "sparse": (_fit(csr_array(X)), TypeError, "Sparse data was passed for X"),
+    "sparse nan": (
+        _fit(csr_array(_replaced(X, np.nan))), ValueError, "Input X contains NaN",
+    ),
     "text": (_fit([["a", "b"]] * 12), ValueError, "could not convert string"),
     "one row": (_fit(X[:1], Y[:1]), ValueError, "y must hold at least 2 cl.*got 1"),
     "one class": (_fit(y=np.zeros(12)), ValueError, "y must hold at least 2 classes"),

@@ -64,9 +64,11 @@ def test_runs_repeat_and_leave_the_state_alone(data):
     np.testing.assert_allclose(clone(net).fit(X, y).predict_proba(X), first, atol=1e-6)
 
 
-def test_a_pickle_predicts_the_same(data):
+@pytest.mark.parametrize("device", ["cuda", "auto"])
+def test_a_pickle_predicts_the_same(data, device):
     X, y = data
-    net = NeuralClassifier(device="cuda", max_epochs=2, random_state=0).fit(X, y)
+    net = NeuralClassifier(device=device, max_epochs=2, random_state=0).fit(X, y)
+    assert next(net.module_.parameters()).device.type == "cuda"
     again = pickle.loads(pickle.dumps(net))
     np.testing.assert_allclose(again.predict_proba(X), net.predict_proba(X))
 

@@ -1,11 +1,13 @@
 """Mini-batches of arrays in memory, indexed as a whole instead of sample by sample."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
@@ -24,19 +26,20 @@ class ArrayBatches:
     """Mini-batches of arrays, in order or shuffled by torch's global generator.
 
     A last batch of one sample is merged into the previous one, since batch
-    normalisation cannot train on a single sample.
+    normalisation cannot train on a single sample. X may be an array, a sparse matrix in
+    CSR format, of which one batch at a time is dense, or a dict of these.
     """
 
     def __init__(
         self,
-        X: Array,
+        X: Any,
         y: Array,
         sample_weight: Array | None,
         rows: Array,
         batch_size: int,
         shuffle: bool,
     ) -> None:
-        self.X, self.y = _to_tensor(X), _to_tensor(y)
+        self.take, self.y = _row_taker(X), _to_tensor(y)
         self.sample_weight = (
             None if sample_weight is None else _to_tensor(sample_weight)
         )
@@ -54,7 +57,7 @@ class ArrayBatches:
         order = torch.randperm if self.shuffle else torch.arange
         for indices in order(len(self.rows)).split(self.sizes):
             part = self.rows[indices]
-            batch = Batch((self.X.index_select(0, part), self.y.index_select(0, part)))
+            batch = Batch((self.take(part), self.y.index_select(0, part)))
             batch.indices = indices
             if self.sample_weight is not None:
                 batch.sample_weight = self.sample_weight.index_select(0, part)
@@ -76,8 +79,10 @@ def iterate_batches(
     This function is the default of `iterator_train` and `iterator_valid` of
     `NeuralClassifier`. Arrays in memory are indexed one batch at a time, which is
     several times as fast as a `DataLoader` that fetches and collates individual
-    samples. A `DataLoader` is returned for other datasets, if `kwargs` are given, and
-    for distributed training, since accelerate can only distribute a `DataLoader`.
+    samples. Sparse matrices in CSR format are converted to dense tensors one batch at a
+    time. If X is a dict, so is the X of each batch. A `DataLoader` is returned for
+    other datasets, if `kwargs` are given, and for distributed training, since
+    accelerate can only distribute a `DataLoader`.
 
     Parameters
     ----------
@@ -111,8 +116,8 @@ def iterate_batches(
     X, y = getattr(source, "X", None), getattr(source, "y", None)
     sample_weight = getattr(source, "sample_weight", None)
     is_plain = not kwargs and not _is_one_of_many()
-    if is_plain and isinstance(X, np.ndarray) and isinstance(y, np.ndarray | None):
-        y = np.zeros(len(X)) if y is None else y
+    if is_plain and _has_rows(X) and isinstance(y, np.ndarray | None):
+        y = np.zeros(len(source)) if y is None else y
         return ArrayBatches(X, y, sample_weight, rows, batch_size, shuffle)
     if sample_weight is not None:
         raise ValueError(
@@ -138,6 +143,23 @@ def resolve_subset(dataset: Any) -> tuple[Any, Array]:
         rows = np.asarray(dataset.indices)[rows]
         dataset = dataset.dataset
     return dataset, rows
+
+
+def _has_rows(X: Any) -> bool:
+    """Return whether X is an array, a CSR matrix or a dict of these."""
+    if isinstance(X, Mapping):
+        return all(map(_has_rows, X.values()))
+    return isinstance(X, np.ndarray) or (issparse(X) and X.format == "csr")
+
+
+def _row_taker(X: Any) -> Callable[[Tensor], Any]:
+    """Return a function that returns the rows of X with given indices as tensors."""
+    if isinstance(X, Mapping):
+        take = {name: _row_taker(part) for name, part in X.items()}
+        return lambda rows: {name: take[name](rows) for name in take}
+    if issparse(X):
+        return lambda rows: torch.from_numpy(X[rows.numpy()].toarray())
+    return partial(torch.index_select, _to_tensor(X), 0)
 
 
 def _to_tensor(array: Array) -> Tensor:

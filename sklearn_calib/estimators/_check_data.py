@@ -1,7 +1,11 @@
 """Validation of data, classes and weights for a network."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix, issparse
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -11,22 +15,40 @@ from sklearn_calib._core.arrays import as_labels, check_numbers
 def check_data(estimator, *arrays, reset):
     """Validate X, or X and y, and convert X to the precision of an estimator.
 
-    With `reset`, the estimator stores the dtype and the number of dimensions of X.
-    Otherwise X must agree with those stored.
+    A sparse X is returned in CSR format, and a dict of several inputs as a dict of
+    arrays. With `reset`, the estimator stores the dtype and the number of dimensions of
+    X, or the names of its inputs. Otherwise X must agree with those stored.
     """
-    arrays = [_on_cpu(array) for array in arrays]
-    # validate_data would convert dates, and strings that represent numbers.
-    arrays[0] = check_numbers(arrays[0], "X")
-    if arrays[1:] and arrays[1] is not None:
-        arrays[1] = as_labels(arrays[1], "y")
+    X, *y = [_on_cpu(array) for array in arrays]
+    if y and y[0] is not None:
+        y = [as_labels(y[0], "y")]
     if reset:
         estimator._data_dtype = estimator.dtype
-    dtype = estimator._data_dtype or estimator.dtype
+        estimator._data_names = [*X] if is_dict(X) else None
+        estimator._data_ndim = None
+    _check_names(X, estimator._data_names)
+    check = _check_inputs if is_dict(X) else _check_array
     with np.errstate(over="ignore"):  # reported as infinite values
-        checked = validate_data(
-            estimator, *arrays, reset=reset, dtype=dtype, allow_nd=True
-        )
-    X = checked[0] if arrays[1:] else checked
+        checked = check(estimator, X, *y, reset=reset)
+    if y:
+        check_classification_targets(checked[1])
+    return checked
+
+
+def _check_array(estimator, X, *y, reset):
+    """Validate an array or a sparse matrix, and labels."""
+    # validate_data would convert dates, and strings that represent numbers.
+    X = check_numbers(X, "X")
+    checked = validate_data(
+        estimator,
+        X,
+        *y,
+        reset=reset,
+        dtype=estimator._data_dtype or estimator.dtype,
+        accept_sparse="csr",
+        allow_nd=True,
+    )
+    X = _as_matrix(checked[0] if y else checked)
     if reset:
         estimator._data_ndim = X.ndim
     elif estimator._data_ndim not in (None, X.ndim):
@@ -34,9 +56,71 @@ def check_data(estimator, *arrays, reset):
             f"X must have {estimator._data_ndim} dimensions, as in fit, got shape "
             f"{X.shape}. Reshape X, or call fit with data of this shape."
         )
-    if len(arrays) == 2:
-        check_classification_targets(checked[1])
-    return checked
+    return (X, checked[1]) if y else X
+
+
+def _check_inputs(estimator, X, *y, reset):
+    """Validate a dict of several inputs, and labels."""
+    dtype = estimator._data_dtype or estimator.dtype
+    X = {name: _check_input(X[name], f"X[{name!r}]", dtype) for name in X}
+    if reset:
+        for name in ("n_features_in_", "feature_names_in_"):
+            vars(estimator).pop(name, None)
+    if not y:
+        check_consistent_length(*X.values())
+        return X
+    checked = validate_data(estimator, y=y[0], reset=reset)
+    check_consistent_length(*X.values(), checked)
+    return X, checked
+
+
+def _check_input(values, name, dtype):
+    """Validate one of several inputs; integers and booleans are not converted."""
+    options = {"ensure_2d": False, "allow_nd": True, "accept_sparse": "csr"}
+    values = check_numbers(_on_cpu(values), name)
+    values = check_array(values, ensure_all_finite=False, input_name=name, **options)
+    dtypes = {"b": np.bool_, "i": np.int64, "u": np.int64}
+    dtype = dtypes.get(values.dtype.kind, dtype)
+    return _as_matrix(check_array(values, dtype=dtype, input_name=name, **options))
+
+
+def _as_matrix(X):
+    """Return a sparse array as a matrix, of which skorch's Dataset can take a row."""
+    return csr_matrix(X) if issparse(X) else X
+
+
+def _check_names(X, names):
+    """Raise an error unless X is an array or a dict of inputs, as in fit."""
+    has_names = is_dict(X)
+    if has_names and not (X and all(isinstance(name, str) for name in X)):
+        raise TypeError(
+            "X must be an array, or a dict that maps the arguments of the module's "
+            f"forward to arrays, got a dict with the keys {[*X]}. Name the inputs."
+        )
+    if has_names != (names is not None) or (has_names and {*X} != {*names}):
+        wanted = "an array" if names is None else f"a dict of the inputs {names}"
+        got = f"a dict of {[*X]}" if has_names else "an array"
+        raise ValueError(f"X must be {wanted}, as in fit, got {got}. Call fit again.")
+
+
+def check_one_input(X):
+    """Raise TypeError for a dict of several inputs."""
+    if is_dict(X):
+        raise TypeError(
+            f"X must be an array for RefCalClassifier, got a dict of {[*X]}. Use "
+            "NeuralClassifier, or concatenate the inputs."
+        )
+
+
+def is_dict(X):
+    """Return whether X contains several inputs by name."""
+    # Sparse matrices in DOK format are mappings as well.
+    return isinstance(X, Mapping) and not issparse(X)
+
+
+def sample_shape(X):
+    """Return the shape of one sample, empty for a dict of several inputs."""
+    return () if is_dict(X) else X.shape[1:]
 
 
 def _on_cpu(array):
@@ -48,10 +132,11 @@ def _on_cpu(array):
 def check_table_or_images(ndim, name, hint):
     """Raise ValueError for data that have no default network or augmentation."""
     if ndim not in (2, 4):
+        got = f"X of {ndim} dimensions" if ndim > 1 else "a dict of several inputs"
         raise ValueError(
             f"{name} must be given unless X is a table of shape (n_samples, "
             "n_features) or images of shape (n_samples, n_channels, height, width), "
-            f"got X of {ndim} dimensions. {hint}"
+            f"got {got}. {hint}"
         )
 
 
@@ -81,4 +166,5 @@ def drop_zeros(X, codes, sample_weight):
     kept = sample_weight > 0
     if kept.all():
         return X, codes, sample_weight
-    return X[kept], codes[kept], sample_weight[kept]
+    X = {name: X[name][kept] for name in X} if is_dict(X) else X[kept]
+    return X, codes[kept], sample_weight[kept]

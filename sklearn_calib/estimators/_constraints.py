@@ -14,11 +14,20 @@ from skorch.callbacks import (
     LoadInitState,
     LRScheduler,
 )
-from torch.utils.data import DataLoader
 
+from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
-from sklearn_calib.estimators._batches import iterate_batches
+from sklearn_calib.estimators._class_weight import check_class_weight
+from sklearn_calib.estimators._devices import check_device
+from sklearn_calib.estimators._hints import (
+    accepted_names,
+    hint,
+    hint_for,
+    module_names,
+    names_of_parts,
+)
 from sklearn_calib.estimators._monitors import STOPPING_SCORES
+from sklearn_calib.estimators._nested_params import HINT, LOSS, list_callbacks
 from sklearn_calib.losses import CalibrationLoss
 
 CONSTRAINTS = {
@@ -31,12 +40,12 @@ CONSTRAINTS = {
     "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
     "early_stopping": ["boolean", StrOptions({*STOPPING_SCORES})],
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
     "batch_transform": [callable, None],
     "refit": ["boolean"],
     "posterior": ["boolean"],
     "random_state": ["random_state"],
     "dtype": [StrOptions({"float32", "float64"})],
-    "train_split": [callable, None],
     "iterator_train": [callable],
     "iterator_valid": [callable],
     "dataset": [callable],
@@ -63,51 +72,59 @@ def check_not_refused(names):
             )
 
 
-def check_known(estimator, names):
+def check_known(net):
     """Raise TypeError for unknown names, which a constructor with **kwargs accepts."""
-    classes = [each for each in type(estimator).mro() if "__init__" in vars(each)]
-    known = {name for each in classes for name in inspect.signature(each).parameters}
-    known -= {*REFUSED, "args", "kwargs"}
-    prefixes = {f"{prefix}__" for prefix in estimator.prefixes_}
-    for name in names:
+    classes = [each for each in type(net).mro() if "__init__" in vars(each)]
+    own = {name for each in classes for name in inspect.signature(each).parameters}
+    own -= {*REFUSED, "args", "kwargs", "self"}
+    prefixes = {*net.prefixes_}
+    for name in net._get_param_names():
         prefix, is_nested, _ = name.partition("__")
-        allowed = prefixes if is_nested else known
-        if f"{prefix}{is_nested}" not in allowed:
+        if prefix not in (prefixes if is_nested else own):
+            known = own | names_of_parts(net.module, net.optimizer)
             raise TypeError(
-                f"{name!r} is not a parameter of {type(estimator).__name__}."
-                f"{did_you_mean(f'{prefix}{is_nested}', allowed)} Valid parameters "
-                f"are: {sorted(known)}, and those with a prefix in {sorted(prefixes)}."
+                f"{name!r} is not a parameter of {type(net).__name__}."
+                f"{hint_for(name, type(net), known, prefixes)}"
             )
 
 
 def check_takes(target, names, prefix):
     """Raise ValueError for the first name that is not a parameter of the target."""
-    known = accepted_names(target)
+    _check_among(accepted_names(target), names, prefix, _name(target))
+
+
+def check_module_takes(module, names, prefix):
+    """Raise ValueError for the first name that the constructor of a module lacks."""
+    own = type(module) if isinstance(module, torch.nn.Module) else module
+    owner = "The default ConvNet or MLP" if own is None else _name(own)
+    _check_among(module_names(own), names, prefix, owner)
+
+
+def _check_among(known, names, prefix, owner):
+    """Raise ValueError for the first name not among the known ones, None is all."""
     for name in names:
         if known is not None and name.partition("__")[0] not in known:
             raise ValueError(
-                f"{_name(target)} has no parameter {name!r}, got {prefix}{name}."
-                f"{did_you_mean(name, known)} Valid parameters are: {sorted(known)}."
+                f"{owner} has no parameter {name!r}, got {prefix}{name}."
+                f"{hint(name, known, otherwise=' Its documentation lists them.')}"
             )
 
 
-def accepted_names(target):
-    """Return the parameter names of a callable or callback, None if it accepts any."""
-    if isinstance(target, Callback):
-        return {*target.get_params(deep=False)}
-    try:
-        parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):  # implemented in C
-        return None
-    names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
-    if target is iterate_batches:
-        return names | accepted_names(DataLoader)
-    if len(names) < len(parameters):
-        return None
-    is_optimizer = isinstance(target, type) and issubclass(
-        target, torch.optim.Optimizer
-    )
-    return names - {"params"} | {"param_groups"} if is_optimizer else names
+def check_parts_take(net, params):
+    """Raise ValueError for a name among new parameters that a component lacks."""
+    of_module = remove_prefix("module__", params)
+    module = params.get("module", net.module)
+    check_module_takes(module, of_module, net._module_prefix)
+    for part in ("optimizer", "iterator_train", "iterator_valid", "dataset"):
+        target = params.get(part, getattr(net, part))
+        if callable(target):
+            check_takes(target, remove_prefix(f"{part}__", params), f"{part}__")
+    check_takes(torch.compile, remove_prefix("compile__", params), "compile__")
+    of_callbacks = remove_prefix("callbacks__", params)
+    if of_callbacks and not isinstance(params.get("callbacks", net.callbacks), str):
+        twin = type(net).__new__(type(net))
+        vars(twin).update({**vars(net), **params})
+        check_callback_names(twin, of_callbacks)
 
 
 def _name(target):
@@ -116,12 +133,15 @@ def _name(target):
 
 def check_params(net):
     """Raise an error for a parameter of a net with an invalid name or value."""
-    check_known(net, net._get_param_names())
+    check_known(net)
+    _check_train_split(net.train_split)
     BaseEstimator._validate_params(net)
-    check_device(net.device)
-    for part in ("optimizer", "iterator_train", "iterator_valid", "dataset"):
-        check_takes(getattr(net, part), net.get_params_for(part), f"{part}__")
-    check_takes(torch.compile, net.get_params_for("compile"), "compile__")
+    check_class_weight(net.class_weight)
+    check_device(vars(net)["device"])
+    check_parts_take(net, net.get_params(deep=False))
+    CalibrationLoss.check_params(
+        net.loss, net.get_params_for("loss"), prefix=LOSS, hint=HINT
+    )
     if net.callbacks != "disable":
         check_callbacks(net)
     if net.refit and net.warm_start:
@@ -130,6 +150,16 @@ def check_params(net):
             "were trained on the data, got True. Set only one of the two."
         )
     _warn_of_plain_update(net.loss)
+
+
+def _check_train_split(train_split):
+    """Raise TypeError for a validation set in place of a function that returns it."""
+    if not (train_split is None or callable(train_split)):
+        raise TypeError(
+            "`train_split` must be a function or None, got "
+            f"{type(train_split).__name__}. For a validation set, pass "
+            "skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))."
+        )
 
 
 def _warn_of_plain_update(loss):
@@ -175,37 +205,15 @@ def check_posterior(net):
         ) from None
 
 
-def check_device(device):
-    """Raise an error unless torch can compute on the device."""
-    if not isinstance(device, str | torch.device | None):
-        raise TypeError(
-            f"`device` must be a str, a torch.device or None, got {device!r}. Write "
-            "'cpu', 'cuda' or 'cuda:0'."
-        )
-    try:
-        torch.zeros(1, device=device).item()
-    except (AssertionError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"`device` must name a device of this machine, got {device!r}: {reason}. "
-            "Write 'cpu', 'cuda' or 'cuda:0'."
-        ) from error
-
-
 def check_callbacks(net):
     """Raise an error for an invalid callback, or for a parameter of an unknown one."""
     for item in net.callbacks or []:
         _check_callback(item)
+    given = net.get_params_for("callbacks")
+    check_callback_names(net, given)
     callbacks = dict(net._uniquely_named_callbacks())
-    # Whether these two exist depends on verbose and early_stopping.
-    names = {"early_stopping", "print_log", *callbacks}
-    for param, value in net.get_params_for("callbacks").items():
+    for param, value in given.items():
         name, is_nested, _ = param.partition("__")
-        if name not in names:
-            raise ValueError(
-                f"callbacks__{param} does not name a callback, got {name!r}."
-                f"{did_you_mean(name, names)} Valid callbacks are: {sorted(names)}."
-            )
         if not is_nested:
             _check_callback((name, value))
             callbacks[name] = value
@@ -213,6 +221,19 @@ def check_callbacks(net):
         given = net.get_params_for(f"callbacks__{name}")
         if callback is not None:
             check_takes(callback, given, f"callbacks__{name}__")
+
+
+def check_callback_names(net, given):
+    """Raise ValueError for a parameter of a callback that a net does not have."""
+    # Whether the first two exist depends on verbose and early_stopping.
+    names = {"early_stopping", "print_log", *(name for name, _ in list_callbacks(net))}
+    for param in given:
+        name = prefix_of(param)
+        if name not in names:
+            raise ValueError(
+                f"callbacks__{param} does not name a callback, got {name!r}."
+                f"{did_you_mean(name, names)} Valid callbacks are: {sorted(names)}."
+            )
 
 
 def _check_callback(item):

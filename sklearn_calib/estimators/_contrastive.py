@@ -59,6 +59,7 @@ class ContrastiveNet(NeuralClassifier):
     def _data_params(self, module):
         """Return the sizes for a network without its output layer."""
         sizes = super()._data_params(module)
+        sizes.pop("num_classes", None)  # None would not remove the output layer
         return {**sizes, **({"n_classes": None} if "n_classes" in sizes else {})}
 
     def _embedding_width(self, encoder):

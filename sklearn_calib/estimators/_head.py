@@ -46,11 +46,11 @@ class LinearHead(NeuralClassifier):
         """Return the dataset with the samples in place of their embeddings."""
         embedded, rows = resolve_subset(dataset)
         X, _ = self._source
-        if len(embedded) != len(X):
+        if len(embedded) != X.shape[0]:
             raise ValueError(
                 "head__train_split must select rows of the training data if "
                 f"augment_head is set, got a dataset of {len(embedded)} samples for "
-                f"{len(X)}. Return a torch.utils.data.Subset of its input, or set "
+                f"{X.shape[0]}. Return a torch.utils.data.Subset of its input, or set "
                 "augment_head=None."
             )
         samples = self.get_dataset(X, embedded.y)

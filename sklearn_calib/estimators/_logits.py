@@ -9,8 +9,16 @@ from torch import Tensor
 from sklearn_calib._core.limits import are_proba
 
 
-def check_logits(net: Any, logits: Tensor) -> None:
-    """Raise ValueError for a wrong shape, and warn of probabilities once per fit."""
+def check_logits(net: Any, logits: Any) -> None:
+    """Raise an error unless the output of a module is a logit for each class.
+
+    Probabilities lead to a warning, once per fit.
+    """
+    if not isinstance(logits, Tensor):
+        raise TypeError(
+            f"module must return a tensor of logits, got {type(logits).__name__}. "
+            "Return its logits in the forward method of a module that calls it."
+        )
     n_classes = len(net.classes_inferred_)
     if logits.ndim != 2 or logits.shape[1] != n_classes:
         raise ValueError(

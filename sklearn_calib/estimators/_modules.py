@@ -1,8 +1,11 @@
-"""Default networks of `NeuralClassifier`."""
+"""Default networks of `NeuralClassifier`, and checks of all networks."""
 
-from collections.abc import Sequence
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from numbers import Integral, Real
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -144,3 +147,31 @@ def _stage(n_inputs: int, n_filters: int) -> nn.Sequential:
         nn.ReLU(),
         nn.MaxPool2d(2, ceil_mode=True),
     )
+
+
+def data_sizes(
+    module: Callable[..., Any], shape: tuple[int, ...], n_classes: int
+) -> dict[str, int]:
+    """Return the sizes of the data that the constructor of a module takes.
+
+    `shape` is that of one sample, and empty if the module has several inputs.
+    """
+    sizes = {"n_classes": n_classes, "num_classes": n_classes}
+    if len(shape) in (1, 3):
+        sizes["n_features" if len(shape) == 1 else "n_channels"] = shape[0]
+    wanted = inspect.signature(module).parameters
+    return {name: size for name, size in sizes.items() if name in wanted}
+
+
+def warn_of_channels_last(shape: tuple[int, ...]) -> None:
+    """Warn if the last dimension of an image seems to contain its channels."""
+    n_channels, height, last = shape
+    if last in (1, 3, 4) and min(n_channels, height) > 4:
+        warnings.warn(
+            "X must contain images of shape (n_samples, n_channels, height, width), "
+            f"got (n_samples, {n_channels}, {height}, {last}), which looks like "
+            f"{last} channels in the last dimension. The network has {n_channels} "
+            "input channels. Use numpy.moveaxis(X, -1, 1) to put the channels first, "
+            "or set module__n_channels if they are.",
+            UserWarning,
+        )

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 from skorch.callbacks import Callback
+from torch.optim import Adam
 
 from sklearn_calib._core.nested_params import (
     add_prefix,
@@ -13,7 +14,7 @@ from sklearn_calib._core.nested_params import (
     remove_prefix,
     replace_params,
 )
-from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.estimators._hints import hint, hint_for, names_of_parts
 from sklearn_calib.losses import CalibrationLoss
 
 LOSS = "loss__"
@@ -24,8 +25,14 @@ HINT = (
 
 _BOTH_STAGES = {"batch_size", "callbacks", "compile", "iterator_train"}
 _BOTH_STAGES |= {"iterator_valid", "lr", "max_epochs", "optimizer"}
-_HEAD_ONLY = {"batch_transform", "early_stopping", "n_iter_no_change", "posterior"}
-_HEAD_ONLY |= {"refit", "train_split", "use_caching", "validation_fraction"}
+_HEAD_ONLY = {"batch_transform", "class_weight", "early_stopping", "n_iter_no_change"}
+_HEAD_ONLY |= {
+    "posterior",
+    "refit",
+    "train_split",
+    "use_caching",
+    "validation_fraction",
+}
 
 # Names that may follow each prefix of RefCalClassifier; None allows any name.
 STAGES = {
@@ -66,6 +73,8 @@ class NestedParams(BaseEstimator):
         """
         # skorch's `get_params` would list the callbacks of the previous fit.
         params = BaseEstimator.get_params(self, deep=deep)
+        # As they were set: the attribute `device` is not "auto".
+        params |= {name: vars(self)[name] for name in self._get_param_names()}
         if not deep:
             return params
         # For a loss instance, scikit-learn lists its constructor parameters even if
@@ -109,7 +118,8 @@ class NestedParams(BaseEstimator):
             not supported here.
 
         ValueError
-            If any other name is not a parameter. No parameter is set then.
+            If any other name is not a parameter. The message suggests similar names.
+            No parameter is set then.
         """
         params = leave_out_known(params, self.get_params())
         self._check_names(params)
@@ -185,7 +195,7 @@ def callback_params(net):
     """Return the callbacks of the next fit of a net, and their parameters."""
     stored = {k: v for k, v in vars(net).items() if k.startswith("callbacks__")}
     params = {}
-    for name, callback in _listed_callbacks(net):
+    for name, callback in list_callbacks(net):
         callback = stored.get(f"callbacks__{name}", callback)
         params[f"callbacks__{name}"] = callback
         if isinstance(callback, Callback):
@@ -194,7 +204,7 @@ def callback_params(net):
     return {**params, **stored}
 
 
-def _listed_callbacks(net):
+def list_callbacks(net):
     """Return the callbacks with their names, none if they are invalid."""
     try:
         return list(net._uniquely_named_callbacks())
@@ -204,18 +214,16 @@ def _listed_callbacks(net):
 
 def check_names_of_net(names, net):
     """Raise ValueError for a name that is not a parameter of a net."""
-    own = net._get_param_names()
+    own = {*net._get_param_names()}
     prefixes = {*net.prefixes_, *(n for n in own if _is_nested(getattr(net, n)))}
     for name in names:
         prefix, is_nested, _ = name.partition("__")
         if prefix in prefixes or (name in own and not is_nested):
             continue
-        known = [f"{each}__" for each in prefixes] if is_nested else own
-        close = did_you_mean(f"{prefix}__" if is_nested else name, known)
+        known = own | names_of_parts(net.module, net.optimizer)
         raise ValueError(
             f"Invalid parameter {name!r} for estimator {type(net).__name__}."
-            f"{close} Valid parameters are: {sorted(own)}, and those with a "
-            f"prefix in {sorted(f'{each}__' for each in prefixes)}."
+            f"{hint_for(name, type(net), known, prefixes)}"
         )
 
 
@@ -229,17 +237,37 @@ def _is_nested(value):
 
 def check_names_of_stages(names, estimator):
     """Raise TypeError for a name that is not a parameter of the estimator or stage."""
-    own = {*inspect.signature(estimator).parameters} - {"kwargs"}
+    own = {*inspect.signature(type(estimator)).parameters} - {"kwargs"}
     for name in names:
         stage, _, rest = name.partition("__")
         if rest and stage in STAGES:
             _check_name_in_stage(name, stage, prefix_of(rest))
         elif name not in own:
             raise TypeError(
-                f"{name!r} is not a parameter of {estimator.__name__}."
-                f"{did_you_mean(name, own)} Valid parameters are: {sorted(own)}, and "
-                f"those with a prefix in {[f'{stage}__' for stage in STAGES]}."
+                f"{name!r} is not a parameter of {type(estimator).__name__}."
+                f"{_hint_for_stages(name, estimator)}"
             )
+
+
+def check_names_without_stage(names, estimator):
+    """Raise ValueError for a name without a prefix that is not a parameter."""
+    for name in names:
+        if "__" not in name and name not in estimator._get_param_names():
+            raise ValueError(
+                f"Invalid parameter {name!r} for estimator {type(estimator).__name__}."
+                f"{_hint_for_stages(name, estimator)}"
+            )
+
+
+def _hint_for_stages(name, estimator):
+    """Return the hint for an unknown parameter of an estimator with stages."""
+    known = names_of_parts(estimator.encoder, Adam, prefix="encoder")
+    known = {each for each in known if prefix_of(each) in STAGES}
+    known |= {
+        f"{stage}__{rest}" for stage, names in STAGES.items() for rest in names or ()
+    }
+    known |= {*inspect.signature(type(estimator)).parameters}
+    return hint_for(name, type(estimator), known, {*STAGES})
 
 
 def _check_name_in_stage(name, stage, first):
@@ -249,6 +277,6 @@ def _check_name_in_stage(name, stage, first):
         return
     raise TypeError(
         f"{name!r} is not a parameter: {stage}__... must begin with one of "
-        f"{sorted(known)}, got {first!r}.{did_you_mean(first, known)} Parameters of "
+        f"{sorted(known)}, got {first!r}.{hint(first, known)} Parameters of "
         "both stages, such as random_state, dtype and device, have no prefix."
     )

@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
 from skorch.utils import is_dataset
-from torch.utils.data import Dataset as TorchDataset
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
-from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._core.typing import Floats
 from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
 from sklearn_calib.estimators._check_data import check_data
@@ -23,11 +22,12 @@ from sklearn_calib.estimators._constraints import (
     check_not_refused,
     check_posterior,
 )
+from sklearn_calib.estimators._predictions import Inputs, PredictsFromLogits
 from sklearn_calib.estimators._skorch import SkorchClassifier
 from sklearn_calib.estimators._trainer import Trainer
 
 
-class NeuralClassifier(SkorchClassifier):
+class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     """Neural network classifier trained with a calibration loss.
 
     It is a :class:`skorch.NeuralNetClassifier` with the loss as a parameter. The
@@ -39,8 +39,8 @@ class NeuralClassifier(SkorchClassifier):
     module : torch.nn.Module class or instance, default=None
         The network, which returns logits of shape (n_samples, n_classes). A class is
         built with the `module__...` parameters, and with `n_features`, `n_channels` and
-        `n_classes` of the data if it takes them. An instance is copied. None means
-        :class:`~sklearn_calib.estimators.MLP` for tabular data and
+        `n_classes` (or `num_classes`) of the data if it takes them. An instance is
+        copied. None means :class:`~sklearn_calib.estimators.MLP` for tabular data and
         :class:`~sklearn_calib.estimators.ConvNet` for images of shape
         (n_samples, n_channels, height, width).
 
@@ -74,6 +74,11 @@ class NeuralClassifier(SkorchClassifier):
     n_iter_no_change : int, default=10
         Number of epochs without improvement before early stopping.
 
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each label, which multiplies the weights of its samples; 1 if the dict
+        does not contain the label. "balanced" gives all classes the same total weight,
+        as in scikit-learn. The loss must accept weights.
+
     batch_transform : callable, default=None
         Transformation of each mini-batch before the training step, such as
         :class:`~sklearn_calib.datasets.Mixup`: a function that takes and returns the
@@ -103,13 +108,16 @@ class NeuralClassifier(SkorchClassifier):
         cast its input; float32 represents integers exactly up to 2**24.
 
     device : str or torch.device, default="cpu"
-        Device that the network is trained on.
+        Device that the network is trained on. "auto" means a GPU if there is one.
 
     callbacks : list, default=None
         Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`.
 
     train_split : callable, default=None
-        skorch's splitter for validation data, an alternative to `validation_fraction`.
+        Function that returns the training set and the validation set, an alternative to
+        `validation_fraction`. For a validation set of your own, pass
+        ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``
+        with labels as in y. Otherwise, use :class:`skorch.dataset.ValidSplit`.
 
     iterator_train, iterator_valid : callable, default=iterate_batches
         Functions that return the mini-batches of a dataset. Training data are shuffled
@@ -200,6 +208,7 @@ class NeuralClassifier(SkorchClassifier):
         validation_fraction: float | None = None,
         early_stopping: bool | str = False,
         n_iter_no_change: int = 10,
+        class_weight: dict[Any, float] | str | None = None,
         batch_transform: Callable[..., Any] | None = None,
         refit: bool = False,
         posterior: bool = False,
@@ -242,6 +251,7 @@ class NeuralClassifier(SkorchClassifier):
         self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
         self.batch_transform = batch_transform
         self.refit = refit
         self.posterior = posterior
@@ -259,7 +269,7 @@ class NeuralClassifier(SkorchClassifier):
     @restores(unless="interrupted_")
     def fit(
         self,
-        X: ArrayLike,
+        X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
@@ -268,9 +278,12 @@ class NeuralClassifier(SkorchClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite. Images have shape
-            (n_samples, n_channels, height, width).
+        X : array-like, sparse matrix or dict
+            Training data, finite, of shape (n_samples, n_features) or (n_samples, ...).
+            Images have shape (n_samples, n_channels, height, width). Sparse data are
+            converted to dense tensors one mini-batch at a time. A dict of arrays
+            contains the arguments of the `forward` method of a module with several
+            inputs; integers and booleans keep their type.
 
         y : array-like of shape (n_samples,)
             Labels of any type, of at least two classes.
@@ -289,7 +302,7 @@ class NeuralClassifier(SkorchClassifier):
         Raises
         ------
         TypeError
-            If X is sparse, or `loss` is not a loss or has no weighted form.
+            If `loss` is not a loss or has no weighted form.
 
         ValueError
             If X, y or a parameter is invalid; the message names it.
@@ -300,7 +313,7 @@ class NeuralClassifier(SkorchClassifier):
     @restores(unless="interrupted_")
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: Inputs,
         y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -310,8 +323,8 @@ class NeuralClassifier(SkorchClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite.
+        X : array-like, sparse matrix or dict
+            Training data as in `fit`, finite.
 
         y : array-like of shape (n_samples,)
             Labels.
@@ -333,22 +346,23 @@ class NeuralClassifier(SkorchClassifier):
         Raises
         ------
         ValueError
-            If `classes` is missing or changes, or `early_stopping` is True.
+            If `classes` is missing or changes, `early_stopping` is True, or
+            `class_weight` is "balanced".
         """
         fit_params = {**fit_params, "epochs": 1}
         trainer = Trainer(self, "partial_fit", fit_params)
         trainer.train(X, y, sample_weight, classes)
         return self
 
-    def predict_proba(self, X: ArrayLike | TorchDataset) -> Floats:
+    def predict_proba(self, X: Inputs) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
         With `posterior=True`, the class posterior recovered from it.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
+        X : array-like, sparse matrix or dict
+            Data as in `fit`, finite.
 
         Returns
         -------
@@ -361,39 +375,7 @@ class NeuralClassifier(SkorchClassifier):
         check_posterior(self)
         return self._loss.posterior(proba)
 
-    def decision_function(self, X: ArrayLike | TorchDataset) -> Floats:
-        """Return the logits, in float64.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes, the logit of the second class minus that of the first.
-        """
-        logits = self._logits(X)
-        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
-
-    def predict(self, X: ArrayLike | TorchDataset) -> Array:
-        """Predict the most probable class; ties go to the first class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        codes = softmax(self._logits(X)).argmax(axis=1)
-        return self.classes_[codes]
-
-    def _logits(self, X: ArrayLike | TorchDataset) -> Floats:
+    def _logits(self, X: Inputs) -> Floats:
         check_is_fitted(self)
         if not is_dataset(X):
             X = check_data(self, X, reset=False)

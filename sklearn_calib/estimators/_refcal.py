@@ -7,25 +7,24 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from skorch.history import History
 
+from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._check_data import check_data
-from sklearn_calib.estimators._constraints import CONSTRAINTS
+from sklearn_calib.estimators._constraints import CONSTRAINTS, check_module_takes
 from sklearn_calib.estimators._nested_params import (
     STAGES,
     NestedParams,
     check_names_of_stages,
+    check_names_without_stage,
 )
-from sklearn_calib.estimators._out_of_fold import MemoryLike
+from sklearn_calib.estimators._out_of_fold import MatrixLike, MemoryLike
+from sklearn_calib.estimators._predictions import PredictsFromLogits
 from sklearn_calib.estimators._refcal_stages import (
     build_head,
     embed_more,
@@ -36,7 +35,7 @@ from sklearn_calib.estimators._trainer import check_partial_fit
 
 
 class RefCalClassifier(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, NestedParams
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, PredictsFromLogits, NestedParams
 ):
     """RefCal: contrastive training of an encoder, then a linear head with any loss.
 
@@ -91,7 +90,7 @@ class RefCalClassifier(
         Precision of the data and of the networks.
 
     device : str or torch.device, default="cpu"
-        Device that the networks are trained on.
+        Device that the networks are trained on. "auto" means a GPU if there is one.
 
     verbose : int, default=0
         0 is silent, 1 prints a row for each epoch of both stages.
@@ -101,9 +100,10 @@ class RefCalClassifier(
         `refine__...` for stage 1 and `head__...` for stage 2. Both stages have
         `batch_size`, `callbacks`, `compile`, `iterator_train`, `iterator_valid`, `lr`,
         `max_epochs` and `optimizer`, with their nested parameters. Stage 2 also has
-        `batch_transform`, `early_stopping`, `n_iter_no_change`, `posterior`, `refit`,
-        `train_split`, `use_caching` and `validation_fraction`. The defaults are those
-        of :class:`NeuralClassifier`, except that `head__lr` is 0.01.
+        `batch_transform`, `class_weight`, `early_stopping`, `n_iter_no_change`,
+        `posterior`, `refit`, `train_split`, `use_caching` and `validation_fraction`.
+        The defaults are those of :class:`NeuralClassifier`, except that `head__lr` is
+        0.01.
 
     Attributes
     ----------
@@ -183,6 +183,7 @@ class RefCalClassifier(
     interrupted_ = False
     _data_dtype = None
     _data_ndim = None
+    _data_names = None
 
     def __init__(
         self,
@@ -215,15 +216,15 @@ class RefCalClassifier(
 
     @restores(unless="interrupted_")
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Train both stages from new weights.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite. Images have shape
-            (n_samples, n_channels, height, width).
+        X : array-like or sparse matrix
+            Training data, finite, of shape (n_samples, n_features) or (n_samples, ...).
+            Images have shape (n_samples, n_channels, height, width).
 
         y : array-like of shape (n_samples,)
             Labels of any type, of at least two classes.
@@ -239,7 +240,7 @@ class RefCalClassifier(
         Raises
         ------
         TypeError
-            If X is sparse, or `loss` is not a loss or has no weighted form.
+            If X is a dict, or `loss` is not a loss or has no weighted form.
 
         ValueError
             If X, y or a parameter is invalid; the message names it.
@@ -251,7 +252,7 @@ class RefCalClassifier(
     @restores(unless="interrupted_")
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: MatrixLike,
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -263,8 +264,8 @@ class RefCalClassifier(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Training data, finite.
+        X : array-like or sparse matrix
+            Training data as in `fit`, finite.
 
         y : array-like of shape (n_samples,)
             Labels.
@@ -294,13 +295,13 @@ class RefCalClassifier(
         train_head(self, "partial_fit", stages, classes=classes)
         return self
 
-    def transform(self, X: ArrayLike) -> Floats:
+    def transform(self, X: MatrixLike) -> Floats:
         """Return the embeddings of the frozen encoder.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
+        X : array-like or sparse matrix
+            Data as in `fit`, finite.
 
         Returns
         -------
@@ -309,13 +310,13 @@ class RefCalClassifier(
         """
         return self._embed(X)
 
-    def predict_proba(self, X: ArrayLike) -> Floats:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
+        X : array-like or sparse matrix
+            Data as in `fit`, finite.
 
         Returns
         -------
@@ -325,46 +326,20 @@ class RefCalClassifier(
         embeddings = self._embed(X)
         return self.head_.predict_proba(embeddings)
 
-    def decision_function(self, X: ArrayLike) -> Floats:
-        """Return the logits, in float64.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        logits : ndarray of shape (n_samples, n_classes) or (n_samples,)
-            For two classes, the logit of the second class minus that of the first.
-        """
+    def _logits(self, X: Any) -> Floats:
         embeddings = self._embed(X)
-        return self.head_.decision_function(embeddings)
+        return self.head_._logits(embeddings)
 
-    def predict(self, X: ArrayLike) -> Array:
-        """Predict the most probable class; ties go to the first class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or (n_samples, ...)
-            Data, finite.
-
-        Returns
-        -------
-        y_pred : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
-        embeddings = self._embed(X)
-        return self.head_.predict(embeddings)
-
-    def _embed(self, X: ArrayLike) -> Floats:
+    def _embed(self, X: MatrixLike) -> Floats:
         """Validate data, and return their embeddings."""
         check_is_fitted(self)
         return self.refiner_.embed(check_data(self, X, reset=False))
 
-    def _check_names(self, names: Any) -> None:
-        staged = [name for name in names if "__" in name]
-        check_names_of_stages(staged, type(self))
+    def _check_names(self, params: dict[str, Any]) -> None:
+        check_names_without_stage(params, self)
+        check_names_of_stages([name for name in params if "__" in name], self)
+        encoder = params.get("encoder", self.encoder)
+        check_module_takes(encoder, remove_prefix("encoder__", params), "encoder__")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,15 +8,17 @@ from sklearn_calib._core.validation import check_sample_weight
 from sklearn_calib.datasets import FeatureCorruption, ImageAugmentation
 from sklearn_calib.estimators._check_data import (
     check_data,
+    check_one_input,
     check_table_or_images,
     drop_zeros,
 )
 from sklearn_calib.estimators._constraints import (
-    check_device,
+    check_module_takes,
     check_params,
     check_takes_weights,
 )
 from sklearn_calib.estimators._contrastive import ContrastiveNet, refine
+from sklearn_calib.estimators._devices import check_device
 from sklearn_calib.estimators._head import LinearHead
 from sklearn_calib.estimators._nested_params import check_names_of_stages
 from sklearn_calib.estimators._out_of_fold import remembered
@@ -33,19 +35,23 @@ def refine_encoder(model, X, y, sample_weight):
 
     The training data are the samples, their embeddings, the labels and the weights.
     """
-    check_names_of_stages(model._get_param_names(), type(model))
+    check_names_of_stages(model._get_param_names(), model)
     model._validate_params()
+    of_encoder = model.get_params_for("encoder")
+    check_module_takes(model.encoder, of_encoder, "encoder__")
     check_device(model.device)
+    seed = draw_seed(model.random_state)
+    head = build_head(model, seed)
+    _check_params(head, "head")
+    check_one_input(X)
     X, y = check_data(model, X, y, reset=True)
     X, y, sample_weight = _leave_out_zeros(X, y, sample_weight)
-    seed = draw_seed(model.random_state)
-    head, refiner = build_head(model, seed), _build_refiner(model, X, seed)
+    refiner = _build_refiner(model, X, seed)
     # Errors in stage 2 are raised before the long training of stage 1.
     head.initialize_criterion()
-    if sample_weight is not None:
+    if sample_weight is not None or head.class_weight is not None:
         check_takes_weights(head.criterion_)
     _check_params(refiner, "refine")
-    _check_params(head, "head")
     log = print if model.verbose else noop
     log("Stage 1: supervised contrastive training of the encoder.")
     refine_once = remembered(refine, model.memory, ignore=["net"])

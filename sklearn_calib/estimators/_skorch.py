@@ -27,11 +27,18 @@ from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
+    check_module_takes,
     check_not_refused,
-    check_takes,
+    check_params,
+    check_parts_take,
 )
 from sklearn_calib.estimators._logits import check_logits
-from sklearn_calib.estimators._modules import MLP, ConvNet
+from sklearn_calib.estimators._modules import (
+    MLP,
+    ConvNet,
+    data_sizes,
+    warn_of_channels_last,
+)
 from sklearn_calib.estimators._monitors import stopping_score
 from sklearn_calib.estimators._nested_params import (
     HINT,
@@ -74,6 +81,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     _input_shape: tuple[int, ...] | None = None
     _data_dtype = None
     _data_ndim = None
+    _data_names = None
 
     __repr__ = BaseEstimator.__repr__
 
@@ -114,9 +122,10 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def _get_callback_params(self) -> dict[str, Any]:
         return callback_params(self)
 
-    def _check_names(self, names: Iterable[str]) -> None:
-        check_not_refused(names)
-        check_names_of_net(names, self)
+    def _check_names(self, params: dict[str, Any]) -> None:
+        check_not_refused(params)
+        check_names_of_net(params, self)
+        check_parts_take(self, params)
 
     def _replace(self, dropped: Iterable[str], params: dict[str, Any]) -> None:
         live = find_live(self, params)
@@ -129,6 +138,8 @@ class SkorchClassifier(NestedParams, NetWithFiles):
 
     def initialize(self) -> Self:
         """Build all parts from the parameters."""
+        if self._trainer is None:  # it has checked them
+            check_params(self)
         self.__dict__.pop("_stale", None)
         return super().initialize()
 
@@ -137,7 +148,7 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         module = self._default_module() if self.module is None else self.module
         is_instance = isinstance(module, torch.nn.Module)
         given = self.get_params_for("module")
-        check_takes(type(module) if is_instance else module, given, self._module_prefix)
+        check_module_takes(module, given, self._module_prefix)
         params = {**self._data_params(module), **given}
         if is_instance and not params:
             module = deepcopy(module)
@@ -160,12 +171,11 @@ class SkorchClassifier(NestedParams, NetWithFiles):
         """Return the sizes of the data that the constructor of a module takes."""
         if isinstance(module, torch.nn.Module) or self._input_shape is None:
             return {}
-        sizes = {"n_classes": len(self.classes_inferred_)}
-        if len(self._input_shape) in (1, 3):
-            name = "n_features" if len(self._input_shape) == 1 else "n_channels"
-            sizes[name] = self._input_shape[0]
-        wanted = inspect.signature(module).parameters
-        return {name: size for name, size in sizes.items() if name in wanted}
+        sizes = data_sizes(module, self._input_shape, len(self.classes_inferred_))
+        is_inferred = "module__n_channels" not in vars(self)
+        if "n_channels" in sizes and is_inferred and self._trainer is not None:
+            warn_of_channels_last(self._input_shape)
+        return sizes
 
     def initialize_criterion(self) -> Self:
         """Build a new loss for each fit."""
@@ -283,7 +293,8 @@ class SkorchClassifier(NestedParams, NetWithFiles):
     def _transform(self, batch: Any) -> Batch:
         """Return the transformed mini-batch, with soft targets."""
         X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
-        target = one_hot(y, len(self.classes_inferred_)).to(X.dtype)
+        target = one_hot(y, len(self.classes_inferred_))
+        target = target.to(getattr(torch, self.dtype))
         weight = self._on_device(batch, "sample_weight")
         X, target, weight = self.batch_transform(X, target, weight)
         batch = Batch((X, target))

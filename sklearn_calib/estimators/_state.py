@@ -4,7 +4,6 @@ from contextvars import ContextVar
 
 import torch
 from sklearn.base import clone
-from skorch import NeuralNetClassifier
 from skorch.utils import get_map_location
 
 from sklearn_calib._torch.net_state import (
@@ -14,6 +13,7 @@ from sklearn_calib._torch.net_state import (
     set_states,
     to_bytes,
 )
+from sklearn_calib.estimators._devices import NetOnDevice
 
 _IS_PICKLING = ContextVar("is_pickling", default=False)
 _TEMPORARY = ("_trainer", "_source")  # exist only during fit
@@ -28,7 +28,7 @@ def _blank(cls):
     return net
 
 
-class NetWithState(NeuralNetClassifier):
+class NetWithState(NetOnDevice):
     """skorch's classifier with a state that does not need pickle.
 
     A pickle contains the network itself, as skorch writes it. Formats that read only
@@ -62,7 +62,8 @@ class NetWithState(NeuralNetClassifier):
     def __setstate__(self, state):
         # Only unpickling sets this, never a file of another format.
         if vars(self).pop(_FROM_PICKLE, False):
-            super().__setstate__(state)
+            self.device = state["device"]
+            super().__setstate__({**state, "device": self.device})
             return
         state = dict(state)
         if "__cuda_dependent_attributes__" in state:

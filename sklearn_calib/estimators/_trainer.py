@@ -13,7 +13,6 @@ from skorch.utils import to_tensor
 
 from sklearn_calib._core.validation import (
     check_sample_weight,
-    did_you_mean,
     encode_labels,
 )
 from sklearn_calib.estimators._check_data import (
@@ -21,14 +20,16 @@ from sklearn_calib.estimators._check_data import (
     check_representable,
     check_two_classes,
     drop_zeros,
+    sample_shape,
 )
+from sklearn_calib.estimators._class_weight import multiply_class_weight
 from sklearn_calib.estimators._constraints import (
-    accepted_names,
     check_can_refit,
     check_params,
     check_posterior,
     check_takes_weights,
 )
+from sklearn_calib.estimators._hints import accepted_names, hint_for_fit
 from sklearn_calib.estimators._monitors import (
     stopping_score,
     warn_of_calibration_error,
@@ -85,7 +86,7 @@ class Trainer:
         check_params(net)
         reset = not net.initialized_ or (self.hold_out and not net.warm_start)
         X, codes = self._prepare(X, y, sample_weight, classes, reset)
-        net._input_shape = X.shape[1:]
+        net._input_shape = sample_shape(X)
         vars(net).pop("validation_history_", None)
         self.seed = draw_seed(net.random_state)
         self._run(X, codes, reset)
@@ -111,8 +112,9 @@ class Trainer:
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
         codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
-        if sample_weight is not None:
-            weight = check_sample_weight(sample_weight, X)
+        weight = check_sample_weight(sample_weight, codes)
+        weight = multiply_class_weight(net.class_weight, codes, classes, weight)
+        if weight is not None:
             check_representable(weight, net.dtype)
             X, codes, self.sample_weight = drop_zeros(X, codes, weight)
         if self.hold_out:
@@ -193,7 +195,7 @@ class Trainer:
                 if known is not None and name not in {*known, *_FOR_LOOP}:
                     raise TypeError(
                         f"fit got an unexpected keyword {name!r}, which {receiver} "
-                        f"does not take.{did_you_mean(name, {*known, 'sample_weight'})}"
+                        f"does not take.{hint_for_fit(name, known, net)}"
                     )
 
     def _predicts_numbers(self):
@@ -314,6 +316,12 @@ def check_partial_fit(net, classes):
         raise ValueError(
             "early_stopping must be False for partial_fit, which does not hold out "
             f"validation data, got {net.early_stopping!r}. Call fit instead."
+        )
+    if net.class_weight == "balanced":
+        raise ValueError(
+            "class_weight must not be 'balanced' for partial_fit, which sees a part of "
+            "the data. Pass the weights of all data as a dict: use "
+            "sklearn.utils.compute_class_weight."
         )
     known = net._known_classes
     if known is None and classes is None:

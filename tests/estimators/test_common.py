@@ -10,9 +10,12 @@ from sklearn_calib import NeuralClassifier, RefCalClassifier
 from sklearn_calib.losses import get_loss, get_loss_names
 
 # Sums of float32 depend on how the rows are grouped, in the seventh digit.
+_WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
+_SPARSE_WEIGHTS = "check_sample_weight_equivalence_on_sparse_data"
 _FLOAT32 = {
     "check_methods_subset_invariance": "float32 sums differ with the batch",
-    "check_sample_weight_equivalence_on_dense_data": "float32 sums differ with weights",
+    _WEIGHTS: "float32 sums differ with weights",
+    _SPARSE_WEIGHTS: "float32 sums differ with weights",
 }
 
 
@@ -36,7 +39,7 @@ def test_sklearn_checks_neural_in_single_precision(estimator, check):
 
 
 # Stage 1 draws other views for a repeated sample, and does not weigh any.
-_TWO_STAGES = {"check_sample_weight_equivalence_on_dense_data": "weights are stage 2's"}
+_TWO_STAGES = dict.fromkeys([_WEIGHTS, _SPARSE_WEIGHTS], "weights are stage 2's")
 
 
 @pytest.mark.slow

@@ -146,7 +146,13 @@ def replaced(value):
 SEQUENCES = X.reshape(120, 5, 4)
 BAD = {
     "nan": (lambda: fit(replaced(np.nan)), ValueError, "Input X contains NaN"),
-    "sparse": (lambda: fit(csr_array(X)), TypeError, "Sparse data was passed for X"),
+    "sparse nan": (
+        lambda: fit(csr_array(replaced(np.nan))), ValueError, "Input X contains NaN",
+    ),
+    "several inputs": (
+        lambda: fit({"a": X, "b": X}), TypeError,
+        r"X must be an array for RefCalClassifier, got a dict of \['a', 'b'\]",
+    ),
     "one class": (lambda: fit(y=0 * y), ValueError, "y must hold at least 2 classes"),
     "columns": (
         lambda: fit().predict(X[:, :2]), ValueError, "X has 2 features, but RefCalCl",

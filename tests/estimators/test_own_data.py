@@ -1,0 +1,162 @@
+"""A validation set of one's own, sizes that modules ask for, and images."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from skorch.dataset import Dataset
+from skorch.helper import predefined_split
+from torch import nn
+
+from sklearn_calib import NeuralClassifier, RefCalClassifier
+
+X, codes = make_classification(
+    200, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
+)
+y = np.array(["cat", "dog", "eel"])[codes]
+TRAIN, VALID = (X[:150], y[:150]), (X[150:], y[150:])
+NET = NeuralClassifier(max_epochs=3, random_state=0)
+
+
+# A validation set of one's own -------------------------------------------------------
+
+
+@pytest.mark.each("convert", [np.asarray, pd.DataFrame, csr_array])
+@pytest.mark.each("labels", [np.asarray, pd.Series])
+def test_own_validation_set(convert, labels):
+    X_valid, y_valid = VALID
+    dataset = Dataset(convert(X_valid), labels(y_valid))
+    net = clone(NET).set_params(train_split=predefined_split(dataset)).fit(*TRAIN)
+    assert net.history_[-1, "valid_log_loss"] == pytest.approx(
+        log_loss(y_valid, net.predict_proba(X_valid)), rel=1e-6
+    )
+    twin = clone(NET).fit(*TRAIN)  # all of the data are trained on
+    np.testing.assert_array_equal(net.predict_proba(X), twin.predict_proba(X))
+
+
+def test_own_validation_set_stops_and_teaches():
+    split = predefined_split(Dataset(*VALID))
+    params = {"train_split": split, "early_stopping": True, "n_iter_no_change": 2}
+    net = clone(NET).set_params(lr=0.1, max_epochs=99, **params).fit(*TRAIN)
+    assert len(net.history_) < 99
+    net = clone(NET).set_params(train_split=split, loss="adafocal", loss__n_bins=5)
+    assert "gamma" in net.fit(*TRAIN).history_[-1]
+
+
+@pytest.mark.each(
+    "case",
+    [
+        (
+            (X[150:], np.where(y[150:] == "cat", "elk", y[150:])),
+            r"y must contain only the labels .*got also \['elk'\]",
+        ),
+        ((X[150:, :5], y[150:]), "X has 5 features, but NeuralClassifier"),
+        ((X[150:] * np.nan, y[150:]), "Input X contains NaN"),
+    ],
+)
+def test_own_validation_set_that_is_wrong(case):
+    data, message = case
+    net = clone(NET).set_params(train_split=predefined_split(Dataset(*data)))
+    with pytest.raises(ValueError, match=message):
+        net.fit(*TRAIN)
+
+
+def test_a_validation_set_without_a_split_is_refused():
+    net = clone(NET).set_params(train_split=VALID)
+    message = r"`train_split` must be a function or None, got tuple. .*predefined_split"
+    with pytest.raises(TypeError, match=message):
+        net.fit(*TRAIN)
+
+
+def test_own_validation_set_is_scaled_by_hand_before_a_pipeline():
+    scaler = StandardScaler().fit(TRAIN[0])
+    dataset = Dataset(scaler.transform(VALID[0]), VALID[1])
+    net = clone(NET).set_params(train_split=predefined_split(dataset))
+    pipe = make_pipeline(StandardScaler(), net).fit(*TRAIN)
+    expected = log_loss(VALID[1], pipe.predict_proba(VALID[0]))
+    assert net.history_[-1, "valid_log_loss"] == pytest.approx(expected, rel=1e-6)
+
+
+# Sizes of modules --------------------------------------------------------------------
+
+
+class Linear(nn.Linear):
+    def __init__(self, n_features, num_classes=1000):
+        super().__init__(n_features, num_classes)
+
+
+def test_num_classes_is_filled_in():
+    net = clone(NET).set_params(module=Linear).fit(X, y)
+    assert net.module_.out_features == 3
+    net.set_params(module__num_classes=3, module__n_features=20).fit(X, y)
+
+
+def test_num_classes_of_an_encoder_is_not_filled_in():
+    quick = RefCalClassifier(Linear, refine__max_epochs=1, head__max_epochs=1)
+    assert quick.fit(X, y).encoder_.out_features == 1000
+    quick.set_params(encoder__num_classes=7).fit(X, y)
+    assert quick.transform(X).shape == (200, 7)
+
+
+class Wrapped(nn.Linear):
+    """A module that returns an object with logits, as those of transformers."""
+
+    def forward(self, X):
+        return SimpleNamespace(logits=super().forward(X))
+
+
+def test_an_object_with_logits_is_refused():
+    net = clone(NET).set_params(
+        module=Wrapped, module__in_features=20, module__out_features=3
+    )
+    message = "must return a tensor of logits, got SimpleNamespace. Return its logits"
+    with pytest.raises(TypeError, match=message):
+        net.fit(X, y)
+
+
+# Images ------------------------------------------------------------------------------
+
+QUICK = RefCalClassifier(
+    refine__max_epochs=1, head__max_epochs=1, encoder__n_filters=2, encoder__n_stages=1
+)
+SMALL = NeuralClassifier(max_epochs=1, module__n_filters=2, module__n_stages=1)
+
+
+@pytest.mark.each("shape", [(8, 8, 1), (8, 9, 3), (16, 6, 4)])
+@pytest.mark.each("estimator", [SMALL, QUICK])
+def test_channels_in_the_last_dimension_are_warned_about(shape, estimator):
+    images, labels = np.random.default_rng(0).random((12, *shape)), np.arange(12) % 2
+    message = f"{shape[2]} channels in the last dimension.*{shape[0]} input channels"
+    with pytest.warns(UserWarning, match=message):
+        clone(estimator).fit(images, labels)
+    clone(estimator).fit(np.moveaxis(images, -1, 1), labels)
+
+
+@pytest.mark.each("shape", [(1, 8, 8), (3, 8, 3), (4, 4, 4), (8, 8, 8), (8, 1, 1)])
+def test_other_images_are_not_warned_about(shape):
+    images, labels = np.random.default_rng(0).random((12, *shape)), np.arange(12) % 2
+    clone(SMALL).fit(images, labels)
+
+
+def test_no_warning_where_the_network_says_what_it_takes():
+    images, labels = np.random.default_rng(0).random((12, 8, 8, 1)), np.arange(12) % 2
+    clone(SMALL).set_params(module__n_channels=8).fit(images, labels)
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+    NeuralClassifier(flat, max_epochs=1).fit(images, labels)
+    with pytest.warns(UserWarning, match="last dimension"):
+        net = clone(SMALL).fit(images, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        net.predict(images)
+        loaded = NeuralClassifier.__new__(NeuralClassifier)
+        loaded.__setstate__(net.__getstate__())
+    torch.testing.assert_close(loaded.module_.state_dict(), net.module_.state_dict())
