@@ -1,4 +1,4 @@
-"""Coverage of intervals, their width beside the spread of estimates, and their cost.
+"""Coverage of intervals, their width relative to the spread of estimates, their time.
 
     python benchmarks/bench_intervals.py --metrics ece,ks --n-samples 200,1000
 
@@ -11,15 +11,16 @@ are of a Dirichlet distribution, and come true with the probabilities p ** 0.9
 scaled to sum to 1.
 
 Each row is, for one metric, method, model and size, the value of the population, the
-mean of the estimates, and at each level the share of the intervals that hold the value,
+mean of the estimates, and at each level the fraction of intervals that contain it,
 its standard error, and the ratio of their mean width to the sampling spread, which is
 the range of the estimates between the quantiles of the level. The value of the
 population is that of a grid of predictions, each with every label, weighted by how
 probable they are.
 
 With --time the intervals of the expected calibration error of 10,000 x 10 probabilities
-with 1000 draws are timed beside the floor, bins of counts as weights in numpy, and
-beside calibstats where it is installed: seconds and the ratio to the floor.
+with 1000 draws are timed, and compared with the fastest possible computation (binned
+counts as weights in numpy) and with calibstats if it is installed. Printed are seconds
+and the ratio to the fastest.
 """
 
 import argparse
@@ -142,10 +143,10 @@ def interval_row(metric, method, problem, n_samples, args):
     tails = (1 - np.array(args.levels)) / 2
     spread = np.subtract(*np.quantile(estimates, [1 - tails, tails]))
     held = (ends[..., 0] - 1e-9 <= value) & (value <= ends[..., 1] + 1e-9)
-    share = held.mean(axis=0)
-    error = np.sqrt(share * (1 - share) / args.repeats)
+    coverage = held.mean(axis=0)
+    error = np.sqrt(coverage * (1 - coverage) / args.repeats)
     width = (ends[..., 1] - ends[..., 0]).mean(axis=0)
-    return value, estimates.mean(), zip(share, error, width / spread, strict=True)
+    return value, estimates.mean(), zip(coverage, error, width / spread, strict=True)
 
 
 def show_coverage(args):
@@ -167,8 +168,8 @@ def show_coverage(args):
                 metric, method, problem, n_samples, args
             )
             cells = (
-                f"{level}: {share:.3f} ({error:.3f}) x{width:.2f}"
-                for level, (share, error, width) in zip(
+                f"{level}: {coverage:.3f} ({error:.3f}) x{width:.2f}"
+                for level, (coverage, error, width) in zip(
                     args.levels, columns, strict=True
                 )
             )

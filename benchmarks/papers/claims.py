@@ -1,4 +1,4 @@
-"""What the papers claim, beside what came out here."""
+"""Compare the papers' claims with the results here."""
 
 import math
 import tomllib
@@ -11,7 +11,7 @@ from scipy import stats
 HERE = Path(__file__).parent
 BASELINE = "cross-entropy"
 PAPERS = ["ghosh2022", "tao2023", "liang2025", "zhou2025", "hebbalaguppe2026"]
-# Whose numbers of the papers stand beside which of ours: their data and network.
+# The published data set and network that are compared with each data set here.
 BESIDE = {
     ("CIFAR-10", "ResNet-50"): "cifar10",
     ("CIFAR-10/CIFAR-10-C", "ResNet-50"): "cifar10",
@@ -30,7 +30,7 @@ def read_toml(name):
 
 
 def read_published():
-    """Return the papers' numbers that have one of ours beside them."""
+    """Return the published numbers that have an equivalent here."""
     table = pd.read_csv(HERE / "published.csv", dtype={"table": str})
     keys = zip(table["data"], table["network"], strict=True)
     return table.assign(ours=[BESIDE.get(key) for key in keys]).dropna()
@@ -133,7 +133,7 @@ def settle(sources, published):
 
 
 def compare(published, results):
-    """Return a row for each published ratio to cross-entropy, with ours beside it."""
+    """Return each published ratio to cross-entropy with the ratio here."""
     rows = []
     keys = ["paper", "table", "data", "network", "map", "metric"]
     for key, group in published.groupby(keys, sort=False):
@@ -179,7 +179,7 @@ def count_updates(sources, titles):
     for size, results in sources.items():
         for data, part in results.groupby("data", sort=False):
             settings = read_toml(size)["experiments"][data]
-            n_batches = math.ceil(settings["shares"]["n_train"] / 128)
+            n_batches = math.ceil(settings["splits"]["n_train"] / 128)
             for loss, params in losses.items():
                 ratios = seed_ratios(loss, BASELINE, "ece", "none", part)
                 if params["loss"] != "adafocal" or "sum" in loss or not len(ratios):

@@ -1,4 +1,4 @@
-"""The data of the experiments: shares to train, learn from, calibrate and test on."""
+"""The data of the experiments: training, validation, calibration and test splits."""
 
 import io
 import os
@@ -16,17 +16,17 @@ from sklearn_calib.datasets import corrupt_images
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE))
-SHARES = ("train", "valid", "calibration", "test", "out")
+SPLITS = ("train", "valid", "calibration", "test", "out")
 N_OUT = 2000
 
 
 @lru_cache(1)
-def read_shares(name, *, n_train, n_valid, n_calibration, n_test=None):
-    """Return X and y of each share, drawn in an order that is the same for all runs.
+def read_splits(name, *, n_train, n_valid, n_calibration, n_test=None):
+    """Return X and y of each split. The splits are the same for all runs.
 
-    A loss that learns gamma does so from "valid"; "calibration" is for what is fitted
-    after training, and nothing has learned from it before. "out" has no y: these are
-    samples from elsewhere, where the data have any.
+    Losses that learn gamma use "valid". Calibrators are fitted to "calibration", which
+    is not used during training. "out" contains out-of-distribution samples, if there
+    are any; it has no y.
     """
     X, y, X_test, y_test = READERS[name]()
     order = np.random.default_rng(0).permutation(len(y))
@@ -38,7 +38,7 @@ def read_shares(name, *, n_train, n_valid, n_calibration, n_test=None):
     parts += [(read_out(X_test), None)] if X.ndim == 4 else []
     if X.ndim == 4:
         parts = standardise(parts)
-    return dict(zip(SHARES, parts, strict=False))  # texts have no "out"
+    return dict(zip(SPLITS, parts, strict=False))  # texts have no "out"
 
 
 def standardise(parts):

@@ -1,19 +1,20 @@
-"""Train what the papers train, with every loss of theirs, and measure it.
+"""Train the networks of the papers with each of their losses, and evaluate them.
 
     python benchmarks/papers/run.py
     python benchmarks/papers/run.py --size medium
     python benchmarks/papers/run.py --paper ghosh2022 --seeds 5 --n-jobs 2
     python benchmarks/papers/run.py --paper tao2023 --size paper --device cuda
 
-Every run, a loss with a seed on a data set, appends its rows to `results/`, and what is
-there is not trained again: a run that was interrupted starts over, alone. Whether code
-or settings have changed since is not asked: remove the rows of what is to be trained
-again. Processes may share the work, each with other data or losses. The logits stay
-beside, in `results/logits_output`, for `--rescore`, which measures them anew and leaves
-rows without logits as they are. `tables.py` makes the tables and pictures.
+A run is a loss with a seed on a data set. Each run appends its rows to a file in
+`results/`. Runs in this file are not repeated, even if code or settings have changed;
+to repeat one, delete its rows. Only an interrupted run starts again from its beginning.
+Several processes can run at once, with different data sets or losses. The logits are
+saved in `results/logits_output`. `--rescore` evaluates them again and does not change
+rows without saved logits. `tables.py` makes the tables and figures.
 
-`pip install -e ".[papers]"` brings what it needs. The data are looked for in the folder
-that the variable SKLEARN_CALIB_DATA names, or in `shared/data` beside the checkout.
+The requirements are installed by `pip install -e ".[papers]"`. The data are read from
+the folder in the environment variable SKLEARN_CALIB_DATA. The default is `shared/data`
+in the parent folder of the checkout.
 """
 
 import argparse
@@ -74,10 +75,10 @@ def find_loss(run):
 def do_run(run, folder, device):
     """Train, keep the logits, and return the rows of the results."""
     torch.set_num_threads(1)
-    shares = data.read_shares(run["data"], **run["settings"]["shares"])
+    splits = data.read_splits(run["data"], **run["settings"]["splits"])
     start = time.perf_counter(), time.process_time()
     logits = train.train(
-        run["settings"], find_loss(run), run["seed"], shares, device=device
+        run["settings"], find_loss(run), run["seed"], splits, device=device
     )
     seconds = time.perf_counter() - start[0], time.process_time() - start[1]
     score.write_logits(logits_file(folder, run), logits)
