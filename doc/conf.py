@@ -77,7 +77,7 @@ html_copy_source = html_show_sourcelink = False
 html_theme_options = {
     "header_links_before_dropdown": 5,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -91,7 +91,8 @@ html_theme_options = {
 }
 
 WITHOUT_SIDEBAR = ["changelog", "developing", "generated/bibliography", "index"]
-WITHOUT_SIDEBAR += ["getting_started", "losses", "results*", "what_to_use"]
+WITHOUT_SIDEBAR += ["coming_from", "getting_started", "glossary", "losses"]
+WITHOUT_SIDEBAR += ["results*", "security", "what_to_use"]
 WITHOUT_SIDEBAR += ["generated/gallery/plot_*"]
 html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 
