@@ -28,13 +28,13 @@ probabilities of five calibrators, each fitted to a fifth of the samples (as in
 """
 
 import argparse
-import csv
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from bench_public_logits import read_data
+from resumable import open_results
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
@@ -151,13 +151,7 @@ def print_folds():
 
 def run_all(path):
     """Compute the missing rows."""
-    is_new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    done = set() if is_new else {tuple(row[:3]) for row in csv.reader(path.open())}
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if is_new:
-            writer.writerow(FIELDS)
+    with open_results(path, FIELDS, n_keys=3) as (done, append):
         for source in sources():
             for errors in ERRORS:
                 methods = [
@@ -175,8 +169,7 @@ def run_all(path):
                 before, *after = losses.mean(axis=0)
                 for method, loss in zip(methods, after, strict=True):
                     key = source.name, method, errors, n_samples, n_parts
-                    writer.writerow([*key, before, loss])
-                file.flush()
+                    append([*key, before, loss])
 
 
 def print_tables(path, cost):

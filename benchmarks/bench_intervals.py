@@ -1,26 +1,25 @@
-"""Coverage of intervals, their width relative to the spread of estimates, their time.
+"""Coverage, relative width and cost of confidence intervals.
 
     python benchmarks/bench_intervals.py --metrics ece,ks --n-samples 200,1000
 
-Predictions p of the positive class are uniform in [0.02, 1] ("uniform") or have the
-mean 0.01 ("rare", a beta(1, 99) distribution). They come true with the probability p
-("calibrated"), p - 0.03 ("small"), p - 0.15 ("large"), p - 0.1 above 0.6 and p
-elsewhere ("half"), 2 p ("twice") or p / 2 ("halved"). Those of ten classes ("classes")
-are of a Dirichlet distribution, and come true with the probabilities p ** 0.9
-("small"), p ** 0.3 ("large"), or p ** 0.6 where the largest is above 0.6 ("half"),
-scaled to sum to 1.
+The predicted probabilities p of the positive class are uniform in [0.02, 1] ("uniform")
+or have a beta(1, 99) distribution with mean 0.01 ("rare"). The true probability is p
+("calibrated"), p - 0.03 ("small"), p - 0.15 ("large"), p - 0.1 for p > 0.6 and p
+otherwise ("half"), 2 p ("twice") or p / 2 ("halved"). The probabilities of ten classes
+("classes") have a Dirichlet distribution. Their true probabilities are proportional to
+p ** 0.9 ("small"), p ** 0.3 ("large"), or p ** 0.6 if the largest probability is above
+0.6 and p otherwise ("half").
 
-Each row is, for one metric, method, model and size, the value of the population, the
-mean of the estimates, and at each level the fraction of intervals that contain it,
-its standard error, and the ratio of their mean width to the sampling spread, which is
-the range of the estimates between the quantiles of the level. The value of the
-population is that of a grid of predictions, each with every label, weighted by how
-probable they are.
+Prints a row for each metric, method, model and number of samples: the population value,
+the mean of the estimates, and for each level the coverage, its standard error, and the
+ratio of the mean width to the sampling spread. The sampling spread is the distance
+between the quantiles of the estimates for this level. The population value is computed
+for a grid of predictions with every label, weighted by its probability.
 
-With --time the intervals of the expected calibration error of 10,000 x 10 probabilities
-with 1000 draws are timed, and compared with the fastest possible computation (binned
-counts as weights in numpy) and with calibstats if it is installed. Printed are seconds
-and the ratio to the fastest.
+With `--time`, the intervals of the expected calibration error of 10,000 x 10
+probabilities with 1000 draws are compared with plain numpy (the floor: bins weighted by
+counts), and with calibstats if it is installed. Prints seconds and the ratio to the
+floor.
 """
 
 import argparse
@@ -94,7 +93,7 @@ def tempered(proba, power):
 
 
 def chances(grid, rng, predictions, truth):
-    """Return predictions, and how probable each label is."""
+    """Return predicted probabilities, and the true probability of each label."""
     if predictions == "classes":
         proba = rng.dirichlet(np.full(N_CLASSES, 0.3), len(grid))
         return proba, TRUTHS_OF_CLASSES[truth](proba)
@@ -110,7 +109,11 @@ def draw(rng, n_samples, *problem):
 
 
 def population_value(metric, *problem):
-    """Weights are large, for kernels leave a sample out and losses regard counts."""
+    """Return the value of a metric for a grid of predictions with every label.
+
+    Weights are large, since kernel estimates leave a sample out, and some errors depend
+    on counts.
+    """
     n_grid = 40_000 if problem[0] == "classes" else 3000
     grid = (np.arange(n_grid) + 0.5) / n_grid
     proba, chance = chances(grid, np.random.default_rng(0), *problem)
@@ -120,10 +123,10 @@ def population_value(metric, *problem):
 
 
 def interval_row(metric, method, problem, n_samples, args):
-    """Return what the estimates and the intervals of many samples are like."""
+    """Return population value, mean estimate, and coverage and width of intervals."""
     value = population_value(metric, *problem)
     if problem[0] != "uniform":
-        # A sample may have none of a class.
+        # A class may be absent from a sample.
         n_labels = N_CLASSES if problem[0] == "classes" else 2
         metric = partial(metric, labels=range(n_labels))
     ends = np.empty((args.repeats, len(args.levels), 2))
@@ -182,7 +185,7 @@ def show_coverage(args):
 
 
 def floor(confidence, correct, n_resamples=1000, n_bins=15):
-    """The error of counts as weights, without checks."""
+    """Calibration error with counts as weights, without checks."""
     rng = np.random.default_rng(0)
     index = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     gap = confidence - correct

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from peers import PEERS
+from resumable import open_results
 from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
@@ -148,19 +149,9 @@ def timed_run(run, arguments, y_test, limit):
         signal.alarm(0)
 
 
-def read_rows(path):
-    """Return the existing rows."""
-    return list(csv.DictReader(path.open())) if path.exists() else []
-
-
 def run_all(path, *, with_peers, limit):
     """Compute the missing rows."""
-    done = {(row["data"], row["method"], row["package"]) for row in read_rows(path)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        if not done:
-            writer.writeheader()
+    with open_results(path, FIELDS, n_keys=3) as (done, append):
         for data, from_logits, X, y, X_test, y_test in read_data():
             tiny = np.finfo(np.float64).tiny
             seen = [
@@ -174,9 +165,8 @@ def run_all(path, *, with_peers, limit):
             ):
                 if (data, method, package) not in done:
                     row = timed_run(run, (seen[0], y, seen[1]), y_test, limit)
-                    key = {"data": data, "method": method, "package": package}
-                    writer.writerow(key | row)
-                    file.flush()
+                    values = [row.get(field, "") for field in FIELDS[3:]]
+                    append([data, method, package, *values])
 
 
 def print_ranks(rows):
@@ -236,7 +226,7 @@ def main():
     path = args.folder / "public_logits.csv"
     with threadpool_limits(1):
         run_all(path, with_peers=args.peers, limit=args.limit)
-    rows = read_rows(path)
+    rows = list(csv.DictReader(path.open()))
     print_ranks(rows)
     if args.peers:
         print_peers(rows)

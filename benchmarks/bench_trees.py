@@ -14,7 +14,6 @@ the calibrators for all tables and for those with two classes. Uses one thread.
 """
 
 import argparse
-import csv
 import warnings
 from itertools import product
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from bench_public_logits import DATA, measure
+from resumable import open_results
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import train_test_split
@@ -118,13 +118,7 @@ def run(classifier, X, y, seed):
 
 def run_all(path, n_seeds):
     """Compute the missing rows."""
-    is_new = not path.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    done = set() if is_new else {tuple(row[:4]) for row in csv.reader(path.open())}
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if is_new:
-            writer.writerow(FIELDS)
+    with open_results(path, FIELDS, n_keys=4) as (done, append):
         tables = list(read_tables())
         for seed, table, name in product(range(n_seeds), tables, CLASSIFIERS):
             key = table[0], str(table[2].max() + 1), name, str(seed)
@@ -132,8 +126,7 @@ def run_all(path, n_seeds):
                 continue
             errors, rows = run(CLASSIFIERS[name](random_state=seed), *table[1:], seed)
             for method, row in rows.items():
-                writer.writerow([*key, method, *(row[one] for one in MEASURES), errors])
-            file.flush()
+                append([*key, method, *(row[one] for one in MEASURES), errors])
 
 
 def print_tables(path):

@@ -219,7 +219,7 @@ print(pd.DataFrame(summary).round(3).to_string(), end="\n\n")
 # largest logit has an AUROC of 0.966 for focal loss and 0.950 for cross-entropy, more
 # than any function of the probabilities, and temperature scaling does not change it.
 #
-# On the digits, temperature scaling also decreases every AUROC. LogitNorm keeps the
+# On the digits, temperature scaling decreases every AUROC. LogitNorm keeps the
 # highest, 0.924 against 0.859 for cross-entropy.
 #
 # The AUROCs of five networks with the same loss differ by up to 0.04. The noise reduces

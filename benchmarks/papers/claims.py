@@ -1,4 +1,4 @@
-"""Compare the papers' claims with the results here."""
+"""Comparison of the papers' claims with the results here."""
 
 import math
 import tomllib
@@ -11,7 +11,7 @@ from scipy import stats
 HERE = Path(__file__).parent
 BASELINE = "cross-entropy"
 PAPERS = ["ghosh2022", "tao2023", "liang2025", "zhou2025", "hebbalaguppe2026"]
-# The published data set and network that are compared with each data set here.
+# The papers' data set and network with which ours are compared.
 BESIDE = {
     ("CIFAR-10", "ResNet-50"): "cifar10",
     ("CIFAR-10/CIFAR-10-C", "ResNet-50"): "cifar10",
@@ -25,21 +25,21 @@ UPDATE_EVERY = "callbacks__update_loss__update_every"
 
 
 def read_toml(name):
-    """Return what a file of this folder says."""
+    """Return the content of a TOML file in this folder."""
     return tomllib.loads((HERE / f"{name}.toml").read_text())
 
 
 def read_published():
-    """Return the published numbers that have an equivalent here."""
+    """Return the papers' numbers for which there is a result here."""
     table = pd.read_csv(HERE / "published.csv", dtype={"table": str})
     keys = zip(table["data"], table["network"], strict=True)
     return table.assign(ours=[BESIDE.get(key) for key in keys]).dropna()
 
 
 def add_tuned(results):
-    """Append losses whose parameter is chosen in each seed, by the validation ECE.
+    """Append losses whose parameter is chosen for each seed by the validation ECE.
 
-    Returns the results, and for each such loss the candidate of each seed.
+    Returns the results, and for each such loss the chosen candidates by seed.
     """
     parts, chosen = [results], {}
     for loss, candidates in read_toml("medium")["tuned"].items():
@@ -83,14 +83,14 @@ def interval(ratios, level=0.95):
 
 
 def judge(low, high):
-    """Return what an interval of a ratio says of the claim that it is below one."""
+    """Return the verdict on the claim that a ratio is below 1, by its interval."""
     if high < 1:
         return "holds"
     return "does not hold" if low > 1 else "cannot tell"
 
 
 def published_ratio(paper, claim, data, published):
-    """Return a paper's value for the lower loss, over that for the higher one."""
+    """Return the ratio of a paper's values of two losses, lower to higher."""
     network = claim.get("network")
     wanted = published[
         (published["paper"] == paper)
@@ -109,8 +109,8 @@ def published_ratio(paper, claim, data, published):
 def settle(sources, published):
     """Return the claims with both ratios and a verdict.
 
-    `sources` are the results by size, of one data set each; that which comes first of
-    those with both losses decides.
+    `sources` are the results by size, for one data set each. The first of those with
+    both losses decides.
     """
     rows = []
     for paper in PAPERS:
@@ -133,7 +133,7 @@ def settle(sources, published):
 
 
 def compare(published, results):
-    """Return each published ratio to cross-entropy with the ratio here."""
+    """Return a row for each published ratio to cross-entropy, with the ratio here."""
     rows = []
     keys = ["paper", "table", "data", "network", "map", "metric"]
     for key, group in published.groupby(keys, sort=False):
@@ -153,7 +153,7 @@ def compare(published, results):
 
 
 def compare_headlines(published, sources):
-    """Return the calibration errors that claims are about, by the size that decides."""
+    """Return the calibration errors in the claims, for the size that decides."""
     keys = ["paper", "table", "metric", "loss"]
     claimed = {
         (paper, claim["table"], claim["metric"], claim[loss])
@@ -174,7 +174,7 @@ def compare_headlines(published, sources):
 
 
 def count_updates(sources, titles):
-    """Return the ECE of AdaFocal as ratio to cross-entropy by how often it updates."""
+    """Return the ECE of AdaFocal relative to cross-entropy, by number of updates."""
     rows, losses = [], read_toml("losses")
     for size, results in sources.items():
         for data, part in results.groupby("data", sort=False):

@@ -1,4 +1,4 @@
-"""The data of the experiments: training, validation, calibration and test splits."""
+"""Data of the experiments: training, validation, calibration and test sets."""
 
 import io
 import os
@@ -22,11 +22,11 @@ N_OUT = 2000
 
 @lru_cache(1)
 def read_splits(name, *, n_train, n_valid, n_calibration, n_test=None):
-    """Return X and y of each split. The splits are the same for all runs.
+    """Return X and y of each set. The random splits are the same for all runs.
 
-    Losses that learn gamma use "valid". Calibrators are fitted to "calibration", which
-    is not used during training. "out" contains out-of-distribution samples, if there
-    are any; it has no y.
+    Losses that learn gamma use "valid". "calibration" is only used to fit calibrators
+    after training. "out" contains out-of-distribution samples, if there are any for the
+    data set, and has no y.
     """
     X, y, X_test, y_test = READERS[name]()
     order = np.random.default_rng(0).permutation(len(y))
@@ -42,9 +42,9 @@ def read_splits(name, *, n_train, n_valid, n_calibration, n_test=None):
 
 
 def standardise(parts):
-    """Return images with the channels' mean and deviation of the first part taken."""
+    """Standardise images by the channels' mean and deviation in the training set."""
     pixels = parts[0][0] / np.float32(255)
-    # Sums of this many pixels do not fit into single precision.
+    # Sums of so many pixels are not accurate in single precision.
     over = {"axis": (0, 2, 3), "dtype": np.float64, "keepdims": True}
     mean, std = (
         statistic(pixels, **over).astype(np.float32) for statistic in (np.mean, np.std)
@@ -53,7 +53,7 @@ def standardise(parts):
 
 
 def read_out(X_test):
-    """Return MNIST for grey images, and strong noise on the test images for others."""
+    """Return MNIST for grey images, otherwise the test images with strong noise."""
     if X_test.shape[1] == 1:
         return np.load(DATA / "images" / "mnist_test.npz")["images"][:N_OUT, None]
     noisy = corrupt_images(
@@ -94,11 +94,11 @@ def read_fashion_mnist():
 
 
 def read_newsgroups(*, n_words=20_000, length=150, n_test=3999):
-    """Return 20 Newsgroups as numbers of words, the first `length` of each message.
+    """Return 20 Newsgroups: integer codes of the first `length` words by message.
 
-    The two parts by date are mixed, as in the papers: later messages of a thread answer
-    those before. The headers are left out. Words are numbered by how often they occur,
-    from 2; 1 is any other word, and 0 fills up.
+    The training and test sets by date are mixed, as in the papers, although later
+    messages of a thread quote earlier ones. Headers are removed. The codes of the most
+    frequent words start at 2; 1 is any other word, and 0 is padding.
     """
     parts = [_read_messages(name) for name in ("train", "test")]
     messages, y = pd.concat(parts).sample(frac=1, random_state=0).to_numpy().T
@@ -110,7 +110,7 @@ def read_newsgroups(*, n_words=20_000, length=150, n_test=3999):
 
 
 def _read_messages(name):
-    """Return messages without their headers, which a blank line ends, and labels."""
+    """Return messages without their headers, which end at a blank line, and labels."""
     table = pd.read_csv(DATA / "text" / f"20news_bydate_{name}.csv.gz")
     bodies = table["text"].str.split(r"[\t\n]{2}", n=1, regex=True).str[-1].fillna("")
     return table[["label"]].assign(body=bodies)[["body", "label"]]

@@ -1,4 +1,4 @@
-"""Tables of the runs that decide on the claims: the medium size and small studies."""
+"""Tables of the runs that decide on the claims: medium size and small studies."""
 
 import pandas as pd
 from claims import BASELINE, read_toml
@@ -12,7 +12,7 @@ from layout import (
     write_table,
 )
 
-# The rows of bench_refcal.py in the order of its table.
+# Rows of bench_refcal.py, in the order of the table.
 STAGES = ["{}, augmented", "{}", "RefCal, {}", "RefCal, {}, head not augmented"]
 LOSSES = ["cross-entropy", "focal", "MbLS", "AdaFocal"]
 
@@ -36,7 +36,7 @@ def verdict_table(settled):
 
 
 def count_verdicts(settled):
-    """Return in words how many claims hold."""
+    """Return a sentence with the number of claims that hold."""
     counts = settled["verdict"].value_counts()
     holds, does_not, cannot = (
         counts.get(name, 0) for name in ("holds", "does not hold", "cannot tell")
@@ -83,7 +83,7 @@ def tuned_table(results, chosen):
 
 
 def sums_table(results):
-    """Return three losses as a mean, and as a sum with clipped gradients."""
+    """Return results of three losses as a mean, and as a sum with clipped gradients."""
     losses = ("cross-entropy", "flsd-53", "adafocal")
     rows = {name: {} for loss in losses for name in (loss, f"{loss}-sum")}
     for data, part in results.groupby("data", sort=False):

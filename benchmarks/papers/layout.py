@@ -1,4 +1,4 @@
-"""How numbers and tables look on the page."""
+"""Format of numbers and tables on the page."""
 
 import math
 
@@ -29,7 +29,7 @@ SHORT = {
 
 
 def write_table(table):
-    """Return a DataFrame of strings as Markdown, its index first."""
+    """Return a DataFrame of strings as a Markdown table, with its index."""
     head = ["", *table.columns]
     rows = [[index, *row] for index, row in zip(table.index, table.values, strict=True)]
     lines = [head, ["---"] * len(head), *rows]
@@ -37,13 +37,13 @@ def write_table(table):
 
 
 def with_deviation(values, digits=2):
-    """Return the mean over the seeds, and the standard deviation where there is one."""
+    """Return the mean over the seeds, with the standard deviation if defined."""
     text = f"{values.mean():.{digits}f}"
     return text if len(values) < 2 else f"{text} ± {values.std():.{digits}f}"
 
 
 def as_ratio(value):
-    """Return a ratio as text, nothing where there is none."""
+    """Return a ratio as text, or an empty text for a missing one."""
     return "" if math.isnan(value) else f"{value:.2f}"
 
 

@@ -1,7 +1,7 @@
-"""The networks of the papers for images of 32 x 32 pixels, and small ones.
+"""Networks of the papers for images of 32 x 32 pixels, and small networks.
 
-All take `n_channels` and `n_classes`, and return logits. With `n_classes` of None all
-but those of timm and for texts return embeddings.
+All have the parameters `n_channels` and `n_classes`, and return logits. With
+`n_classes=None`, they return embeddings, except for those of timm and for texts.
 """
 
 from itertools import pairwise
@@ -11,17 +11,17 @@ from torch import nn
 
 
 def convolve(n_inputs, n_outputs, size, stride=1):
-    """Convolution that keeps the image's size, but for the stride."""
+    """Convolution with padding, which keeps the image size for stride 1."""
     return nn.Conv2d(n_inputs, n_outputs, size, stride, size // 2, bias=False)
 
 
 def activate(n_channels):
-    """Normalisation and rectifier."""
+    """Batch normalisation and ReLU."""
     return nn.Sequential(nn.BatchNorm2d(n_channels), nn.ReLU(inplace=True))
 
 
 class Residual(nn.Module):
-    """The sum of a body and of a shortcut, which starts behind what both share."""
+    """Residual block: sum of a body and a shortcut, after layers common to both."""
 
     def __init__(self, body, shortcut=None, *, shared=None, last=None):
         super().__init__()
@@ -37,14 +37,14 @@ class Residual(nn.Module):
 
 
 def make_basic(n_inputs, width, stride):
-    """Two convolutions, each before its normalisation (He et al., 2016)."""
+    """Basic block: two convolutions, each before normalisation (He et al., 2016)."""
     layers = [convolve(n_inputs, width, 3, stride), activate(width)]
     layers += [convolve(width, width, 3), nn.BatchNorm2d(width)]
     return _make_residual(layers, n_inputs, width, stride)
 
 
 def make_bottleneck(n_inputs, width, stride):
-    """A convolution between two of size 1; `width` counts its outputs."""
+    """Bottleneck block: a convolution with `width` channels between two of size 1."""
     n_inner = width // 4
     layers = [convolve(n_inputs, n_inner, 1), activate(n_inner)]
     layers += [convolve(n_inner, n_inner, 3, stride), activate(n_inner)]
@@ -53,7 +53,7 @@ def make_bottleneck(n_inputs, width, stride):
 
 
 def _make_residual(layers, n_inputs, width, stride):
-    """Return a block with a projection where shapes differ, and a rectifier last."""
+    """Return a block that ends in ReLU, with a projection if the shapes differ."""
     shortcut = None
     if stride != 1 or n_inputs != width:
         projection = convolve(n_inputs, width, 1, stride)
@@ -62,7 +62,7 @@ def _make_residual(layers, n_inputs, width, stride):
 
 
 def make_preactivated(n_inputs, width, stride):
-    """Two convolutions, each behind its normalisation (He et al., 2016, "Identity")."""
+    """Pre-activation block: normalisation before convolution (He et al., 2016b)."""
     layers = [convolve(n_inputs, width, 3, stride)]
     layers += [activate(width), convolve(width, width, 3)]
     if stride == 1 and n_inputs == width:
@@ -72,7 +72,7 @@ def make_preactivated(n_inputs, width, stride):
 
 
 class ResNet(nn.Sequential):
-    """Stages of residual blocks; all but the first halve the image."""
+    """Residual network. Each stage except the first halves the image size."""
 
     def __init__(
         self, n_channels, n_classes, make_block, depths, widths, n_first, preact=False
@@ -90,13 +90,13 @@ class ResNet(nn.Sequential):
 
 
 def _make_head(n_inputs, n_classes):
-    """Mean over the image, then logits if there are classes."""
+    """Global average pooling, followed by a linear layer if there are classes."""
     pooling = nn.AdaptiveAvgPool2d(1), nn.Flatten()
     return pooling if n_classes is None else (*pooling, nn.Linear(n_inputs, n_classes))
 
 
 class ResNet50(ResNet):
-    """ResNet-50 with a first convolution of 3 x 3 and no pooling after it."""
+    """ResNet-50 whose first convolution is 3 x 3, without pooling after it."""
 
     def __init__(self, n_channels, n_classes):
         widths = (256, 512, 1024, 2048)
@@ -113,7 +113,7 @@ class ResNet110(ResNet):
 
 
 class ResNet110Bottleneck(ResNet):
-    """What the code of the focal papers calls ResNet-110: the 50 with more blocks."""
+    """ResNet-110 of the focal papers' code: a ResNet-50 with more blocks."""
 
     def __init__(self, n_channels, n_classes):
         widths = (256, 512, 1024, 2048)
@@ -123,7 +123,7 @@ class ResNet110Bottleneck(ResNet):
 
 
 class PreResNet56(ResNet):
-    """Three stages of nine basic blocks, normalised before the convolutions."""
+    """Pre-activation ResNet-56: three stages of nine blocks."""
 
     def __init__(self, n_channels, n_classes):
         widths = (16, 32, 64)
@@ -133,7 +133,7 @@ class PreResNet56(ResNet):
 
 
 class WideResNet28x10(ResNet):
-    """Three stages of four wide blocks (Zagoruyko and Komodakis, 2016)."""
+    """Wide ResNet-28-10 (Zagoruyko and Komodakis, 2016)."""
 
     def __init__(self, n_channels, n_classes):
         widths = (160, 320, 640)
@@ -143,7 +143,7 @@ class WideResNet28x10(ResNet):
 
 
 class WideResNet26x10(ResNet):
-    """The wide network of the focal papers' code: four blocks, normalised after."""
+    """Wide ResNet of the focal papers' code, without pre-activation."""
 
     def __init__(self, n_channels, n_classes):
         widths = (160, 320, 640)
@@ -151,7 +151,7 @@ class WideResNet26x10(ResNet):
 
 
 class DenseLayer(nn.Module):
-    """Appends `growth` channels to its input, by way of a bottleneck if asked."""
+    """Dense layer: append `growth` channels, after an optional bottleneck."""
 
     def __init__(self, n_inputs, growth, bottleneck):
         layers = [activate(n_inputs)]
@@ -162,12 +162,12 @@ class DenseLayer(nn.Module):
         self.body = nn.Sequential(*layers, convolve(n_inputs, growth, 3))
 
     def forward(self, images):
-        """Return the input and what is new, side by side."""
+        """Return the input concatenated with the new channels."""
         return torch.cat([images, self.body(images)], 1)
 
 
 class DenseNet(nn.Sequential):
-    """Dense blocks, with a convolution and pooling between (Huang et al., 2017)."""
+    """DenseNet: dense blocks, then convolution and pooling (Huang et al., 2017)."""
 
     def __init__(
         self, n_channels, n_classes, depths, growth, n_first, *, bottleneck, keep
@@ -187,7 +187,7 @@ class DenseNet(nn.Sequential):
 
 
 class DenseNet40(DenseNet):
-    """DenseNet-40 with 12 channels a layer, neither bottlenecks nor compression."""
+    """DenseNet-40 with growth rate 12, without bottlenecks and compression."""
 
     def __init__(self, n_channels, n_classes):
         super().__init__(
@@ -196,7 +196,7 @@ class DenseNet40(DenseNet):
 
 
 class DenseNet121(DenseNet):
-    """DenseNet-121 with 32 channels a layer, and a first convolution of 3 x 3."""
+    """DenseNet-121 with growth rate 32, whose first convolution is 3 x 3."""
 
     def __init__(self, n_channels, n_classes):
         depths = (6, 12, 24, 16)
@@ -206,7 +206,7 @@ class DenseNet121(DenseNet):
 
 
 class _FromTimm(nn.Module):
-    """A network of the package timm, not trained, for images of its own size."""
+    """Untrained network of timm. Images are resized to the size that it expects."""
 
     name, size = None, None
 
@@ -219,7 +219,7 @@ class _FromTimm(nn.Module):
         )
 
     def forward(self, images):
-        """Return the logits of images, which are made larger first."""
+        """Return the logits of the resized images."""
         return self.network(nn.functional.interpolate(images, self.size))
 
 
@@ -230,15 +230,15 @@ class EfficientViTM1(_FromTimm):
 
 
 class ResNet18(_FromTimm):
-    """ResNet-18 as it is for ImageNet."""
+    """ResNet-18 for ImageNet."""
 
     name, size = "resnet18", 224
 
 
 class Prepared(nn.Module):
-    """A network by name, which augments and has half precision in training alone.
+    """Network by name, with augmentation and half precision during training.
 
-    Rounded logits would tie, and a tie is no error of the network.
+    Logits for evaluation are not rounded, since rounding would cause ties.
     """
 
     def __init__(self, n_classes, network, n_channels=None, augment=False, half=False):
@@ -257,7 +257,7 @@ class Prepared(nn.Module):
 
 
 def crop_and_flip(images, padding=4):
-    """Return every image moved by up to `padding` pixels, and half of them flipped."""
+    """Shift images at random by up to `padding` pixels, and flip half of them."""
     n_images, _, height, width = images.shape
     starts = torch.randint(2 * padding + 1, (2, n_images, 1), device=images.device)
     rows = starts[0] + torch.arange(height, device=images.device)
@@ -271,9 +271,9 @@ def crop_and_flip(images, padding=4):
 
 
 class SmallNet(nn.Sequential):
-    """Three stages of a convolution, then a fully connected layer.
+    """Small ConvNet: three stages with one convolution, and a fully connected layer.
 
-    Laid out for the speed of a processor: pooled before normalisation, channels last.
+    Fast on a CPU: pooling comes before normalisation, and channels are last.
     """
 
     def __init__(self, n_channels, n_classes, widths=(16, 32, 64), n_hidden=256):
@@ -292,12 +292,12 @@ class SmallNet(nn.Sequential):
 
     @staticmethod
     def _stage(n_inputs, n_filters):
-        """Convolution, pooling, normalisation and rectifier."""
+        """Convolution, pooling, normalisation and ReLU."""
         return convolve(n_inputs, n_filters, 3), nn.MaxPool2d(2), *activate(n_filters)
 
 
 class GlobalPoolingCNN(nn.Module):
-    """Words to vectors, one convolution over them, and its maximum over the text."""
+    """Word vectors, one convolution, and the maximum over the text."""
 
     def __init__(self, n_classes, n_words=20_000, width=32, n_filters=64):
         super().__init__()
@@ -306,6 +306,6 @@ class GlobalPoolingCNN(nn.Module):
         self.head = nn.Linear(n_filters, n_classes)
 
     def forward(self, numbers):
-        """Return the logits of texts, whose words are numbers of any dtype."""
+        """Return the logits of texts, which are integer codes in any dtype."""
         vectors = self.words(numbers.long()).transpose(1, 2)
         return self.head(self.convolution(vectors).relu().amax(2))

@@ -1,20 +1,20 @@
-"""Train the networks of the papers with each of their losses, and evaluate them.
+"""Run the experiments of the papers with every loss, and compute the metrics.
 
     python benchmarks/papers/run.py
     python benchmarks/papers/run.py --size medium
     python benchmarks/papers/run.py --paper ghosh2022 --seeds 5 --n-jobs 2
     python benchmarks/papers/run.py --paper tao2023 --size paper --device cuda
 
-A run is a loss with a seed on a data set. Each run appends its rows to a file in
-`results/`. Runs in this file are not repeated, even if code or settings have changed;
-to repeat one, delete its rows. Only an interrupted run starts again from its beginning.
-Several processes can run at once, with different data sets or losses. The logits are
-saved in `results/logits_output`. `--rescore` evaluates them again and does not change
-rows without saved logits. `tables.py` makes the tables and figures.
+A run is a loss with a seed on a data set. It appends its rows to `results/`, and runs
+with rows there are not repeated, so only an interrupted run starts again. Changes of
+the code or the settings are not detected: remove the rows of runs to repeat.
+Several processes can work at the same time, with different data or losses. The logits
+are kept in `results/logits_output`. From these, `--rescore` computes the metrics again;
+rows without logits do not change. `tables.py` makes the tables and pictures.
 
-The requirements are installed by `pip install -e ".[papers]"`. The data are read from
-the folder in the environment variable SKLEARN_CALIB_DATA. The default is `shared/data`
-in the parent folder of the checkout.
+`pip install -e ".[papers]"` installs the requirements. The data are read from the
+folder in the environment variable SKLEARN_CALIB_DATA, or from `shared/data` next to the
+checkout.
 """
 
 import argparse
@@ -42,12 +42,12 @@ FORMAT = {"index": False, "float_format": "%.6g", "lineterminator": "\n"}
 
 
 def read_toml(name):
-    """Return what a file of this folder says."""
+    """Return the content of a TOML file in this folder."""
     return tomllib.loads((HERE / f"{name}.toml").read_text())
 
 
 def plan(options):
-    """Return the wanted runs, all of one seed before the next."""
+    """Return the requested runs, seed by seed."""
     size = read_toml(options.paper if options.size == "paper" else options.size)
     experiments, losses = size["experiments"], size["losses"]
     if options.network:
@@ -65,7 +65,7 @@ def plan(options):
 
 
 def find_loss(run):
-    """Return the parameters of a run: of its size, of its loss, and for its data."""
+    """Return the parameters of a run from its size, its loss and its data set."""
     params = read_toml("losses")[run["loss"]]
     general = {key: v for key, v in params.items() if not isinstance(v, dict)}
     shared = run["settings"].get("params", {})
@@ -73,7 +73,7 @@ def find_loss(run):
 
 
 def do_run(run, folder, device):
-    """Train, keep the logits, and return the rows of the results."""
+    """Train a network, write its logits, and return the rows of the results."""
     torch.set_num_threads(1)
     splits = data.read_splits(run["data"], **run["settings"]["splits"])
     start = time.perf_counter(), time.process_time()
@@ -87,28 +87,28 @@ def do_run(run, folder, device):
 
 
 def score_run(run, logits):
-    """Return one row for each map of the logits."""
+    """Return one row for each calibrator."""
     key = dict(zip(KEY, key_of(run), strict=True))
     return [{**key, **row} for row in score.score(logits)]
 
 
 def key_of(run):
-    """Return what tells a run, or a row of its results, from others."""
+    """Return the columns that identify a run, or a row of its results."""
     return tuple(run[name] for name in KEY)
 
 
 def logits_folder(folder):
-    """Return where the logits are kept."""
+    """Return the folder of the logits."""
     return folder.parent / "logits_output" / folder.name
 
 
 def logits_file(folder, run):
-    """Return where those of a run are kept."""
+    """Return the file with the logits of a run."""
     return logits_folder(folder) / "{data}-{loss}-{seed}.npz".format_map(run)
 
 
 def read_results(path):
-    """Return the rows of a file of results by their runs."""
+    """Return the rows of a file of results, grouped by run."""
     runs = {}
     if path.exists() and path.stat().st_size:
         table = pd.read_csv(path, dtype={"revision": str})  # some are all digits
@@ -118,7 +118,7 @@ def read_results(path):
 
 
 def rescore(options, folder):
-    """Measure the logits that are there anew, in place of their rows."""
+    """Compute the metrics of all stored logits again, and replace their rows."""
     path = folder.with_suffix(".csv")
     results, measured = read_results(path), {}
     made = ["seconds", "cpu_seconds", *score.describe_machine()]
@@ -136,7 +136,7 @@ def rescore(options, folder):
 
 @contextmanager
 def alone(path):
-    """Let no other process change the results meanwhile; a killed one lets go."""
+    """Lock the results. The lock of a killed process is released."""
     folder = logits_folder(path.with_suffix(""))
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / "results.lock"):
@@ -149,14 +149,14 @@ def rewrite(results, path):
 
 
 def write(text, path):
-    """Write a text; the file is the old one until then."""
+    """Replace the text of a file in one step."""
     part = path.with_suffix(".part")
     part.write_text(text, newline="")
     part.replace(path)
 
 
 def do_missing(options, folder):
-    """Do what the results lack, and append it run by run."""
+    """Do the missing runs, and append the rows of each."""
     path = folder.with_suffix(".csv")
     done = read_results(path)
     missing = [run for run in plan(options) if key_of(run) not in done]
@@ -169,7 +169,7 @@ def do_missing(options, folder):
 
 
 def append(rows, path):
-    """Append the rows of a run, unless another process has done so meanwhile."""
+    """Append the rows of a run, unless another process has appended them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with alone(path):
         results, key = read_results(path), key_of(rows[0])
@@ -179,7 +179,7 @@ def append(rows, path):
             rewrite({**results, key: rows}, path)  # more is measured than before
             return
         text = pd.DataFrame(rows).to_csv(**FORMAT, header=not results)
-        # Appended in place, a kill could leave half of a row.
+        # If rows were appended in place, a killed process could leave half of a row.
         write(path.read_text() + text if results else text, path)
 
 
@@ -213,7 +213,7 @@ def read_options(arguments=None):
 
 
 def main():
-    """Do what is missing, or measure again what is there."""
+    """Do the missing runs, or compute the metrics of stored logits again."""
     options = read_options()
     parts = (
         [options.paper, options.network] if options.size == "paper" else [options.size]

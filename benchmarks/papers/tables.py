@@ -70,7 +70,7 @@ def losses_table(results):
 
 
 def maps_table(results, metric):
-    """Return a metric of each loss after each calibrator."""
+    """Return a metric for each loss and calibrator."""
     chosen = results[results["map"].isin(MAPS)]
     table = chosen.pivot_table(
         metric, "loss", "map", aggfunc=with_deviation, sort=False
@@ -81,7 +81,7 @@ def maps_table(results, metric):
 def read_long_tail():
     """Return the results of bench_refcal.py by the papers' names, in percent.
 
-    The papers' one stage has augmented images, and so has the baseline here.
+    The baseline has augmented images, as in the paper.
     """
     table = pd.read_csv(HERE / "results" / "refcal.csv")
     loss = table["row"].str.lower()
@@ -109,7 +109,7 @@ def read_long_tail():
 
 
 def ratio_tables(compared):
-    """Return for each of a paper's tables the ratios, theirs and ours side by side."""
+    """Return the ratios of the paper and ours for each of the paper's tables."""
     text = []
     for (table, metric), group in compared.groupby(["table", "metric"], sort=False):
         columns = {}
@@ -128,7 +128,7 @@ def ratio_tables(compared):
 
 
 def check_claims(paper, published, results):
-    """Return a paper's claims with both ratios, and in how many seeds they hold."""
+    """Return a paper's claims with both ratios, and the number of seeds that agree."""
     rows = {}
     for claim in read_toml("claims").get(paper, []):
         row = {}
@@ -150,7 +150,7 @@ def check_claims(paper, published, results):
 
 
 def protocol_table(results):
-    """Return ECE by clean and by leaking protocols, of the losses of Zhou et al."""
+    """Return the ECE of the losses of Zhou et al. by clean and leaking protocols."""
     names = {
         "none": "last epoch",
         "lowest": "epoch chosen on the test set",
@@ -168,7 +168,7 @@ def protocol_table(results):
 
 
 def ood_table(results, published):
-    """Return the AUROC of OOD detection by entropy, here and in the papers."""
+    """Return the AUROC of OOD detection by entropy, here and in the paper."""
     columns = {}
     for data, title in (("cifar10", "CIFAR-10, noise"), ("fashion_mnist", "MNIST")):
         for fitted in ("none", "temperature"):
@@ -192,7 +192,7 @@ def write_items(paper):
 
 
 def write_settings(results, size):
-    """Return how the networks of a size were trained."""
+    """Return the training settings of a size."""
     rows = {
         DATA[name]: [
             settings["network"],
@@ -210,7 +210,7 @@ def write_settings(results, size):
 
 
 def write_versions(results):
-    """Return the versions that the results were made with."""
+    """Return the versions of the software that produced the results."""
     made = {
         name: " and ".join(results[name].unique())
         for name in ("sklearn_calib", "revision", "torch")

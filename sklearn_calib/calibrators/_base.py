@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.doc_links import DocLinkMixin
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
@@ -36,7 +37,7 @@ RESOLUTION = float(np.finfo(np.float64).eps)
 MANY_BINS = 1000
 
 
-class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class Calibrator(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of post-hoc calibrators.
 
     A calibrator is fitted to the predictions of a classifier for held-out samples, and

@@ -20,8 +20,8 @@ class _OneVsRestCalibrator(Calibrator):
     class is calibrated against the rest, and the rows are then normalised. A subclass
     must define two methods:
 
-    - `_fit_map(score, target, sample_weight)` returns the map of one class. The arguments
-      are arrays of shape (n_samples,).
+    - `_fit_map(score, target, sample_weight)` returns the map of one class. The
+      arguments are arrays of shape (n_samples,).
     - `_apply_map(map, score)` returns probabilities, or log-odds if
       `_returns_log_odds`.
 

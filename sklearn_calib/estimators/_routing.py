@@ -13,8 +13,10 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
+from sklearn_calib._core.doc_links import DocLinkMixin
 
-class RoutingMixin:
+
+class RoutingMixin(DocLinkMixin):
     """Mixin for a classifier with the parameters `estimator` and `cv`."""
 
     estimator: Any

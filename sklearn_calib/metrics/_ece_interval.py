@@ -146,7 +146,8 @@ def ece_interval(
     distances of their limits from the estimates [3]_. The lower estimate is set to 0 if
     calibrated predictions often have a sum at least as large.
 
-    Norm "l2": the bias of :math:`g_b^2` is :math:`s_b^2`, which is subtracted [2]_.
+    Norm "l2": the bias of :math:`g_b^2` is :math:`s_b^2`, which is subtracted
+    [1]_, [2]_.
 
     Norm "max": the lower limit is the maximum of :math:`|g_b| - k s_b`, where :math:`k`
     is simultaneous for the bins that may have the largest gap. The upper limit is the
