@@ -11,7 +11,14 @@ import pytest
 RECIPES = Path(__file__).parent.parent / "doc" / "recipes"
 PAGES = sorted(page.stem for page in RECIPES.glob("*.md") if page.stem != "index")
 # Not among the package's requirements; pip install them to run these blocks as well.
-OPTIONAL = ["accelerate", "distributed", "optuna", "pandas", "xgboost"]
+OPTIONAL = [
+    "accelerate",
+    "distributed",
+    "optuna",
+    "pandas",
+    "transformers",
+    "xgboost",
+]
 BLOCK = re.compile(
     r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE
 )
