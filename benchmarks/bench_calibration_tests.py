@@ -71,8 +71,8 @@ def main():
                 row = [
                     rejected(TESTS[name], t, *settings) for t in options.temperatures
                 ]
-                shares = "  ".join(f"{share:.3f}" for share in row)
-                print(f"{n_samples:6} {n_classes:3}  {name:28}{shares}", flush=True)
+                rates = "  ".join(f"{rate:.3f}" for rate in row)
+                print(f"{n_samples:6} {n_classes:3}  {name:28}{rates}", flush=True)
 
 
 if __name__ == "__main__":

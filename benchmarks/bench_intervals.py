@@ -146,10 +146,10 @@ def interval_row(metric, method, problem, n_samples, args):
     tails = (1 - np.array(args.levels)) / 2
     spread = np.subtract(*np.quantile(estimates, [1 - tails, tails]))
     held = (ends[..., 0] - 1e-9 <= value) & (value <= ends[..., 1] + 1e-9)
-    share = held.mean(axis=0)
-    error = np.sqrt(share * (1 - share) / args.repeats)
+    coverage = held.mean(axis=0)
+    error = np.sqrt(coverage * (1 - coverage) / args.repeats)
     width = (ends[..., 1] - ends[..., 0]).mean(axis=0)
-    return value, estimates.mean(), zip(share, error, width / spread, strict=True)
+    return value, estimates.mean(), zip(coverage, error, width / spread, strict=True)
 
 
 def show_coverage(args):
@@ -171,8 +171,8 @@ def show_coverage(args):
                 metric, method, problem, n_samples, args
             )
             cells = (
-                f"{level}: {share:.3f} ({error:.3f}) x{width:.2f}"
-                for level, (share, error, width) in zip(
+                f"{level}: {coverage:.3f} ({error:.3f}) x{width:.2f}"
+                for level, (coverage, error, width) in zip(
                     args.levels, columns, strict=True
                 )
             )

@@ -1,25 +1,25 @@
-"""How often tests reject what is true, at the significance level 0.05.
+"""Rejection rates of true null hypotheses at the significance level 0.05.
 
     python benchmarks/bench_levels.py --output levels_output.csv
     python benchmarks/bench_levels.py --difference --output levels_output.csv
 
-Without `--difference` the predictions are calibrated: labels are drawn from them. Each
-row is a test, a kind of predictions and a number of samples, with the share of the
-samples that are rejected and its standard error. The kinds of predictions are
+Without `--difference`, the predictions are calibrated, because labels are drawn from
+the predicted probabilities. Each row has a test, a kind of predictions, a number of
+samples, the rejection rate and its standard error. The kinds of predictions are
 
     rare 1 %, rare 5 %   a rare positive class, beta(1, 99) and beta(1, 19)
     10, 100 classes      softmax of normal logits with the standard deviation 2
     ties                 two classes, with one of five probabilities
     saturated            ten classes, normal logits with the standard deviation 10
 
-With `--difference` two models are compared by `difference_test`. "blunter": both are
-calibrated, and one knows less, so that both errors are 0. "opposite": one is
-overconfident and one underconfident, with equal errors in the population. "power": one
-is calibrated and the other overconfident. There are two classes, or three for
-class-wise errors.
+With `--difference`, `difference_test` compares two models. In the setting "blunter",
+both are calibrated and one is less informative, so that both calibration errors are 0.
+In "opposite", one is overconfident and one underconfident, with equal population
+errors. In "power", one is calibrated and the other overconfident. There are two
+classes, or three for class-wise errors.
 
-A row takes `--repeats` samples, or fewer where they take more than `--seconds` of the
-processor. Rows that are in the output file already are not measured again.
+Each rate is estimated from `--repeats` data sets, or fewer if they take more than
+`--seconds` of CPU time. Rows in the output file are not computed again.
 """
 
 import argparse
@@ -96,7 +96,7 @@ def draw_calibrated(test, kind, n_samples, rng):
 
 
 def population_error(metric, logits, temperature):
-    """Return the error, with each label weighted by how probable it is."""
+    """Return the expected error, with each label weighted by its probability."""
     truth, said = softmax(logits, axis=1), softmax(temperature * logits, axis=1)
     n_samples, n_classes = truth.shape
     labels = np.repeat(np.arange(n_classes), n_samples)
@@ -129,7 +129,7 @@ def draw_difference(metric, setting, n_samples, rng, *, n_classes, opposite):
 
 
 def opposite_temperature(metric, n_classes):
-    """Return the temperature of an underconfident model of the same error."""
+    """Return the temperature of an underconfident model with the same error."""
     if metric is brier_score_loss:
         return 1
     rng = np.random.default_rng(1)
@@ -141,7 +141,7 @@ def opposite_temperature(metric, n_classes):
 
 
 def rows(args):
-    """Yield the name of each row and what draws a p-value."""
+    """Yield the key of each row and a function that draws a p-value."""
     if not args.difference:
         for name in args.tests or TESTS:
             for kind in args.kinds or KINDS:
@@ -162,14 +162,14 @@ def rows(args):
 
 
 def measure(draw, args):
-    """Return the share of rejected samples, its error, and their number."""
+    """Return the rejection rate, its standard error, and the number of data sets."""
     rng, rejected, start = np.random.default_rng(args.seed), [], time.process_time()
     while len(rejected) < args.repeats:
         rejected.append(draw(rng=rng) <= 0.05)
         if time.process_time() - start > args.seconds and len(rejected) >= 20:
             break
-    share = np.mean(rejected)
-    return share, np.sqrt(share * (1 - share) / len(rejected)), len(rejected)
+    rate = np.mean(rejected)
+    return rate, np.sqrt(rate * (1 - rate) / len(rejected)), len(rejected)
 
 
 def read(path):
@@ -197,15 +197,15 @@ def main():
     known = read(args.output)
     for key, draw in rows(args):
         if key not in known:
-            share, error, count = measure(draw, args)
-            known[key] = f"{share:.3f}", f"{error:.3f}", count
+            rate, error, count = measure(draw, args)
+            known[key] = f"{rate:.3f}", f"{error:.3f}", count
             if args.output is not None:
                 with args.output.open("a", newline="") as file:
                     csv.writer(file).writerow([*key, *known[key]])
         test, kind, n_samples = key
-        share, error, count = known[key]
+        rate, error, count = known[key]
         print(
-            f"{test:32}{kind:14}{n_samples:6}  {share} ({error}), {count} samples",
+            f"{test:32}{kind:14}{n_samples:6}  {rate} ({error}), {count} samples",
             flush=True,
         )
 

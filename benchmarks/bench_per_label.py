@@ -52,7 +52,7 @@ def main():
     order = np.random.default_rng(args.seed).permutation(len(data["labels"]))
     train, test = order[::2], order[1::2]
     X, y = data["logits"], data["labels"]
-    frequency = "".join(f"{100 * share:7.2f}" for share in y[test].mean(axis=0))
+    frequency = "".join(f"{100 * rate:7.2f}" for rate in y[test].mean(axis=0))
     print(f"{'frequency':<20}{frequency}")
     print_row("none", y[test], expit(X[test]))
     for name in get_calibrator_names():

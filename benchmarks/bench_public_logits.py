@@ -181,9 +181,8 @@ def print_ranks(rows):
         [[[float(by_key[d, m][k]) for k in MEASURES] for m in whole] for d in data]
     )
     ranks = rankdata(values, axis=1).mean(axis=0)
-    print(
-        f"{'':24}" + "".join(f"{name:>15}" for name in MEASURES) + f"{'log loss':>15}"
-    )
+    columns = [*MEASURES[:-1], "time", "log loss"]
+    print(f"{'':24}" + "".join(f"{name:>15}" for name in columns))
     for i in ranks[:, 0].argsort():
         cells = [*ranks[i], values[:, i, 0].mean()]
         print(f"{whole[i]:24}" + "".join(f"{cell:15.3f}" for cell in cells))

@@ -1,18 +1,19 @@
-"""Compare two stages of training with one on long-tailed images, as RefCal does.
+"""Compare RefCal's two training stages with a single stage on long-tailed images.
 
     python benchmarks/bench_refcal.py
     python benchmarks/bench_refcal.py --table
 
-The first trains a small ConvNet for each row and seed. With one stage the network
-trains for as many epochs as the encoder and the head of RefCal together, on the images
-as they are or on one random view of each. Each result is appended to the output,
-and what is there is not trained again: a run that was interrupted goes on with the next
-row and seed. The second prints the table of the results, mean and
-standard deviation over the seeds, in percent.
+The first command trains a small ConvNet for each row of the table and each seed. In a
+single stage, the network is trained for as many epochs as RefCal's encoder and head
+together, on the original images or on one random view of each. Each result is appended
+to the output file. Results in this file are not computed again, so an interrupted run
+continues with the next row and seed. The second command prints the results as a table:
+mean and standard deviation over the seeds, in percent.
 
-The images are looked for in the folder that the variable SKLEARN_CALIB_DATA names, or
-in `shared/data` beside the checkout. `--n-images` of the training images are drawn, of
-which the long tail is made; all test images are used, of all classes alike.
+The images are read from the folder in the environment variable SKLEARN_CALIB_DATA. The
+default is `shared/data` in the parent folder of the checkout. The long-tailed training
+set is drawn from `--n-images` training images. The test set has all test images; its
+classes are balanced.
 """
 
 import argparse
@@ -46,8 +47,9 @@ BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
 DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
 RESULTS = Path(__file__).parent / "papers" / "results"
 SIZES = {"n_images": 10_000, "refine_epochs": 20, "head_epochs": 20}
-# The clothes' was chosen on training images that the long tail leaves out: they are
-# all of one size and place, and a smaller part of one may be part of another.
+# The views of Fashion-MNIST were chosen on training images outside the long-tailed
+# training set. Its garments have the same size and position, and a small crop of one
+# may look like a part of another.
 AUGMENT = {
     "cifar10": ImageAugmentation(),
     "fashion_mnist": ImageAugmentation(min_area=0.8, jitter=0.0),
@@ -66,7 +68,7 @@ COLUMNS = ["accuracy", "AUC", "refinement AUC", "ECE", "SCE", "log loss"]
 
 
 class SmallNet(nn.Sequential):
-    """Three stages of a convolution, then a fully connected one; laid out for speed."""
+    """Three convolutional stages and a fully connected layer, laid out for speed."""
 
     def __init__(self, n_channels, n_classes, widths=(16, 32, 64), n_hidden=256):
         widths = (n_channels, *widths)
@@ -102,7 +104,7 @@ def read_images(data, *names):
 
 
 def _jpegs(packed):
-    """Return a batch with one image for each that is packed as a JPEG."""
+    """Return each JPEG of an archive as a batch of one image."""
     content = packed["jpeg"].tobytes()
     return [
         np.asarray(Image.open(io.BytesIO(content[start:stop])).convert("RGB"))
@@ -112,7 +114,7 @@ def _jpegs(packed):
 
 
 def read_data(options, seed):
-    """Return a long-tailed draw of the training images, and the test images."""
+    """Return a long-tailed sample of the training images, and the test images."""
     if options.data == "cifar10":
         names, test = ("train_a", "train_b"), "test"
     else:
@@ -128,7 +130,7 @@ def read_data(options, seed):
 
 @dataclass
 class OneView:
-    """One random crop of each image, flipped or not, as in RefCal's second stage."""
+    """Random crop and flip of each image, as in RefCal's second stage."""
 
     augment: ImageAugmentation
 
@@ -144,7 +146,7 @@ def schedule(n_epochs):
 
 
 def build(row, seed, options, memory):
-    """Return the classifier of a row; all share the network and the schedule."""
+    """Return the classifier of a row. Network and schedule are always the same."""
     stages, loss = ROWS[row]
     shared = {"random_state": seed, "device": options.device, **LOSSES[loss]}
     views = AUGMENT[options.data]
@@ -168,7 +170,7 @@ def build(row, seed, options, memory):
 
 
 def measure(model, X_test, y_test):
-    """Return the numbers of one result."""
+    """Return the metrics of a model on the test set."""
     proba = model.predict_proba(X_test)
     return {
         "accuracy": (proba.argmax(1) == y_test).mean(),
@@ -181,7 +183,7 @@ def measure(model, X_test, y_test):
 
 
 def train_missing(options):
-    """Train what the output does not hold yet, and append it line by line."""
+    """Train the models whose results are missing, and append each to the output."""
     done = {(result["row"], result["seed"]) for result in read_results(options)}
     wanted = product(options.seeds, options.rows)
     missing = [(row, seed) for seed, row in wanted if (row, seed) not in done]
@@ -208,12 +210,12 @@ def train_missing(options):
 
 
 def sizes(options):
-    """Return what must agree for results to be comparable."""
+    """Return the settings that comparable results have in common."""
     return {name: vars(options)[name] for name in (*SIZES, "data", "imbalance_factor")}
 
 
 def read_results(options):
-    """Return the results of these sizes that the output holds, as dicts."""
+    """Return the results in the output file for these settings, as dicts."""
     if not options.output.exists():
         return []
     results = pd.read_csv(options.output).to_dict("records")
@@ -241,10 +243,10 @@ def read_options():
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=range(5))
     parser.add_argument("--rows", nargs="+", default=[*ROWS], choices=ROWS)
-    parser.add_argument("--device", default="auto", help="default: cuda if there")
+    parser.add_argument("--device", default="auto", help="default: cuda if available")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=RESULTS / "refcal.csv")
-    parser.add_argument("--table", action="store_true", help="print what there is")
+    parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
     if options.device == "auto":
         options.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -252,14 +254,14 @@ def read_options():
 
 
 def main():
-    """Train what is missing, and print the table of what was trained."""
+    """Compute the missing results, and print the table."""
     options = read_options()
     torch.set_num_threads(options.threads)
     if not options.table:
         train_missing(options)
     results = read_results(options)
     if not results:
-        raise SystemExit(f"{options.output} holds no results of these sizes yet")
+        raise SystemExit(f"{options.output} has no results for these settings")
     print(make_table(results).to_string())
 
 

@@ -8,12 +8,18 @@ without their pictures. They take images from the folder that SKLEARN_CALIB_DATA
 import os
 import re
 import runpy
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import sklearn_calib
+from sklearn_calib._core.scorers import metric_of
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib.losses import get_loss, get_loss_names
+from sklearn_calib.metrics import get_scorer, get_scorer_names
 
 HERE = Path(__file__).parent
+URLS = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["urls"]
 os.environ.setdefault("SKLEARN_CALIB_DATA", str(HERE.parents[1] / "shared" / "data"))
 ROOMS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
 
@@ -63,21 +69,30 @@ sphinx_gallery_conf = {
 plot_gallery = str(not tags.has("quick"))  # noqa: F821 - Sphinx puts the tags there
 
 html_theme = "pydata_sphinx_theme"
-html_title = "sklearn-calib"
+html_title = f"sklearn-calib {version}"
+html_baseurl = URLS["Documentation"]
 html_static_path = ["images", "static"]
-html_css_files = ["narrow.css"]
+html_css_files = ["pages.css"]
 html_copy_source = html_show_sourcelink = False
 html_theme_options = {
     "header_links_before_dropdown": 5,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": [],
+    "icon_links": [
+        {"name": name, "url": URLS[name], "icon": icon}
+        for name, icon in [
+            ("Source", "fa-solid fa-code-branch"),
+            ("Issues", "fa-solid fa-bug"),
+        ]
+    ],
 }
 
 WITHOUT_SIDEBAR = ["changelog", "developing", "generated/bibliography", "index"]
-WITHOUT_SIDEBAR += ["getting_started", "losses", "results*", "what_to_use"]
+WITHOUT_SIDEBAR += ["coming_from", "getting_started", "glossary", "losses"]
+WITHOUT_SIDEBAR += ["results*", "security", "what_to_use"]
 WITHOUT_SIDEBAR += ["generated/gallery/plot_*"]
 html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 
@@ -92,7 +107,46 @@ def public_names():
     return names
 
 
+def registered_names():
+    """Return the public objects by the names that users pass as strings."""
+    for room, names, get in [
+        ("losses", get_loss_names(), get_loss),
+        ("losses", get_loss_names(multilabel=True), get_loss),
+        ("calibrators", get_calibrator_names(), get_calibrator),
+    ]:
+        for name in names:
+            yield room, name, get(name).__name__
+    for name in get_scorer_names():
+        metric, _ = metric_of(get_scorer(name))
+        yield "metrics", name.removeprefix("neg_"), metric.func.__name__
+
+
 NAMES = public_names()
+NAMES |= {
+    f"losses.{name}": [f"sklearn_calib.losses.{loss}"]
+    for room, name, loss in registered_names()
+    if room == "losses"
+}
+
+# The page that the search shows first, for each word that is not its title.
+SEARCH_TERMS = {
+    name: f"generated/api/sklearn_calib.{room}.{target}"
+    for room, name, target in registered_names()
+}
+
+
+def index_search_terms(app, docname, source):
+    """Add the search terms of a page to the index, whose entries the search prefers."""
+    terms = [f"! {term}" for term, page in SEARCH_TERMS.items() if page == docname]
+    if not terms:
+        return
+    entries = ", ".join([*terms, *(t.replace("_", " ") for t in terms if "_" in t)])
+    if Path(app.env.doc2path(docname)).suffix == ".md":
+        heading, _, rest = source[0].partition("\n")
+        source[0] = f"{heading}\n\n```{{index}} {entries}\n```\n{rest}"
+    else:
+        place = "\n.. currentmodule::"
+        source[0] = source[0].replace(place, f"\n.. index:: {entries}\n{place}", 1)
 
 
 def link_names(app, docname, source):
@@ -102,7 +156,7 @@ def link_names(app, docname, source):
     """
     if Path(app.env.doc2path(docname)).suffix != ".md":
         return
-    room, is_code, lines = None, False, []
+    room, is_code, lines = docname, False, []
 
     def link(match):
         found = NAMES.get(f"{room}.{match[1]}") or NAMES.get(match[1], [])
@@ -112,7 +166,7 @@ def link_names(app, docname, source):
 
     for line in source[0].splitlines():
         is_code ^= line.startswith("```")
-        if line.startswith("## "):
+        if line.startswith("## sklearn_calib."):
             room = line.rpartition(".")[2]
         if not is_code and not line.startswith("#"):
             line = re.sub(r"(?<!`)`([\w.]+)`(?!`)", link, line)
@@ -150,6 +204,7 @@ def write_bibliography(app):  # noqa: ARG001 - Sphinx hands it over
 def setup(app):
     """Connect the steps above."""
     app.connect("source-read", link_names)
+    app.connect("source-read", index_search_terms)
     app.connect("missing-reference", resolve_short_name)
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("builder-inited", write_bibliography, priority=100)

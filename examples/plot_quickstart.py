@@ -138,7 +138,7 @@ print(table.to_string(float_format="{:.3f}".format))
 # %%
 # The network trained with cross-entropy is strongly overconfident: its ECE is 0.225,
 # where a calibrated model would stay below 0.037. The loss found by the search, dual
-# focal with gamma 8, has an ECE of 0.064, a lower log loss and the same accuracy.
+# focal with gamma 8, has an ECE of 0.064, a lower log loss and a similar accuracy.
 # Temperature scaling improves both. It does not fully calibrate the first network: its
 # temperature is fitted to networks trained on four fifths of the data, which are even
 # more overconfident, so that the scaled network is underconfident. Loss and temperature

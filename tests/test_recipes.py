@@ -18,6 +18,7 @@ OPTIONAL = [
     "optuna",
     "pandas",
     "shap",
+    "transformers",
     "xgboost",
 ]
 BLOCK = re.compile(

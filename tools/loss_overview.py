@@ -72,7 +72,8 @@ def source(name):
     for reference in BIBLIOGRAPHY["references"](docstring):
         authors, year, *_ = BIBLIOGRAPHY["parse"](reference)
         first, *others = authors.split(", ")
-        return f"{first}{' et al.' if others else ''} {year}"
+        names = f"{first}{' et al.' if others else ''} {year}"
+        return f"[{names}](generated/bibliography.md)"
     return "-"
 
 

@@ -32,9 +32,9 @@ def _brier(logits, label):
 
 
 def _smoothed(logits, label):
-    share = mp.mpf(0.1) / len(logits)
+    smoothing = mp.mpf(0.1) / len(logits)
     uniform = mp.fsum(-_log_p(logits, k) for k in range(len(logits)))
-    return (1 - mp.mpf(0.1)) * -_log_p(logits, label) + share * uniform
+    return (1 - mp.mpf(0.1)) * -_log_p(logits, label) + smoothing * uniform
 
 
 def _focal(gamma):

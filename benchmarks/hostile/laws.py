@@ -19,8 +19,8 @@ from hostile.judge import RAW, SILENT, Outcome, are_equal
 def written(params):
     """Return parameters as text; objects that are built at each call by their kind.
 
-    A network lists the callbacks that its next fit builds, and what they are built with
-    beside them.
+    A network lists the callbacks that its next fit builds, together with their
+    arguments.
     """
     return re.sub(r" at 0x[0-9a-f]+", "", repr(params))
 

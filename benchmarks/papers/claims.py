@@ -179,7 +179,7 @@ def count_updates(sources, titles):
     for size, results in sources.items():
         for data, part in results.groupby("data", sort=False):
             settings = read_toml(size)["experiments"][data]
-            n_batches = math.ceil(settings["shares"]["n_train"] / 128)
+            n_batches = math.ceil(settings["splits"]["n_train"] / 128)
             for loss, params in losses.items():
                 ratios = seed_ratios(loss, BASELINE, "ece", "none", part)
                 if params["loss"] != "adafocal" or "sum" in loss or not len(ratios):

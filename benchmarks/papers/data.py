@@ -16,12 +16,12 @@ from sklearn_calib.datasets import corrupt_images
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE))
-SHARES = ("train", "valid", "calibration", "test", "out")
+SPLITS = ("train", "valid", "calibration", "test", "out")
 N_OUT = 2000
 
 
 @lru_cache(1)
-def read_shares(name, *, n_train, n_valid, n_calibration, n_test=None):
+def read_splits(name, *, n_train, n_valid, n_calibration, n_test=None):
     """Return X and y of each set. The random splits are the same for all runs.
 
     Losses that learn gamma use "valid". "calibration" is only used to fit calibrators
@@ -38,7 +38,7 @@ def read_shares(name, *, n_train, n_valid, n_calibration, n_test=None):
     parts += [(read_out(X_test), None)] if X.ndim == 4 else []
     if X.ndim == 4:
         parts = standardise(parts)
-    return dict(zip(SHARES, parts, strict=False))  # texts have no "out"
+    return dict(zip(SPLITS, parts, strict=False))  # texts have no "out"
 
 
 def standardise(parts):

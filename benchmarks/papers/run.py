@@ -75,10 +75,10 @@ def find_loss(run):
 def do_run(run, folder, device):
     """Train a network, write its logits, and return the rows of the results."""
     torch.set_num_threads(1)
-    shares = data.read_shares(run["data"], **run["settings"]["shares"])
+    splits = data.read_splits(run["data"], **run["settings"]["splits"])
     start = time.perf_counter(), time.process_time()
     logits = train.train(
-        run["settings"], find_loss(run), run["seed"], shares, device=device
+        run["settings"], find_loss(run), run["seed"], splits, device=device
     )
     seconds = time.perf_counter() - start[0], time.process_time() - start[1]
     score.write_logits(logits_file(folder, run), logits)

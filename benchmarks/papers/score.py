@@ -1,4 +1,4 @@
-"""What is measured of a run: its logits, as they are and mapped, on the test part."""
+"""Metrics of a run on the test set, before and after post-hoc calibration."""
 
 import os
 import platform
@@ -23,11 +23,11 @@ from sklearn_calib.metrics import (
 )
 
 CALIBRATORS = ["temperature", "structured_vector", "structured_matrix"]
-GRID = np.arange(1, 101) / 10  # of temperatures, by which the papers search
+GRID = np.arange(1, 101) / 10  # temperatures of the papers' search
 
 
 def write_logits(path, arrays):
-    """Write logits in half precision, less each row's largest, and the labels."""
+    """Write labels, and logits less each row's maximum in half precision."""
     path.parent.mkdir(parents=True, exist_ok=True)
     short = {
         name: array
@@ -41,7 +41,7 @@ def write_logits(path, arrays):
 
 
 def read_logits(path):
-    """Return what was written, the logits in double precision."""
+    """Return the contents of a file, with the logits in double precision."""
     with np.load(path) as file:
         return {
             name: file[name] if name.startswith("y_") else file[name].astype(np.float64)
@@ -50,12 +50,13 @@ def read_logits(path):
 
 
 def score(logits):
-    """Return a row for each map that is fitted on the share for it, then the others.
+    """Return a row without calibration and one for each calibration protocol.
 
-    `valid_ece`, of the logits as they are, is what parameters of losses are chosen by.
-    "temperature by ECE" is the papers' search on that share. Two protocols leak:
-    "lowest" reports the epoch that the test part chose, and "temperature by training
-    ECE" fits on what the network was trained on.
+    Calibrators are fitted to the calibration split. "temperature by ECE" is the papers'
+    grid search on the same split. Two protocols leak: "lowest" reports the epoch with
+    the lowest ECE on the test set, and "temperature by training ECE" is fitted to the
+    training split. `valid_ece`, the ECE of the uncalibrated logits on the validation
+    split, is used to choose the parameters of losses.
     """
     test, y_test = logits["test"], logits["y_test"]
     held_out = logits["calibration"], logits["y_calibration"]
@@ -81,18 +82,18 @@ def score(logits):
 
 
 def softmax_or_none(logits):
-    """Return probabilities, where there are logits."""
+    """Return probabilities, or None without logits."""
     return None if logits is None else softmax(logits)
 
 
 def lowest_ece_temperature(logits, y):
-    """Return the temperature out of the papers' grid with the lowest ECE."""
+    """Return the temperature of the papers' grid with the lowest ECE."""
     errors = [expected_calibration_error(y, softmax(logits / T)) for T in GRID]
     return GRID[np.argmin(errors)]
 
 
 def row(name, y, proba, proba_out, temperature):
-    """Return the numbers of one map."""
+    """Return the metrics of one calibration protocol."""
     auroc = np.nan
     if proba_out is not None:
         auroc = ood_auroc_score(negative_entropy(proba), negative_entropy(proba_out))
@@ -111,7 +112,7 @@ def row(name, y, proba, proba_out, temperature):
 
 
 def describe_machine():
-    """Return the versions that made a result."""
+    """Return the versions of the software."""
     return {
         "sklearn_calib": sklearn_calib.__version__,
         "revision": read_revision(),
@@ -123,14 +124,14 @@ def describe_machine():
 
 
 def read_revision():
-    """Return the commit of the checkout, with a plus if there are changes to it."""
+    """Return the commit of the checkout, followed by a plus if files were changed."""
     changes = ask_git("status", "--porcelain", "-uno", "--", ":/", ":!results")
     revision = ask_git("rev-parse", "--short", "HEAD") + ("+" if changes else "")
     return revision or "no checkout"
 
 
 def ask_git(*command):
-    """Return what git answers in this folder, nothing if it has no answer."""
+    """Return the output of a git command in this folder, or an empty string."""
     command, folder = ["git", *command], Path(__file__).parent
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return answer.stdout.strip()

@@ -86,8 +86,8 @@ def read_long_tail():
     table = pd.read_csv(HERE / "results" / "refcal.csv")
     loss = table["row"].str.lower()
     is_plain = ~loss.str.startswith("refcal") & ~loss.str.endswith(", augmented")
-    loss = loss.str.removesuffix(", augmented").mask(is_plain, loss + ", as they are")
-    shares = {
+    loss = loss.str.removesuffix(", augmented").mask(is_plain, loss + ", not augmented")
+    columns = {
         "error": 1 - table["accuracy"],
         "ece": table["ECE"],
         "classwise_ece": table["SCE"],
@@ -95,7 +95,7 @@ def read_long_tail():
         "refinement_auc": table["refinement AUC"],
     }
     return (
-        pd.DataFrame(shares)
+        pd.DataFrame(columns)
         .mul(100)
         .assign(
             nll=table["log loss"],
@@ -196,7 +196,7 @@ def write_settings(results, size):
     rows = {
         DATA[name]: [
             settings["network"],
-            "/".join(str(size) for size in settings["shares"].values()),
+            "/".join(str(size) for size in settings["splits"].values()),
             settings["epochs"],
             f"{settings['optimizer']}, one cycle up to {settings['lr']}",
             f"{results.loc[results['data'] == name, 'cpu_seconds'].median():.0f}",

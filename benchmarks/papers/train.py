@@ -1,4 +1,4 @@
-"""One run: a network trained with a loss by the settings of an experiment."""
+"""One run: train a network with a loss, with the settings of an experiment."""
 
 import math
 from dataclasses import replace
@@ -18,8 +18,8 @@ from sklearn_calib.losses import get_loss
 from sklearn_calib.metrics import expected_calibration_error
 
 BATCH_SIZE = 128
-# The views of RefCal's first stage in its authors' code, but for hue and grey images.
-# Their second stage and their baseline crop and flip.
+# The views of RefCal's first stage in its authors' code, without changes of hue and
+# grey images. Their second stage and their baseline use random crops and flips.
 VIEWS = ImageAugmentation(min_area=0.2, jitter=0.4)
 OPTIMIZERS = {
     "SGD": {
@@ -32,16 +32,16 @@ OPTIMIZERS = {
 
 
 class LowestTestError(Callback):
-    """Keep the test logits of the epoch with the lowest ECE: a protocol that leaks.
+    """Keep the test logits of the epoch with the lowest test ECE, which leaks.
 
-    Zhou et al. (2025) choose among the later epochs by the ECE that they report.
+    Zhou et al. (2025) select one of the last epochs by the ECE that they report.
     """
 
     def __init__(self, X, y, after):
         self.X, self.y, self.after = X, y, after
 
     def on_train_begin(self, *_, **__):
-        """Forget an earlier training."""
+        """Reset the lowest error."""
         self.logits_, self.error_ = None, math.inf
 
     def on_epoch_end(self, net, **_):
@@ -54,27 +54,27 @@ class LowestTestError(Callback):
             self.logits_, self.error_ = logits, error
 
 
-def train(settings, loss, seed, shares, *, device="cpu"):
-    """Return the logits of a run by the names of their shares, and the labels."""
-    choices = [LowestTestError(*shares["test"], after) for after in _choices(settings)]
-    model = build(settings, loss, seed, shares, device, choices).fit(*shares["train"])
-    logits = {share: model.decision_function(X) for share, (X, _) in shares.items()}
-    labels = {f"y_{share}": y for share, (_, y) in shares.items() if y is not None}
+def train(settings, loss, seed, splits, *, device="cpu"):
+    """Return the logits and labels of each split after training."""
+    choices = [LowestTestError(*splits["test"], after) for after in _choices(settings)]
+    model = build(settings, loss, seed, splits, device, choices).fit(*splits["train"])
+    logits = {split: model.decision_function(X) for split, (X, _) in splits.items()}
+    labels = {f"y_{split}": y for split, (_, y) in splits.items() if y is not None}
     chosen = {"lowest": choices[0].logits_} if choices else {}
     return {**logits, **chosen, **labels}
 
 
 def _choices(settings):
-    """Return after which epoch the test part chooses, nothing if it does not."""
+    """Return the epoch after which the test set selects, or an empty list."""
     return [settings["chosen_after"]] if "chosen_after" in settings else []
 
 
-def build(settings, loss, seed, shares, device, choices=()):
-    """Return the classifier of a run, not trained yet.
+def build(settings, loss, seed, splits, device, choices=()):
+    """Return the unfitted classifier of a run.
 
-    Gradients are clipped only if the parameters of the loss or of the size say so.
+    Gradients are clipped only if the parameters of the loss or of the size contain it.
     """
-    loss, n_train = dict(loss), len(shares["train"][1])
+    loss, n_train = dict(loss), len(splits["train"][1])
     shared = {"random_state": seed, "device": device}
     half = device.startswith("cuda")
     network = {"network": settings["network"], "half": half}
@@ -103,13 +103,13 @@ def build(settings, loss, seed, shares, device, choices=()):
         networks.Prepared,
         **add_prefix("module__", network),
         module__augment=settings.get("augment", False),
-        train_split=predefined_split(Dataset(*shares["valid"])) if learns else None,
+        train_split=predefined_split(Dataset(*splits["valid"])) if learns else None,
         **{**params, **shared, **loss},
     )
 
 
 def train_with(settings, n_train):
-    """Return the parameters of a net that trains by these settings."""
+    """Return the parameters of a network for these training settings."""
     batch_size = settings.get("batch_size", BATCH_SIZE)
     params = {
         **OPTIMIZERS[settings["optimizer"]],

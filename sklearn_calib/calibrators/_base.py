@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.doc_links import DocLinkMixin
 from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
@@ -39,7 +40,7 @@ MIN_ROWS = 1024
 MANY_BINS = 1000
 
 
-class Calibrator(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class Calibrator(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of post-hoc calibrators.
 
     A calibrator is fitted to the predictions of a classifier for held-out samples, and

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core.arrays import check_numbers
+from sklearn_calib._core.doc_links import DocLinkMixin
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Floats, Ints
@@ -17,7 +18,9 @@ from sklearn_calib._core.validation import check_dispatch
 from sklearn_calib.calibrators._base import Calibrator
 
 
-class PerLabelCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class PerLabelCalibrator(
+    DocLinkMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
     """Calibrate multilabel predictions with a separate calibrator for each label.
 
     Parameters

@@ -152,8 +152,9 @@ class ACLSLoss(_ComposedLoss, function=acls_loss):
     """
 
     formula = (
-        "`lambd_top` s(max z) + `lambd_others` mean_k s(max z - z_k), s(a) = max(0, "
-        "a - margin)^2"
+        r"$\lambda_1 s(\max z) + \lambda_2\, \mathrm{mean}_k\, s(\max z - z_k)$, "
+        r"$s(a) = \max(0, a - m)^2$, $\lambda_1$ = `lambd_top`, "
+        r"$\lambda_2$ = `lambd_others`, $m$ = `margin`"
     )
     is_per_sample = True
     takes_probabilities = True

@@ -155,4 +155,4 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     tensor(0.0141)
     """
 
-    formula = "`dual_focal` with the gamma of the bin of p_t - q"
+    formula = r"`dual_focal` with the $\gamma$ of the bin of $p_t - q$"

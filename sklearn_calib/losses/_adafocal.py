@@ -183,7 +183,10 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
     tensor([1.2214, 0.9048])
     """
 
-    formula = "`focal` with the gamma of the bin of p_t, `inverse_focal` if gamma < 0"
+    formula = (
+        r"`focal` with the $\gamma$ of the bin of $p_t$, `inverse_focal` for "
+        r"$\gamma < 0$"
+    )
     takes_probabilities = True
     # Each update changes the logarithm of gamma by lambd times the calibration error.
     min_updates = 100

@@ -240,8 +240,8 @@ class AUCMLoss(CalibrationLoss, function=aucm_loss):
     """
 
     formula = (
-        "var+ s + var- s + max(0, margin - mean+ s + mean- s)^2, s = p of the positive "
-        "class"
+        r"$\mathrm{var}_+ s + \mathrm{var}_- s + \max(0, m - \bar s_+ + \bar s_-)^2$, "
+        r"$s$ = p of the positive class, $m$ = `margin`"
     )
     is_per_sample = False
     # Arguments of the function. None uses the solution for each batch.

@@ -188,7 +188,10 @@ class AvUCLoss(_ComposedLoss, function=avuc_loss):
     tensor(1.0415)
     """
 
-    formula = "log(1 + bad / good), good: correct and certain, or wrong and uncertain"
+    formula = (
+        r"$\log(1 + \text{bad} / \text{good})$, good: correct and certain, or wrong "
+        "and uncertain"
+    )
 
     def __init__(
         self,

@@ -140,7 +140,7 @@ class BrierLoss(CalibrationLoss, function=brier_loss):
     tensor(0.7500)
     """
 
-    formula = "sum_k (p_k - y_k)^2"
+    formula = r"$\sum_k (p_k - y_k)^2$"
     takes_probabilities = True
 
     def posterior(self, proba: ArrayLike) -> np.ndarray:

@@ -185,7 +185,9 @@ class CalFocalLoss(_ValidationBinsLoss, function=calfocal_loss):
     [7.3891, 0.3679]
     """
 
-    formula = "`focal` with gamma = exp(lambd (mean r - mean c)) in the bin of p_t"
+    formula = (
+        r"`focal` with $\gamma = \exp(\lambda (\bar r - \bar c))$ in the bin of $p_t$"
+    )
     takes_probabilities = True
 
     bin_confidence: Tensor

@@ -51,7 +51,8 @@ class CalibrationLoss(ReducedLoss):
     {'gamma': 2.0, 'reduction': 'mean'}
     """
 
-    # The loss of a sample or a batch, as shown in the overview of all losses.
+    # The loss of a sample or a batch for the overview of all losses, in Markdown with
+    # TeX between dollars.
     formula: ClassVar[str]
     # Whether `update` learns from predictions on a validation set.
     learns_from_validation = False

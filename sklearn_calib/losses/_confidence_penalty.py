@@ -133,7 +133,7 @@ class ConfidencePenaltyLoss(_ComposedLoss, function=confidence_penalty_loss):
     tensor(0.3466)
     """
 
-    formula = "sum_k p_k log p_k, or sum_k abs(p_k - 1/C)"
+    formula = r"$\sum_k p_k \log p_k$, or $\sum_k \lvert p_k - 1/C \rvert$"
     is_per_sample = True
     takes_probabilities = True
 

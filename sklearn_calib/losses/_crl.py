@@ -232,8 +232,8 @@ class CRLLoss(_ComposedLoss, function=crl_loss):
     """
 
     formula = (
-        "max(0, s (k_i - k_j - r_i + r_j)), s = sign(k_i - k_j), k the proportion of "
-        "correct predictions so far"
+        r"$\max(0, s (k_i - k_j - r_i + r_j))$, $s = \mathrm{sign}(k_i - k_j)$, $k$ "
+        "the proportion of correct predictions so far"
     )
     needs_indices = True
 

@@ -183,7 +183,7 @@ class CrossEntropyLoss(CalibrationLoss, function=cross_entropy_loss):
     tensor(0.6931)
     """
 
-    formula = "-log p_t"
+    formula = r"$-\log p_t$"
     takes_probabilities = True
 
     def __init__(

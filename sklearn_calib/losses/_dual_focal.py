@@ -178,7 +178,7 @@ class DualFocalLoss(CalibrationLoss, function=dual_focal_loss):
     tensor(0.1685)
     """
 
-    formula = "(1 - p_t + q)^gamma (-log p_t)"
+    formula = r"$(1 - p_t + q)^\gamma (-\log p_t)$"
     takes_probabilities = True
 
     def __init__(

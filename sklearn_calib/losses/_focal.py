@@ -160,7 +160,7 @@ class FocalLoss(CalibrationLoss, function=focal_loss):
     tensor(0.3466)
     """
 
-    formula = "(1 - p_t)^gamma (-log p_t)"
+    formula = r"$(1 - p_t)^\gamma (-\log p_t)$"
     takes_probabilities = True
 
     def __init__(self, *, gamma: float = 3.0, reduction: Reduction = "mean") -> None:

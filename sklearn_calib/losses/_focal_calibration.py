@@ -150,7 +150,7 @@ class FocalCalibrationLoss(CalibrationLoss, function=focal_calibration_loss):
     tensor(0.4233)
     """
 
-    formula = "(1 - p_t)^gamma (-log p_t) + lambd sum_k (p_k - y_k)^2"
+    formula = r"$(1 - p_t)^\gamma (-\log p_t) + \lambda \sum_k (p_k - y_k)^2$"
     takes_probabilities = True
 
     def __init__(

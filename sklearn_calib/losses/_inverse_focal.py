@@ -142,7 +142,7 @@ class InverseFocalLoss(CalibrationLoss, function=inverse_focal_loss):
     tensor(1.0397)
     """
 
-    formula = "(1 + p_t)^gamma (-log p_t)"
+    formula = r"$(1 + p_t)^\gamma (-\log p_t)$"
     takes_probabilities = True
 
     def __init__(self, *, gamma: float = 1.0, reduction: Reduction = "mean") -> None:

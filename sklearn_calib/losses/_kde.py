@@ -153,7 +153,9 @@ class KDEECELoss(_ComposedLoss, function=kde_ece_loss):
     tensor(0.6466)
     """
 
-    formula = "mean of sum_k abs(E[y_k given p] - p_k), E by a Dirichlet kernel"
+    formula = (
+        r"mean of $\sum_k \lvert E[y_k \mid p] - p_k \rvert$, $E$ by a Dirichlet kernel"
+    )
 
     def __init__(
         self,

@@ -114,7 +114,7 @@ class LabelRelaxationLoss(CalibrationLoss, function=label_relaxation_loss):
     tensor(0.1927)
     """
 
-    formula = "KL divergence to the closest distribution with p_t >= 1 - alpha"
+    formula = r"KL divergence to the closest distribution with $p_t \ge 1 - \alpha$"
     takes_probabilities = True
 
     def __init__(self, *, alpha: float = 0.1, reduction: Reduction = "mean") -> None:

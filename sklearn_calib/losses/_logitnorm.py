@@ -111,7 +111,9 @@ class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):
     tensor(0.5981)
     """
 
-    formula = "-log softmax(z / (temperature norm(z)))_t"
+    formula = (
+        r"$-\log \mathrm{softmax}(z / (T \lVert z \rVert))_t$, $T$ = `temperature`"
+    )
     takes_probabilities = True
 
     def __init__(

@@ -103,7 +103,7 @@ class MaxSupLoss(_ComposedLoss, function=max_sup_loss):
     tensor(0.3269)
     """
 
-    formula = "max z - mean z"
+    formula = r"$\max z - \bar z$"
     is_per_sample = True
     takes_probabilities = True
 

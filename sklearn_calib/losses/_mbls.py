@@ -124,7 +124,7 @@ class MbLSLoss(_ComposedLoss, function=mbls_loss):
     tensor(0.1500)
     """
 
-    formula = "mean_k max(0, max z - z_k - margin)"
+    formula = r"mean over $k$ of $\max(0, \max z - z_k - m)$, $m$ = `margin`"
     is_per_sample = True
     takes_probabilities = True
 

@@ -208,7 +208,7 @@ class MDCALoss(_ComposedLoss, function=mdca_loss):
     tensor(0.8466)
     """
 
-    formula = "mean_k abs(mean p_k - mean y_k)"
+    formula = r"mean over $k$ of $\lvert \bar p_k - \bar y_k \rvert$"
     takes_probabilities = True
 
     def __init__(
@@ -234,7 +234,7 @@ class DCALoss(_ComposedLoss, function=dca_loss):
     tensor(0.9431)
     """
 
-    formula = "abs(mean r - mean c)"
+    formula = r"$\lvert \bar r - \bar c \rvert$"
 
     def __init__(
         self,

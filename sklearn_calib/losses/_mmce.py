@@ -255,7 +255,10 @@ class MMCELoss(_ComposedLoss, function=mmce_loss):
     tensor(0.8466)
     """
 
-    formula = "mean_ij (c_i - r_i) (c_j - r_j) exp(-abs(r_i - r_j) / 0.4)"
+    formula = (
+        r"mean over $i, j$ of $(c_i - r_i) (c_j - r_j) "
+        r"\exp(-\lvert r_i - r_j \rvert / 0.4)$"
+    )
 
     def __init__(
         self,

@@ -160,7 +160,7 @@ class PerLabelLoss(_ComposedLoss, function=per_label_loss):
     tensor(0.3466)
     """
 
-    formula = "mean over the labels of `base` for two classes of logits 0 and z"
+    formula = "mean over the labels of `base` for two classes with logits 0 and $z$"
     is_multilabel = True
     is_per_sample = True
     takes_probabilities = True

@@ -302,7 +302,9 @@ class RegularizedAURCLoss(_ComposedLoss, function=regularized_aurc_loss):
     tensor(0.3147)
     """
 
-    formula = "mean of (1 - lambd + lambd w(soft rank of r)) (-log p_t)"
+    formula = (
+        r"mean of $(1 - \lambda + \lambda\, w(\text{soft rank of } r)) (-\log p_t)$"
+    )
     needs_values = True
 
     def __init__(
@@ -335,7 +337,7 @@ class AURCLoss(_ComposedLoss, function=aurc_loss):
     tensor(0.6931)
     """
 
-    formula = "mean of w(rank of r) (-log p_t), w = H(n) - H(n - rank)"
+    formula = r"mean of $w(\text{rank of } r) (-\log p_t)$, $w(k) = H_n - H_{n - k}$"
     needs_values = True
 
     def __init__(

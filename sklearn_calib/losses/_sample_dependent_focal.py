@@ -163,7 +163,7 @@ class SampleDependentFocalLoss(CalibrationLoss, function=sample_dependent_focal_
     tensor(0.0866)
     """
 
-    formula = "`focal` with gamma chosen by p_t"
+    formula = r"`focal` with $\gamma$ chosen by $p_t$"
     takes_probabilities = True
 
     def __init__(

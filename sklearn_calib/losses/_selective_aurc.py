@@ -272,8 +272,8 @@ class SelectiveAURCLoss(_ComposedLoss, function=selective_aurc_loss):
     """
 
     formula = (
-        "mean of -log(1 - G(min(r, t))) (-log p_t), G the distribution function and t "
-        "a quantile of r"
+        r"mean of $-\log(1 - G(\min(r, \tau))) (-\log p_t)$, $G$ the distribution "
+        r"function and $\tau$ a quantile of $r$"
     )
     histogram: Tensor
 

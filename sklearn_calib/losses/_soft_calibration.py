@@ -230,7 +230,7 @@ class SoftBinnedECELoss(_ComposedLoss, function=soft_binned_ece_loss):
     tensor(0.8466)
     """
 
-    formula = "mean of (accuracy of the soft bin - r)^2"
+    formula = r"mean of $(\text{accuracy of the soft bin} - r)^2$"
 
     def __init__(
         self,

@@ -191,7 +191,7 @@ def test_the_medium_size_is_one_command(run, monkeypatch):
 
 def test_the_focal_papers_sum_and_clip(run):
     """So does their code; a row does so at every size, --size paper in all of them."""
-    shares = run.data.read_shares("cifar10", n_train=40, n_valid=20, n_calibration=20)
+    splits = run.data.read_splits("cifar10", n_train=40, n_valid=20, n_calibration=20)
     settings = {**train_papers.SMALL, "epochs": 1}
     clipped = {"loss__reduction": "sum", "callbacks__clip__gradient_clip_value": 2.0}
     for name in ("ghosh2022", "tao2023", "liang2025"):
@@ -200,8 +200,8 @@ def test_the_focal_papers_sum_and_clip(run):
     norms = {}
     for loss in ("cross-entropy", "cross-entropy-sum"):
         params = run.find_loss({"loss": loss, "data": "cifar10", "settings": settings})
-        model = run.train.build(settings, params, 0, shares, "cpu")
-        model.fit(*shares["train"])
+        model = run.train.build(settings, params, 0, splits, "cpu")
+        model.fit(*splits["train"])
         gradients = [weights.grad for weights in model.module_.parameters()]
         norms[loss] = float(torch.nn.utils.get_total_norm(gradients))
     assert norms["cross-entropy-sum"] == pytest.approx(2, rel=1e-3)
@@ -342,8 +342,8 @@ def test_full_size_takes_a_step(run, paper):
     options = run.read_options(["--paper", paper, "--size", "paper", "--seeds", "1"])
     plan = run.plan(options)
     settings = next(r["settings"] for r in plan if r["data"] == "cifar10")
-    shares = {"n_train": 4, "n_valid": 2, "n_calibration": 2, "n_test": 2}
-    parts = run.data.read_shares("cifar10", **shares)
+    splits = {"n_train": 4, "n_valid": 2, "n_calibration": 2, "n_test": 2}
+    parts = run.data.read_splits("cifar10", **splits)
     loss = {"loss": "cross_entropy"}
     model = run.train.build(settings, loss, 0, parts, "cpu")
     model.set_params(max_epochs=1).fit(*parts["train"])
@@ -357,10 +357,10 @@ def test_two_stages_train_by_their_own_schedules(run):
     settings = run.read_toml("hebbalaguppe2026")["experiments"]["cifar10"]
     settings["network"] = "SmallNet"
     settings["refine"]["epochs"], settings["head"]["epochs"] = 1, 2
-    shares = run.data.read_shares("cifar10", n_train=40, n_valid=2, n_calibration=2)
+    splits = run.data.read_splits("cifar10", n_train=40, n_valid=2, n_calibration=2)
     params = run.find_loss({"loss": "refcal, mbls", "data": "", "settings": settings})
-    model = run.train.build(settings, params, 0, shares, "cpu").fit(*shares["train"])
-    assert model.decision_function(shares["test"][0]).shape == (40, 3)
+    model = run.train.build(settings, params, 0, splits, "cpu").fit(*splits["train"])
+    assert model.decision_function(splits["test"][0]).shape == (40, 3)
     assert model.refiner_.batch_size == 1024
     assert model.refiner_.history_[:, "event_lr"] == [0.5]
     assert (model.head_.batch_size, len(model.history_)) == (512, 2)

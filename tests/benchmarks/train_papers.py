@@ -13,7 +13,7 @@ import numpy as np
 PAPERS = Path(__file__).parents[2] / "benchmarks" / "papers"
 SMALL = {
     "network": "SmallNet",
-    "shares": {"n_train": 80, "n_valid": 40, "n_calibration": 40},
+    "splits": {"n_train": 80, "n_valid": 40, "n_calibration": 40},
     "optimizer": "SGD",
     "lr": 0.01,
     "epochs": 2,
