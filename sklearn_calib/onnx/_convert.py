@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
@@ -85,11 +86,14 @@ def to_proto(
             'predict_proba".'
         ) from error
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
         raise ConversionError(
             "model must consist of estimators that skl2onnx can convert, got "
-            f"{name}: {reason}"
+            f"{name}: {first_line(error)}"
         ) from error
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def part(
@@ -180,12 +184,12 @@ def pair_proba(
 
 
 def neural_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
-    X = table(graph, sources, model.dtype)
+    X = table(graph, sources, model._data_dtype or model.dtype)
     return network(graph, model.module_, X, input_shape(model, sources))
 
 
 def refcal_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
-    X = table(graph, sources, model.dtype)
+    X = table(graph, sources, model._data_dtype or model.dtype)
     encoder, head = model.encoder_, model.head_
     embeddings = network(graph, encoder, X, input_shape(model, sources))
     width = (head.n_features_in_,)
@@ -224,16 +228,22 @@ def network(graph: Graph, module: Any, X: Tensor, shape: tuple[int, ...]) -> Ten
     """Add a torch module to the graph; return its first output in float64."""
     import torch
 
-    # torch takes a batch size of 1 for a constant.
+    # torch would take a batch size of 1 for a constant.
     example = torch.zeros(2, *shape, dtype=getattr(torch, X.dtype.name))
-    program = torch.onnx.export(
-        deepcopy(module).cpu().eval(),
-        (example,),
-        dynamo=True,
-        opset_version=graph.opset,
-        dynamic_shapes=({0: torch.export.Dim.AUTO},),
-        verbose=False,
-    )
+    try:
+        program: Any = torch.onnx.export(
+            deepcopy(module).cpu().eval(),
+            (example,),
+            dynamo=True,
+            opset_version=graph.opset,
+            dynamic_shapes=({0: torch.export.Dim.AUTO},),
+            verbose=False,
+        )
+    except Exception as error:
+        raise ConversionError(
+            "module must be a network that torch.onnx.export can convert, got "
+            f"{type(module).__name__}: {first_line(error)}"
+        ) from error
     proto = program.model_proto
     output = graph.inline(proto, {proto.graph.input[0].name: X.name})[0]
     return Tensor(graph, output, X.dtype).astype(np.float64)
@@ -243,9 +253,8 @@ def check_exportable(model: Any) -> None:
     """Raise an error for objects that are not classifiers with an ONNX form."""
     from sklearn_calib.estimators import SelectiveClassifier
 
-    if isinstance(model, type) or not (
-        is_classifier(model) and hasattr(model, "predict_proba")
-    ):
+    is_instance = isinstance(model, BaseEstimator)
+    if not (is_instance and is_classifier(model) and hasattr(model, "predict_proba")):
         raise TypeError(
             "model must be a fitted classifier or calibrator with predict_proba, got "
             f"{model!r}."
@@ -276,13 +285,13 @@ def check_known(calibrator: Any) -> None:
 
 
 def output_dtype(variables: Sequence[Any]) -> Any:
-    """Return float32 for data with float32 and without float64 and integers."""
-    from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType
+    """Return float32 if some data are float32 and no others are numbers."""
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 
-    is_double = any(
-        isinstance(each.type, DoubleTensorType | Int64TensorType) for each in variables
-    )
-    return np.float64 if is_double else np.float32
+    is_single = [isinstance(each.type, FloatTensorType) for each in variables]
+    is_text = [isinstance(each.type, StringTensorType) for each in variables]
+    is_plain = any(is_single) and sum(is_single) + sum(is_text) == len(variables)
+    return np.float32 if is_plain else np.float64
 
 
 def label_constant(classes: Any) -> tuple[Any, Any]:
@@ -375,8 +384,9 @@ def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> N
     graph.add("Gather", [classes, codes.name], label)
 
 
+@cache
 def register() -> None:
-    """Register the converters of the package with skl2onnx."""
+    """Register the converters of the package with skl2onnx, once."""
     from skl2onnx import update_registered_converter
 
     from sklearn_calib.estimators import (

@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.arrays import as_array, is_instance
+from sklearn_calib._core.typing import Floats
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -99,9 +100,10 @@ def to_onnx(
     if isinstance(atol, bool) or not isinstance(atol, Real) or not atol >= 0:
         raise ValueError(f"atol must be a non-negative number, got {atol!r}.")
     X = _check_data(X)
+    expected = model.predict_proba(X)  # first, as it validates X
     proto = to_proto(unwrapped(model), _initial_types(X), opset)
     if atol < np.inf:
-        _compare(proto, model, X, atol)
+        _compare(proto, X, expected, atol)
     return proto
 
 
@@ -147,32 +149,47 @@ def _check_data(X: Any) -> Any:
 def _initial_types(X: Any) -> list[Any]:
     """Return the names and the types of skl2onnx of all inputs."""
     from skl2onnx.algebra.type_helper import guess_initial_types
+    from skl2onnx.common.data_types import (
+        DoubleTensorType,
+        FloatTensorType,
+        Int64TensorType,
+        StringTensorType,
+    )
 
+    allowed = DoubleTensorType | FloatTensorType | Int64TensorType | StringTensorType
     try:
-        return guess_initial_types(X)
+        types = guess_initial_types(X)
+        unknown = [kind for _, kind in types if not isinstance(kind, allowed)]
     except NotImplementedError as error:
+        types, unknown = [], [error]
+    if unknown:
         raise ValueError(
-            f"X must have columns of numbers or strings: {error}"
-        ) from error
+            "X must have columns of float32, float64, int64 or strings, got "
+            f"{unknown[0]}. Convert them with X.astype."
+        )
+    return types
 
 
-def _compare(proto: ModelProto, model: Any, X: Any, atol: float) -> None:
-    """Raise ValueError if the exported model has other probabilities than the model."""
-    from onnxruntime import InferenceSession
+def _compare(proto: ModelProto, X: Any, expected: Floats, atol: float) -> None:
+    """Raise ValueError if the exported model has other probabilities than expected."""
+    from onnxruntime import InferenceSession, SessionOptions
 
+    from sklearn_calib.onnx._convert import first_line
+
+    options = SessionOptions()
+    options.log_severity_level = 3  # skl2onnx leaves constants that are not used
     try:
         session = InferenceSession(
-            proto.SerializeToString(), providers=["CPUExecutionProvider"]
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         proba = session.run(["probabilities"], _feed(session, X))[0]
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"onnxruntime cannot run the exported model for this X: {reason}. If X "
-            "contains float64 values, try X.astype(numpy.float32): skl2onnx converts "
-            "decision trees in float32 only."
+            "onnxruntime must be able to run the exported model for this X, got "
+            f"{first_line(error)} If X contains float64 values, try float32: skl2onnx "
+            "converts decision trees in float32 only."
         ) from error
-    difference = np.abs(proba - model.predict_proba(X)).max(axis=1)
+    difference = np.abs(proba - expected).max(axis=1)
     is_wrong = ~(difference <= atol)
     if is_wrong.any():
         raise ValueError(

@@ -213,7 +213,7 @@ def expit(value: Tensor) -> Tensor:
 
 
 class Steps:
-    """Piecewise constant functions, one for each column: `np.searchsorted`, then a table.
+    """Piecewise constant functions, one for each column.
 
     The interval of each value is found by bisection of all columns at the same time, so
     the number of nodes does not depend on the number of columns.
@@ -231,8 +231,8 @@ class Steps:
 
     def __init__(self, values: Tensor, knots: Sequence[Array], side: str) -> None:
         self.like = values
+        # Half of the smallest power of two above the number of knots, which may be 0.
         step = 2 ** max(map(len, knots)).bit_length() // 2
-        # One column may have no knots, or all of them: with one bin, there are none.
         self.width = 2 * max(step, 1)
         table = padded(knots, self.width - 1, np.inf)
         offset = (self.width - 1) * np.arange(len(knots)) - 1
@@ -266,10 +266,10 @@ def padded(rows: Sequence[Array], width: int, fill: float) -> Array:
 def interpolate(values: Tensor, points: Sequence[tuple[Array, Array]]) -> Tensor:
     """Return `np.interp` of each column, with the points x and y of its own."""
     steps = Steps(values, [x for x, _ in points], "right")
-    start, base, slope = [], [], []
-    for x, y in points:
-        # Constant below the first point and from the last one.
-        start.append(np.append(x[0], x))
-        base.append(np.append(y[0], y))
-        slope.append(np.concatenate([[0.0], np.diff(y) / np.diff(x), [0.0]]))
-    return steps.take(base) + steps.take(slope) * (values - steps.take(start))
+    # The map is constant below the first point and from the last one.
+    start = steps.take([np.append(x[0], x) for x, _ in points])
+    width = steps.take([np.pad(np.diff(x), 1, constant_values=1) for x, _ in points])
+    base = steps.take([np.append(y[0], y) for _, y in points])
+    rise = steps.take([np.pad(np.diff(y), 1) for _, y in points])
+    # Not by the slope, which may be infinite between very close points.
+    return base + rise * ((values - start) / width)

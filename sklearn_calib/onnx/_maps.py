@@ -53,7 +53,7 @@ ClassMaps: TypeAlias = Callable[[Sequence[Any], Tensor], Tensor]
 
 
 def calibrate(calibrator: Any, X: Tensor) -> Tensor:
-    """Return the calibrated probabilities of a fitted calibrator, as `predict_proba`."""
+    """Return calibrated probabilities, as `predict_proba` of a fitted calibrator."""
     logits = as_logits(calibrator, X)
     proba = MAPS[type(calibrator)](calibrator, logits).astype(X.dtype)
     return maximum(proba, np.finfo(X.dtype).tiny)
@@ -74,7 +74,7 @@ def n_classes(calibrator: Any) -> int:
     return len(calibrator.classes_)
 
 
-# Maps of all logits --------------------------------------------------------------------
+# Maps of all logits -------------------------------------------------------------------
 
 
 def temperature(calibrator: Any, logits: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def replace_top(logits: Tensor, confidence: Tensor, n_columns: int) -> Tensor:
     return where(top, confidence, proba * ((1 - confidence) / proba.sum()))
 
 
-# Maps of each class --------------------------------------------------------------------
+# Maps of each class -------------------------------------------------------------------
 
 
 def probabilities(calibrator: Any, logits: Tensor) -> Tensor:
@@ -248,8 +248,18 @@ def parabola(maps: Sequence[Any], odds: Tensor) -> Tensor:
 
 
 def histogram(maps: Sequence[Any], score: Tensor) -> Tensor:
-    steps = Steps(score, [edges for edges, _ in maps], "left")
+    steps = Steps(score, [raised(edges) for edges, _ in maps], "left")
     return steps.take([values for _, values in maps])
+
+
+def raised(edges: Array) -> Array:
+    """Return edges raised by a few ulps.
+
+    Edges can be equal to a sample, which must not move to the next bin by rounding
+    errors. A probability of 1 has none: an edge below it stays below it.
+    """
+    limit = np.where(edges < 1, np.nextafter(1.0, 0.0), np.inf)
+    return np.minimum(edges * (1 + 4 * RESOLUTION), limit)
 
 
 def scaled_histogram(maps: Sequence[Any], odds: Tensor) -> Tensor:
