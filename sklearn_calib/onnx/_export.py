@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.arrays import as_array, is_instance
-from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.typing import Array, Floats
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -103,7 +103,9 @@ def to_onnx(
     expected = model.predict_proba(X)  # first, as it validates X
     proto = to_proto(unwrapped(model), _initial_types(X), opset)
     if atol < np.inf:
-        _compare(proto, X, expected, atol)
+        labels, proba = _run(proto, X)
+        _check_proba(proba, expected, atol)
+        _check_labels(labels, model.predict(X), expected, atol)
     return proto
 
 
@@ -170,8 +172,8 @@ def _initial_types(X: Any) -> list[Any]:
     return types
 
 
-def _compare(proto: ModelProto, X: Any, expected: Floats, atol: float) -> None:
-    """Raise ValueError if the exported model has other probabilities than expected."""
+def _run(proto: ModelProto, X: Any) -> list[Any]:
+    """Return the labels and the probabilities of the exported model."""
     from onnxruntime import InferenceSession, SessionOptions
 
     from sklearn_calib.onnx._convert import first_line
@@ -182,13 +184,17 @@ def _compare(proto: ModelProto, X: Any, expected: Floats, atol: float) -> None:
         session = InferenceSession(
             proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        proba = session.run(["probabilities"], _feed(session, X))[0]
+        return session.run(["label", "probabilities"], _feed(session, X))
     except Exception as error:
         raise ValueError(
             "onnxruntime must be able to run the exported model for this X, got "
             f"{first_line(error)} If X contains float64 values, try float32: skl2onnx "
             "converts decision trees in float32 only."
         ) from error
+
+
+def _check_proba(proba: Floats, expected: Floats, atol: float) -> None:
+    """Raise ValueError if the exported model has other probabilities."""
     difference = np.abs(proba - expected).max(axis=1)
     is_wrong = ~(difference <= atol)
     if is_wrong.any():
@@ -198,6 +204,22 @@ def _compare(proto: ModelProto, X: Any, expected: Floats, atol: float) -> None:
             f"{is_wrong.sum()} of {len(difference)} samples. If only a few samples "
             "differ, they may be near a step of the map: use float64 data, or a larger "
             "atol. Otherwise, skl2onnx does not convert a part of the model correctly."
+        )
+
+
+def _check_labels(labels: Array, y_pred: Array, expected: Floats, atol: float) -> None:
+    """Raise ValueError if other labels are predicted, except for tied probabilities."""
+    if y_pred.ndim == 2:
+        is_tied = np.abs(expected - 0.5) <= 2 * atol
+    else:
+        largest = np.sort(expected, axis=1)
+        is_tied = largest[:, -1] - largest[:, -2] <= 2 * atol
+    is_wrong = (labels != y_pred) & ~is_tied
+    if is_wrong.any():
+        raise ValueError(
+            "The labels of the exported model must be those of predict, got "
+            f"{is_wrong.sum()} different labels of {len(labels)} samples. model does "
+            "not predict the most probable class; export a model that does."
         )
 
 

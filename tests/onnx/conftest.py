@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_classification
 
 from sklearn_calib.onnx import to_onnx
 
@@ -49,3 +50,11 @@ def largest_difference(run_onnx):
         return np.abs(proba - expected).max()
 
     return difference
+
+
+@pytest.fixture(scope="session", params=[2, 3])
+def data(request):
+    """Return features and labels of two and of three classes."""
+    return make_classification(
+        300, 6, n_informative=6, n_redundant=0, n_classes=request.param, random_state=0
+    )

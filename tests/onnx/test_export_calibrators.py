@@ -127,6 +127,7 @@ def test_equal_predictions(largest_difference):
         assert largest_difference(fitted, X) < 1e-9, calibrator
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_large_and_small_logits(largest_difference):
     logits, y = make_data(300, 3, True)

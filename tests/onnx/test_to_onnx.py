@@ -3,15 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import make_classification
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -22,142 +19,13 @@ from sklearn.svm import LinearSVC
 from sklearn_calib import (
     CalibratedClassifier,
     NeuralClassifier,
-    RefCalClassifier,
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib.calibrators import (
-    BetaCalibration,
-    IsotonicCalibration,
-    PlattScaling,
-    StructuredMatrixScaling,
-)
+from sklearn_calib.calibrators import IsotonicCalibration, PlattScaling
 from sklearn_calib.onnx import _export, _maps, to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-has_exporter = pytest.mark.skipif(
-    torch.__version__ < (2, 6), reason="torch.onnx.export needs torch 2.6"
-)
-
-
-@pytest.fixture(scope="module", params=[2, 3])
-def data(request):
-    return make_classification(
-        300, 6, n_informative=6, n_redundant=0, n_classes=request.param, random_state=0
-    )
-
-
-def double_net(**params):
-    params = {"max_epochs": 2, "random_state": 0, "dtype": "float64", **params}
-    return NeuralClassifier(**params)
-
-
-@has_exporter
-def test_network(largest_difference):
-    X, y = make_classification(100, 6, random_state=0)
-    net = double_net().fit(X, np.array(["a", "b"])[y])
-    assert largest_difference(net, X) < 1e-9
-
-
-@pytest.mark.slow
-@has_exporter
-def test_network_in_each_precision(data, largest_difference):
-    X, y = data
-    names = np.array(["a", "b", "c"])[y]
-    assert largest_difference(double_net().fit(X, names), X) < 1e-9
-    single = double_net(dtype="float32").fit(X, y)
-    assert largest_difference(single, X.astype(np.float32)) < 1e-5
-    # A network in float32 is that also if the data are float64.
-    assert largest_difference(single, X) < 1e-5
-
-
-@pytest.mark.slow
-@has_exporter
-def test_network_of_images(largest_difference):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 2, 9, 8)).astype(np.float32), np.arange(40) % 3
-    # onnxruntime has no convolution in float64.
-    net = NeuralClassifier(max_epochs=1, random_state=0).fit(X, y)
-    assert largest_difference(net, X[:7]) < 1e-5
-
-
-class Attention(torch.nn.Module):
-    """A module of a user, with dropout and two outputs."""
-
-    def __init__(self, n_features, n_classes):
-        super().__init__()
-        self.embed = torch.nn.Linear(1, 8)
-        self.layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-        self.head = torch.nn.Linear(8 * n_features, n_classes)
-
-    def forward(self, X):
-        hidden = self.layer(self.embed(X[:, :, None])).flatten(1)
-        return self.head(hidden), hidden
-
-
-@pytest.mark.slow
-@has_exporter
-def test_network_of_a_user(data, largest_difference):
-    X, y = data
-    net = double_net(module=Attention, max_epochs=1).fit(X, y)
-    calibrated = CalibratedClassifier(FrozenEstimator(net), BetaCalibration()).fit(X, y)
-    assert largest_difference(calibrated, X) < 1e-9
-
-
-class Sorted(torch.nn.Linear):
-    """A module that torch cannot export, as its branch depends on the data."""
-
-    def __init__(self, n_features, n_classes):
-        super().__init__(n_features, n_classes)
-
-    def forward(self, X):
-        return super().forward(X if X.sum() > 0 else -X)
-
-
-@pytest.mark.slow
-@has_exporter
-def test_network_that_torch_cannot_export(data):
-    X, y = data
-    net = double_net(module=Sorted, max_epochs=1).fit(X, y)
-    with pytest.raises(ValueError, match="export can convert, got Sorted"):
-        to_onnx(net, X)
-
-
-@pytest.mark.slow
-@has_exporter
-def test_posterior(data, largest_difference):
-    X, y = data
-    net = double_net(loss="focal", loss__gamma=2, posterior=True).fit(X, y)
-    assert largest_difference(net, X) < 1e-9
-    # The calibrator gets the posterior, not the logits.
-    calibrated = CalibratedClassifier(FrozenEstimator(net), PlattScaling()).fit(X, y)
-    assert largest_difference(calibrated, X) < 1e-9
-    other = double_net(loss="inverse_focal", posterior=True).fit(X, y)
-    with pytest.raises(ValueError, match="posterior=True with InverseFocalLoss"):
-        to_onnx(other, X)
-
-
-@pytest.mark.slow
-@has_exporter
-def test_refcal(data, largest_difference):
-    X, y = data
-    params = {"refine__max_epochs": 1, "head__max_epochs": 1, "dtype": "float64"}
-    model = RefCalClassifier(**params, random_state=0).fit(X, y)
-    assert largest_difference(model, X) < 1e-9
-    calibrated = CalibratedClassifier(FrozenEstimator(model), TemperatureScaling())
-    assert largest_difference(calibrated.fit(X, y), X) < 1e-9
-
-
-@pytest.mark.slow
-@has_exporter
-def test_pipeline_around_and_inside(data, largest_difference):
-    """The logits of the network reach the calibrator through the pipeline."""
-    X, y = data
-    inside = make_pipeline(StandardScaler(), double_net())
-    calibrated = CalibratedClassifier(inside, StructuredMatrixScaling(), cv=2)
-    around = make_pipeline(FunctionTransformer(), calibrated).fit(X, y)
-    assert around[-1].calibrated_classifiers_[0].from_logits
-    assert largest_difference(around, X) < 1e-9
 
 
 @pytest.mark.each("ensemble", [True, False])
@@ -180,12 +48,14 @@ def test_wrong_export_by_skl2onnx_is_not_returned(data, largest_difference):
     X, y = data
     pipeline = make_pipeline(FunctionTransformer(), LogisticRegression())
     model = CalibratedClassifierCV(pipeline, method="sigmoid", cv=2).fit(X, y)
+    message = ""
     try:
         to_onnx(model, X)
     except ValueError as error:
-        assert "must be those of predict_proba" in str(error)  # noqa: PT017
-    else:  # skl2onnx has been corrected
-        assert largest_difference(model, X) < 1e-4
+        message = str(error)
+    # A later version of skl2onnx may be right.
+    is_refused = "must be those of predict_proba, got a difference" in message
+    assert is_refused or largest_difference(model, X) < 1e-4
 
 
 def test_other_classifiers(data, largest_difference):
@@ -301,6 +171,14 @@ def test_a_difference_is_an_error(data, monkeypatch):
     with pytest.raises(ValueError, match=r"got a difference of 0\.\d+ > atol=0\.0001"):
         to_onnx(model, X)
     assert to_onnx(model, X, atol=np.inf).graph.node
+
+
+def test_other_labels_are_an_error(data, monkeypatch):
+    X, y = data
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2).fit(X, y)
+    monkeypatch.setattr(model, "predict", lambda X: np.full(len(X), 1))
+    with pytest.raises(ValueError, match=r"those of predict, got \d+ different labels"):
+        to_onnx(model, X)
 
 
 def test_missing_packages_are_named(monkeypatch):
