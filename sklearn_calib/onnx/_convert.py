@@ -2,135 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
-from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
 
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
-from sklearn_calib.onnx._graph import Graph, Tensor, hstack, node
+from sklearn_calib.onnx._graph import Graph, Tensor, hstack, maximum, node
 from sklearn_calib.onnx._links import focal_posterior, softmax
 from sklearn_calib.onnx._maps import MAPS, as_logits, calibrate
+from sklearn_calib.onnx._parts import (
+    ConversionError,
+    Source,
+    network,
+    part,
+    table,
+    typed,
+)
 
-
-class ConversionError(ValueError):
-    """A model cannot be converted, for a reason that names the parameter."""
-
-
-class Source(NamedTuple):
-    """Data that a model is applied to: names outside of and in the graph, and type."""
-
-    raw_name: str
-    name: str
-    type: Any
-
-
-# Models -------------------------------------------------------------------------------
-
-
-def unwrapped(model: Any) -> Any:
-    """Return the fitted model inside frozen estimators and searches."""
-    if isinstance(model, FrozenEstimator):
-        return unwrapped(model.estimator)
-    if isinstance(model, GridSearchCV | RandomizedSearchCV):
-        return unwrapped(model.best_estimator_)
-    if isinstance(model, Pipeline):
-        return Pipeline([(name, unwrapped(step)) for name, step in model.steps])
-    return model
-
-
-def last_step(model: Any) -> Any:
-    return last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
-
-
-def to_proto(
-    model: Any, initial_types: list[Any], target_opset: int, *, raw_scores: bool = False
-) -> Any:
-    """Return the ONNX model of an unwrapped model, with skl2onnx."""
-    from skl2onnx import to_onnx
-
-    register()
-    options: dict[int, dict[str, bool]] = {}
-    if is_classifier(model):
-        # The options of a Pipeline do not reach its last step.
-        options = {id(each): {"zipmap": False} for each in (model, last_step(model))}
-        if raw_scores:
-            options[id(last_step(model))]["raw_scores"] = True
-    name = type(last_step(model)).__name__
-    try:
-        with warnings.catch_warnings():
-            # skl2onnx and torch use deprecated names of other packages.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            warnings.simplefilter("ignore", FutureWarning)
-            return to_onnx(
-                model,
-                initial_types=initial_types,
-                target_opset=target_opset,
-                options=options,
-            )
-    except ConversionError:
-        raise
-    except NameError as error:
-        if not raw_scores:
-            raise
-        raise ConversionError(
-            f"model must not calibrate the decision function of {name}, which skl2onnx "
-            'cannot convert. Fit CalibratedClassifier with response_method="'
-            'predict_proba".'
-        ) from error
-    except Exception as error:
-        raise ConversionError(
-            "model must consist of estimators that skl2onnx can convert, got "
-            f"{name}: {first_line(error)}"
-        ) from error
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
-
-
-def part(
-    graph: Graph, model: Any, sources: Sequence[Source], *, raw_scores: bool = False
-) -> str:
-    """Add a fitted classifier to the graph; return the name of its probabilities.
-
-    With `raw_scores`, these are the values of its decision function.
-    """
-    types = [(source.raw_name, source.type) for source in sources]
-    proto = to_proto(unwrapped(model), types, graph.opset, raw_scores=raw_scores)
-    inputs = [value.name for value in proto.graph.input]
-    names = [source.name for source in sources]
-    return graph.inline(proto, dict(zip(inputs, names, strict=True)))[-1]
-
-
-def table(graph: Graph, sources: Sequence[Source], dtype: Any) -> Tensor:
-    """Return all columns as one array."""
-    from skl2onnx.common.data_types import guess_numpy_type
-
-    return hstack(
-        [
-            Tensor(graph, source.name, guess_numpy_type(source.type)).astype(dtype)
-            for source in sources
-        ]
-    )
-
-
-def typed(dtype: Any, shape: Sequence[Any]) -> Any:
-    """Return the type of skl2onnx for a floating dtype."""
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-
-    kind = DoubleTensorType if dtype == np.float64 else FloatTensorType
-    return kind([*shape])
-
-
-# Converters: graph, fitted model, data and dtype, to probabilities --------------------
+# Graph, fitted model, data and dtype of the result, to probabilities.
+Proba: TypeAlias = Callable[[Graph, Any, Sequence[Source], Any], Tensor]
 
 
 def calibrator_proba(
@@ -163,24 +55,22 @@ def pair_proba(
     graph: Graph, model: Any, pair: Any, sources: Sequence[Source], dtype: Any
 ) -> Tensor:
     """Return the calibrated probabilities of the classifier of one fold."""
-    name = part(graph, pair.estimator, sources, raw_scores=pair.from_logits)
-    # skl2onnx computes some classifiers in float32 only.
-    scores = node("Cast", Tensor(graph, name, dtype), to=onnx_type(dtype))
+    scores = part(graph, pair.estimator, sources, raw_scores=pair.from_logits).cast(
+        dtype
+    )
     if pair.from_logits and len(model.classes_) == 2:
         # The last column is the value of the decision function.
         scores = scores.columns([-1])
         scores = hstack([0 * scores, scores])
-    if pair.calibrator is None:
+    calibrator = pair.calibrator
+    if calibrator is None:
         return softmax(scores) if pair.from_logits else scores
-    if isinstance(model.calibrator, Calibrator):
-        check_known(pair.calibrator)
-        return calibrate(pair.calibrator, scores)
-    logits = as_logits(pair.calibrator, scores)
-    logit_type = typed(dtype, [None, len(model.classes_)])
-    source = Source("logits", logits.name, logit_type)
-    name = part(graph, pair.calibrator.classifier_, [source])
-    proba = node("Cast", Tensor(graph, name, dtype), to=onnx_type(dtype))
-    return node("Max", proba, np.finfo(dtype).tiny)
+    if not isinstance(model.calibrator, Calibrator):
+        scores = as_logits(calibrator, scores)
+        calibrator = calibrator.classifier_
+    kind = typed(dtype, [None, len(model.classes_)])
+    proba = part(graph, calibrator, [Source("scores", scores.name, kind)])
+    return maximum(proba.cast(dtype), np.finfo(dtype).tiny)
 
 
 def neural_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
@@ -211,12 +101,6 @@ def posterior(model: Any, proba: Tensor) -> Tensor:
     )
 
 
-def onnx_type(dtype: Any) -> int:
-    from onnx.helper import np_dtype_to_tensor_dtype
-
-    return np_dtype_to_tensor_dtype(np.dtype(dtype))
-
-
 def input_shape(model: Any, sources: Sequence[Source]) -> tuple[int, ...]:
     """Return the shape of one sample."""
     if len(sources) == 1 and len(sources[0].type.shape) > 2:
@@ -224,64 +108,7 @@ def input_shape(model: Any, sources: Sequence[Source]) -> tuple[int, ...]:
     return (model.n_features_in_,)
 
 
-def network(graph: Graph, module: Any, X: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Add a torch module to the graph; return its first output in float64."""
-    import torch
-
-    # torch would take a batch size of 1 for a constant.
-    example = torch.zeros(2, *shape, dtype=getattr(torch, X.dtype.name))
-    try:
-        program: Any = torch.onnx.export(
-            deepcopy(module).cpu().eval(),
-            (example,),
-            dynamo=True,
-            opset_version=graph.opset,
-            dynamic_shapes=({0: torch.export.Dim.AUTO},),
-            verbose=False,
-        )
-    except Exception as error:
-        raise ConversionError(
-            "module must be a network that torch.onnx.export can convert, got "
-            f"{type(module).__name__}: {first_line(error)}"
-        ) from error
-    proto = program.model_proto
-    output = graph.inline(proto, {proto.graph.input[0].name: X.name})[0]
-    return Tensor(graph, output, X.dtype).astype(np.float64)
-
-
-def check_exportable(model: Any) -> None:
-    """Raise an error for objects that are not classifiers with an ONNX form."""
-    from sklearn_calib.estimators import SelectiveClassifier
-
-    is_instance = isinstance(model, BaseEstimator)
-    if not (is_instance and is_classifier(model) and hasattr(model, "predict_proba")):
-        raise TypeError(
-            "model must be a fitted classifier or calibrator with predict_proba, got "
-            f"{model!r}."
-        )
-    if isinstance(model, SelectiveClassifier):
-        raise ConversionError(
-            "model must not be a SelectiveClassifier, as ONNX has no label for "
-            "abstention. Export model.estimator_, and compare the confidence with "
-            "model.threshold_."
-        )
-    if isinstance(model, Calibrator):
-        check_known(model)
-
-
 # Registration -------------------------------------------------------------------------
-
-Proba = Callable[[Graph, Any, Sequence[Source], Any], Tensor]
-
-
-def check_known(calibrator: Any) -> None:
-    """Raise ConversionError for a calibrator without a map."""
-    if type(calibrator) not in MAPS:
-        raise ConversionError(
-            "model must be calibrated by a calibrator of sklearn_calib.calibrators, "
-            f"got {type(calibrator).__name__}. Register a converter for it with "
-            "skl2onnx.update_registered_converter."
-        )
 
 
 def output_dtype(variables: Sequence[Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.arrays import as_array, is_instance
@@ -92,15 +93,17 @@ def to_onnx(
     ['label', 'probabilities']
     """
     _check_installed()
-    from sklearn_calib.onnx._convert import check_exportable, to_proto, unwrapped
+    from sklearn_calib.onnx._convert import register
+    from sklearn_calib.onnx._parts import to_proto, unwrapped
 
-    check_exportable(model)
+    _check_model(model)
     check_is_fitted(model)
     opset = _check_opset(target_opset)
     if isinstance(atol, bool) or not isinstance(atol, Real) or not atol >= 0:
         raise ValueError(f"atol must be a non-negative number, got {atol!r}.")
     X = _check_data(X)
     expected = model.predict_proba(X)  # first, as it validates X
+    register()
     proto = to_proto(unwrapped(model), _initial_types(X), opset)
     if atol < np.inf:
         labels, proba = _run(proto, X)
@@ -115,6 +118,23 @@ def _check_installed() -> None:
         raise ImportError(
             f"to_onnx requires {', '.join(PACKAGES)}, but {', '.join(missing)} could "
             'not be found. Install them with: pip install "sklearn-calib[onnx]".'
+        )
+
+
+def _check_model(model: Any) -> None:
+    from sklearn_calib.estimators import SelectiveClassifier
+
+    is_estimator = isinstance(model, BaseEstimator)
+    if not (is_estimator and is_classifier(model) and hasattr(model, "predict_proba")):
+        raise TypeError(
+            "model must be a fitted classifier or calibrator with predict_proba, got "
+            f"{model!r}."
+        )
+    if isinstance(model, SelectiveClassifier):
+        raise ValueError(
+            "model must not be a SelectiveClassifier, as the label for abstention may "
+            "have another type than the classes. Export model.estimator_, and compare "
+            "the confidence with model.threshold_."
         )
 
 
@@ -140,6 +160,11 @@ def _check_data(X: Any) -> Any:
     if not is_instance(X, "pandas", "DataFrame"):
         X = as_array(X, "X")
         X = X.reshape(-1, 1) if X.ndim == 1 else X
+    elif not all(isinstance(name, str) for name in X.columns):
+        raise ValueError(
+            f"The columns of X must have names of type str, got {[*X.columns][:10]}. "
+            "Rename them, or pass X.to_numpy()."
+        )
     if X.ndim == 0 or len(X) == 0:
         raise ValueError(
             f"X must have at least one sample, got shape {X.shape}. Pass data for "
@@ -176,7 +201,7 @@ def _run(proto: ModelProto, X: Any) -> list[Any]:
     """Return the labels and the probabilities of the exported model."""
     from onnxruntime import InferenceSession, SessionOptions
 
-    from sklearn_calib.onnx._convert import first_line
+    from sklearn_calib.onnx._parts import first_line
 
     options = SessionOptions()
     options.log_severity_level = 3  # skl2onnx leaves constants that are not used

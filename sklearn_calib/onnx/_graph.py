@@ -120,10 +120,12 @@ class Tensor:
         return node("And", self, other)
 
     def astype(self, dtype: Any) -> Tensor:
+        return self if self.dtype == dtype else self.cast(dtype)
+
+    def cast(self, dtype: Any) -> Tensor:
+        """Convert to a dtype, even if the present one is not known."""
         from onnx.helper import np_dtype_to_tensor_dtype
 
-        if self.dtype == dtype:
-            return self
         code = np_dtype_to_tensor_dtype(np.dtype(dtype))
         return node("Cast", self, dtype=dtype, to=code)
 
@@ -142,9 +144,6 @@ class Tensor:
 
     def columns(self, indices: Sequence[int]) -> Tensor:
         return node("Gather", self, np.array(indices), axis=1)
-
-    def flat(self) -> Tensor:
-        return node("Reshape", self, np.array([-1]))
 
 
 def node(op_type: str, *inputs: Any, dtype: Any = None, **options: Any) -> Tensor:
@@ -230,14 +229,14 @@ class Steps:
     """
 
     def __init__(self, values: Tensor, knots: Sequence[Array], side: str) -> None:
-        self.like = values
+        self.dtype = values.dtype
         # Half of the smallest power of two above the number of knots, which may be 0.
         step = 2 ** max(map(len, knots)).bit_length() // 2
         self.width = 2 * max(step, 1)
         table = padded(knots, self.width - 1, np.inf)
         offset = (self.width - 1) * np.arange(len(knots)) - 1
         # The number of knots to the left of each value.
-        self.index = (0 * values).astype(np.int64)
+        self.index = (values > np.inf).astype(np.int64)
         while step:
             knot = self._gather(table, self.index + (offset + step))
             is_right = values > knot if side == "left" else values >= knot
@@ -250,8 +249,8 @@ class Steps:
         return self._gather(table, self.index + self.width * np.arange(len(tables)))
 
     def _gather(self, table: Array, index: Tensor) -> Tensor:
-        name = index.graph.constant(table.ravel().astype(self.like.dtype))
-        constant = Tensor(index.graph, name, self.like.dtype)
+        name = index.graph.constant(table.ravel().astype(self.dtype))
+        constant = Tensor(index.graph, name, self.dtype)
         return node("Gather", constant, index)
 
 

@@ -22,7 +22,6 @@ from sklearn_calib.onnx._graph import (
     log,
     maximum,
     minimum,
-    node,
     round_to,
     softplus,
     where,
@@ -141,14 +140,12 @@ def joint_isotonic(calibrator: Any, logits: Tensor) -> Tensor:
     proba = interpolate(before, points) + TIE_BREAKER * before
     proba = proba / proba.sum()
     proba = proba + calibrator._mixing * (1 / n_classes(calibrator) - proba)
-    rounded = proba.astype(logits.dtype)
     if logits.dtype == np.float64:
-        return rounded
-    # Rounding to float32 may create a tie of the predicted class with another one.
+        return proba
+    # One ulp more, so that rounding to float32 does not create a tie of the top class.
+    proba, eps = proba.astype(logits.dtype), float(np.finfo(logits.dtype).eps)
     top = is_top(logits, n_classes(calibrator))
-    is_tie = node("Equal", rounded, rounded.max(), dtype=bool)
-    eps = float(np.finfo(logits.dtype).eps)
-    return where(top & is_tie, rounded * (1 + eps), rounded)
+    return where(top, minimum(proba * (1 + eps), 1.0), proba)
 
 
 def spline(calibrator: Any, logits: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """Fixtures of the tests of exported models."""
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from sklearn.datasets import make_classification
 
@@ -10,14 +12,11 @@ from sklearn_calib.onnx import to_onnx
 @pytest.fixture(scope="session")
 def run_onnx():
     """Return a function for the labels and probabilities of a model as ONNX."""
-    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra onnx")
-    checker = pytest.importorskip("onnx.checker", reason="needs the extra onnx")
-    pytest.importorskip("skl2onnx", reason="needs the extra onnx")
 
     def run(model, X, **options):
         # The comparison in to_onnx must not hide what the test is to see.
         proto = to_onnx(model, X, **{"atol": np.inf, **options})
-        checker.check_model(proto, full_check=True)
+        onnx.checker.check_model(proto, full_check=True)
         settings = onnxruntime.SessionOptions()
         settings.log_severity_level = 3
         session = onnxruntime.InferenceSession(proto.SerializeToString(), settings)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -28,13 +29,21 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module")
+def data():
+    """Return features and labels of two classes, for which logits are a difference."""
+    return make_classification(200, 6, n_informative=6, n_redundant=0, random_state=0)
+
+
 def double_net(**params):
     params = {"max_epochs": 2, "random_state": 0, "dtype": "float64", **params}
     return NeuralClassifier(**params)
 
 
-def test_network_in_each_precision(data, largest_difference):
-    X, y = data
+def test_network_in_each_precision(largest_difference):
+    X, y = make_classification(
+        200, 6, n_informative=6, n_redundant=0, n_classes=3, random_state=0
+    )
     names = np.array(["a", "b", "c"])[y]
     assert largest_difference(double_net().fit(X, names), X) < 1e-9
     single = double_net(dtype="float32").fit(X, y)

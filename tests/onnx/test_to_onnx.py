@@ -76,6 +76,7 @@ def test_other_classifiers(data, largest_difference):
 def test_columns_of_a_data_frame(run_onnx):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"size": rng.normal(size=200), "age": rng.normal(size=200)})
+    X["unused"] = 1
     X["city"] = np.array(["Rome", "Oslo", "Bern"])[rng.integers(3, size=200)]
     y = (X["size"] + (X["city"] == "Rome") + rng.logistic(size=200) > 0).to_numpy()
     columns = make_column_transformer(
@@ -86,6 +87,14 @@ def test_columns_of_a_data_frame(run_onnx):
     label, proba = run_onnx(model, X, atol=1e-5)
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
     np.testing.assert_array_equal(label, model.predict(X))
+
+
+def test_columns_for_a_calibrator(run_onnx, data):
+    X, y = data
+    proba = pd.DataFrame(GaussianNB().fit(X, y).predict_proba(X)).add_prefix("p")
+    model = IsotonicCalibration().fit(proba, y)
+    _, exported = run_onnx(model, proba, atol=1e-9)
+    np.testing.assert_allclose(exported, model.predict_proba(proba), atol=1e-9)
 
 
 def test_target_opset(data):
@@ -147,6 +156,7 @@ def test_parts_that_are_refused(data):
         (np.full((3, 2), np.nan), ValueError, "NaN"),
         (np.full((3, 2), 0.5, np.float16), ValueError, "X must have columns of float"),
         (np.eye(2, dtype=bool), ValueError, "X must have columns of float32"),
+        (pd.DataFrame(np.eye(2)), ValueError, "names of type str, got \\[0, 1\\]"),
     ],
 )
 def test_data_that_are_refused(X, error, message):
