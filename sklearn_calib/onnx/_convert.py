@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -211,29 +211,28 @@ def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> N
     graph.add("Gather", [classes, codes.name], label)
 
 
-@cache
 def register() -> None:
-    """Register the converters of the package with skl2onnx, once."""
+    """Register the converters of the package with skl2onnx."""
+    from sklearn_calib.estimators import CalibratedClassifier
+
+    calibrator_converter = converter(calibrator_proba)
+    for calibrator in MAPS:
+        register_one(calibrator, calibrator_converter)
+    register_one(PerLabelCalibrator, converter(per_label_proba))
+    register_one(CalibratedClassifier, converter(calibrated_proba))
+    # Otherwise, no network can have been fitted, and importing torch takes seconds.
+    if "torch" in sys.modules:
+        from sklearn_calib.estimators import NeuralClassifier, RefCalClassifier
+
+        neural = network_converter(neural_logits, lambda model: model)
+        refcal = network_converter(refcal_logits, lambda model: model.head_)
+        register_one(NeuralClassifier, neural, raw_scores=[True, False])
+        register_one(RefCalClassifier, refcal, raw_scores=[True, False])
+
+
+def register_one(model: type, convert: Any, **options: Any) -> None:
     from skl2onnx import update_registered_converter
 
-    from sklearn_calib.estimators import (
-        CalibratedClassifier,
-        NeuralClassifier,
-        RefCalClassifier,
-    )
-
-    converters: dict[type, Any] = {
-        **dict.fromkeys(MAPS, converter(calibrator_proba)),
-        PerLabelCalibrator: converter(per_label_proba),
-        CalibratedClassifier: converter(calibrated_proba),
-    }
-    networks: dict[type, Any] = {
-        NeuralClassifier: network_converter(neural_logits, lambda model: model),
-        RefCalClassifier: network_converter(refcal_logits, lambda model: model.head_),
-    }
-    for model, convert in (converters | networks).items():
-        options = {"zipmap": [True, False, "columns"]}
-        if model in networks:
-            options["raw_scores"] = [True, False]
-        name = f"SklearnCalib{model.__name__}"
-        update_registered_converter(model, name, set_types, convert, options=options)
+    options["zipmap"] = [True, False, "columns"]
+    name = f"SklearnCalib{model.__name__}"
+    update_registered_converter(model, name, set_types, convert, options=options)

@@ -229,37 +229,33 @@ class Steps:
     """
 
     def __init__(self, values: Tensor, knots: Sequence[Array], side: str) -> None:
-        self.dtype = values.dtype
         # Half of the smallest power of two above the number of knots, which may be 0.
         step = 2 ** max(map(len, knots)).bit_length() // 2
+        self.values = values
         self.width = 2 * max(step, 1)
-        table = padded(knots, self.width - 1, np.inf)
+        table = self._table(knots, self.width - 1, np.inf)
         offset = (self.width - 1) * np.arange(len(knots)) - 1
         # The number of knots to the left of each value.
         self.index = (values > np.inf).astype(np.int64)
         while step:
-            knot = self._gather(table, self.index + (offset + step))
+            knot = node("Gather", table, self.index + (offset + step))
             is_right = values > knot if side == "left" else values >= knot
             self.index = self.index + is_right.astype(np.int64) * step
             step //= 2
 
     def take(self, tables: Sequence[Array]) -> Tensor:
         """Return the values of the intervals, from a table for each column."""
-        table = padded(tables, self.width, 0.0)
-        return self._gather(table, self.index + self.width * np.arange(len(tables)))
+        offset = self.width * np.arange(len(tables))
+        table = self._table(tables, self.width, 0.0)
+        return node("Gather", table, self.index + offset)
 
-    def _gather(self, table: Array, index: Tensor) -> Tensor:
-        name = index.graph.constant(table.ravel().astype(self.dtype))
-        constant = Tensor(index.graph, name, self.dtype)
-        return node("Gather", constant, index)
-
-
-def padded(rows: Sequence[Array], width: int, fill: float) -> Array:
-    """Return rows of any length as one array."""
-    table = np.full((len(rows), width), fill)
-    for row, values in zip(table, rows, strict=True):
-        row[: len(values)] = values
-    return table
+    def _table(self, rows: Sequence[Array], width: int, fill: float) -> Tensor:
+        """Add rows of any length as one constant."""
+        table = np.full((len(rows), width), fill, dtype=self.values.dtype)
+        for row, values in zip(table, rows, strict=True):
+            row[: len(values)] = values
+        graph = self.values.graph
+        return Tensor(graph, graph.constant(table.ravel()), table.dtype)
 
 
 def interpolate(values: Tensor, points: Sequence[tuple[Array, Array]]) -> Tensor:
