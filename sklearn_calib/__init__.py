@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
         evaluation,
         losses,
         metrics,
+        onnx,
     )
     from sklearn_calib.calibrators import TemperatureScaling
     from sklearn_calib.estimators import (
@@ -50,6 +51,7 @@ _HOMES = {
             "evaluation",
             "losses",
             "metrics",
+            "onnx",
         )
     },
 }
@@ -69,6 +71,7 @@ __all__ = [
     "evaluation",
     "losses",
     "metrics",
+    "onnx",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -29,8 +29,10 @@ MAY_IMPORT = {
     "evaluation": {"_core", "estimators", "metrics"},
     "losses": {"_core"},
     "metrics": {"_core"},
+    "onnx": {"_core", "calibrators", "estimators", "losses"},
 }
 WITHOUT_TORCH = {"_core", "calibrators", "displays", "evaluation", "metrics"}
+OF_ONNX = {"onnx", "onnxruntime", "onnxscript", "skl2onnx"}
 # The only files that know scikit-learn's private names.
 KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "_core/scorer_names.py"}
 
@@ -100,13 +102,24 @@ def test_no_package_imports_a_module_of_another():
     assert not {name: names for name, names in found.items() if names}
 
 
-def test_matplotlib_is_imported_inside_methods():
+@pytest.mark.parametrize("packages", [{"matplotlib"}, OF_ONNX], ids=["plot", "onnx"])
+def test_packages_of_extras_are_imported_inside_functions(packages):
     loaded = {name: set(imported_when_loaded(tree)) for name, tree in TREES.items()}
     assert not {
         name: found
         for name, names in loaded.items()
-        if (found := {n for n in names if n.split(".")[0] == "matplotlib"})
+        if (found := {n for n in names if n.split(".")[0] in packages})
     }
+
+
+def test_onnx_is_imported_in_its_package_only():
+    found = {name for name, tree in TREES.items() if OF_ONNX & roots(tree)}
+    assert {name.split("/")[0] for name in found} == {"onnx"}
+
+
+def roots(tree):
+    """Return the packages that the code imports."""
+    return {name.split(".")[0] for name in imported_names(tree)}
 
 
 def test_privates_of_scikit_learn_are_known_in_two_files():

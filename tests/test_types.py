@@ -82,6 +82,7 @@ SEEN = {
     "estimators.CalibratedClassifier(classifier).predict_proba(X)": "ndarray",
     "sklearn_calib.NeuralClassifier().fit(X, y)": "NeuralClassifier",
     "callbacks.RecordBins()": "RecordBins",
+    "onnx.to_onnx(classifier, X)": "ModelProto",
 }
 
 

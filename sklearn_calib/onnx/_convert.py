@@ -1,0 +1,238 @@
+"""Converters of the package's estimators for skl2onnx."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
+from sklearn_calib.onnx._graph import Graph, Tensor, hstack, maximum, node
+from sklearn_calib.onnx._links import focal_posterior, softmax
+from sklearn_calib.onnx._maps import MAPS, as_logits, calibrate
+from sklearn_calib.onnx._parts import (
+    ConversionError,
+    Source,
+    network,
+    part,
+    table,
+    typed,
+)
+
+# Graph, fitted model, data and dtype of the result, to probabilities.
+Proba: TypeAlias = Callable[[Graph, Any, Sequence[Source], Any], Tensor]
+
+
+def calibrator_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    return calibrate(model, table(graph, sources, dtype))
+
+
+def per_label_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    X = table(graph, sources, dtype)
+    return hstack(
+        [
+            calibrate(each, X.columns([k])).columns([1])
+            for k, each in enumerate(model.calibrators_)
+        ]
+    )
+
+
+def calibrated_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    pairs = model.calibrated_classifiers_
+    total: Any = sum(pair_proba(graph, model, pair, sources, dtype) for pair in pairs)
+    return total / len(pairs)
+
+
+def pair_proba(
+    graph: Graph, model: Any, pair: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    """Return the calibrated probabilities of the classifier of one fold."""
+    scores = part(graph, pair.estimator, sources, raw_scores=pair.from_logits).cast(
+        dtype
+    )
+    if pair.from_logits and len(model.classes_) == 2:
+        # The last column is the value of the decision function.
+        scores = scores.columns([-1])
+        scores = hstack([0 * scores, scores])
+    calibrator = pair.calibrator
+    if calibrator is None:
+        return softmax(scores) if pair.from_logits else scores
+    if not isinstance(model.calibrator, Calibrator):
+        scores = as_logits(calibrator, scores)
+        calibrator = calibrator.classifier_
+    kind = typed(dtype, [None, len(model.classes_)])
+    proba = part(graph, calibrator, [Source("scores", scores.name, kind)])
+    return maximum(proba.cast(dtype), np.finfo(dtype).tiny)
+
+
+def neural_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
+    X = table(graph, sources, model._data_dtype or model.dtype)
+    return network(graph, model.module_, X, input_shape(model, sources))
+
+
+def refcal_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
+    X = table(graph, sources, model._data_dtype or model.dtype)
+    encoder, head = model.encoder_, model.head_
+    embeddings = network(graph, encoder, X, input_shape(model, sources))
+    width = (head.n_features_in_,)
+    return network(graph, head.module_, embeddings.astype(X.dtype), width)
+
+
+def posterior(model: Any, proba: Tensor) -> Tensor:
+    """Return the class posterior if a NeuralClassifier has `posterior=True`."""
+    from sklearn_calib.losses import FocalLoss
+
+    if not model.posterior:
+        return proba
+    if type(model._loss) is FocalLoss:
+        return focal_posterior(proba, model._loss.gamma)
+    raise ConversionError(
+        "model must have posterior=False, unless its loss is FocalLoss, got "
+        f"posterior=True with {type(model._loss).__name__}. Export "
+        "model.set_params(posterior=False)."
+    )
+
+
+def input_shape(model: Any, sources: Sequence[Source]) -> tuple[int, ...]:
+    """Return the shape of one sample."""
+    if len(sources) == 1 and len(sources[0].type.shape) > 2:
+        return tuple(sources[0].type.shape[1:])
+    return (model.n_features_in_,)
+
+
+# Registration -------------------------------------------------------------------------
+
+
+def output_dtype(variables: Sequence[Any]) -> Any:
+    """Return float32 if some data are float32 and no others are numbers."""
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
+    is_single = [isinstance(each.type, FloatTensorType) for each in variables]
+    is_text = [isinstance(each.type, StringTensorType) for each in variables]
+    is_plain = any(is_single) and sum(is_single) + sum(is_text) == len(variables)
+    return np.float32 if is_plain else np.float64
+
+
+def label_constant(classes: Any) -> tuple[Any, Any]:
+    """Return the labels in a dtype of ONNX, and their type."""
+    from skl2onnx.common.data_types import (
+        DoubleTensorType,
+        Int64TensorType,
+        StringTensorType,
+    )
+
+    if classes.dtype.kind in "iub":
+        return classes.astype(np.int64), Int64TensorType
+    if classes.dtype.kind == "f":
+        return classes.astype(np.float64), DoubleTensorType
+    if all(isinstance(label, str) for label in classes.tolist()):
+        return classes.astype(object), StringTensorType
+    raise ConversionError(
+        "The classes of model must be numbers or strings to be converted to ONNX, got "
+        f"{classes.tolist()[:10]}."
+    )
+
+
+def set_types(operator: Any) -> None:
+    """Set the types of the outputs, as skl2onnx's shape calculators do."""
+    from skl2onnx.common.data_types import Int64TensorType
+
+    model = operator.raw_operator
+    n_classes, dtype = len(model.classes_), output_dtype(operator.inputs)
+    operator.outputs[1].type = typed(dtype, [None, n_classes])
+    if isinstance(model, PerLabelCalibrator):
+        operator.outputs[0].type = Int64TensorType([None, n_classes])
+    else:
+        operator.outputs[0].type = label_constant(model.classes_)[1]([None])
+
+
+def converter(proba: Proba) -> Any:
+    """Return a converter of skl2onnx that adds labels and probabilities."""
+
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        graph, model, sources, dtype = open_graph(scope, operator, container)
+        values = proba(graph, model, sources, dtype)
+        add_outputs(graph, operator, values, values.astype(dtype))
+
+    return convert
+
+
+def network_converter(logits: Any, last: Callable[[Any], Any]) -> Any:
+    """Return a converter for a network; `last` returns its NeuralClassifier.
+
+    With the option `raw_scores`, it adds the decision function in place of the
+    probabilities.
+    """
+
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        graph, model, sources, dtype = open_graph(scope, operator, container)
+        values = logits(graph, model, sources)
+        proba = softmax(values)
+        if not container.get_options(model, {"raw_scores": False})["raw_scores"]:
+            output = posterior(last(model), proba)
+        elif len(model.classes_) == 2:
+            margin = values.columns([1]) - values.columns([0])
+            output = hstack([-margin, margin])
+        else:
+            output = values
+        add_outputs(graph, operator, proba, output.astype(dtype))
+
+    return convert
+
+
+def open_graph(
+    scope: Any, operator: Any, container: Any
+) -> tuple[Graph, Any, list[Source], Any]:
+    """Return the graph, the model, its data and the dtype of its probabilities."""
+    sources = [
+        Source(each.raw_name, each.full_name, each.type) for each in operator.inputs
+    ]
+    dtype = output_dtype(operator.inputs)
+    return Graph(scope, container), operator.raw_operator, sources, dtype
+
+
+def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> None:
+    """Name the outputs: the labels with the largest probabilities, and `output`."""
+    label, values = (each.full_name for each in operator.outputs)
+    graph.add("Identity", [output.name], values)
+    if isinstance(operator.raw_operator, PerLabelCalibrator):
+        graph.add("Identity", [(proba > 0.5).astype(np.int64).name], label)
+        return
+    codes = node("ArgMax", proba, dtype=np.int64, axis=1, keepdims=0)
+    classes = graph.constant(label_constant(operator.raw_operator.classes_)[0])
+    graph.add("Gather", [classes, codes.name], label)
+
+
+def register() -> None:
+    """Register the converters of the package with skl2onnx."""
+    from sklearn_calib.estimators import CalibratedClassifier
+
+    calibrator_converter = converter(calibrator_proba)
+    for calibrator in MAPS:
+        register_one(calibrator, calibrator_converter)
+    register_one(PerLabelCalibrator, converter(per_label_proba))
+    register_one(CalibratedClassifier, converter(calibrated_proba))
+    # Otherwise, no network can have been fitted, and importing torch takes seconds.
+    if "torch" in sys.modules:
+        from sklearn_calib.estimators import NeuralClassifier, RefCalClassifier
+
+        neural = network_converter(neural_logits, lambda model: model)
+        refcal = network_converter(refcal_logits, lambda model: model.head_)
+        register_one(NeuralClassifier, neural, raw_scores=[True, False])
+        register_one(RefCalClassifier, refcal, raw_scores=[True, False])
+
+
+def register_one(model: type, convert: Any, **options: Any) -> None:
+    from skl2onnx import update_registered_converter
+
+    options["zipmap"] = [True, False, "columns"]
+    name = f"SklearnCalib{model.__name__}"
+    update_registered_converter(model, name, set_types, convert, options=options)

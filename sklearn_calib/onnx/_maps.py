@@ -1,0 +1,303 @@
+"""The maps of the calibrators, from logits to probabilities, for the arrays of a graph.
+
+Each function has the same steps, in the same precision, as `_calibrate` of its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sklearn_calib import calibrators
+from sklearn_calib._core.typing import Array
+from sklearn_calib.onnx._graph import (
+    Steps,
+    Tensor,
+    exp,
+    expit,
+    hstack,
+    interpolate,
+    log,
+    maximum,
+    minimum,
+    round_to,
+    softplus,
+    where,
+)
+from sklearn_calib.onnx._links import (
+    focal_posterior,
+    is_top,
+    lift_zeros,
+    log_odds,
+    log_odds_of_proba,
+    log_softmax,
+    softmax,
+    xlogx,
+)
+
+# The constants of the same calibrators in sklearn_calib.calibrators.
+RESOLUTION = float(np.finfo(np.float64).eps)
+DECIMALS = 10  # of the scores of VennAbers and ScalingBinning
+TIE_BREAKER = 1e-9  # of JointIsotonicCalibration
+SLACK = 1e-5  # of the threshold of MetaCal
+# More steps of Newton's method than SplineCalibration takes.
+NEWTON_STEPS = 20
+
+# Fitted calibrator and logits, to calibrated probabilities.
+Map: TypeAlias = Callable[[Any, Tensor], Tensor]
+# Fitted maps of the classes and their scores, to probabilities or log-odds.
+ClassMaps: TypeAlias = Callable[[Sequence[Any], Tensor], Tensor]
+
+
+def calibrate(calibrator: Any, X: Tensor) -> Tensor:
+    """Return calibrated probabilities, as `predict_proba` of a fitted calibrator."""
+    logits = as_logits(calibrator, X)
+    proba = MAPS[type(calibrator)](calibrator, logits).astype(X.dtype)
+    return maximum(proba, np.finfo(X.dtype).tiny)
+
+
+def as_logits(calibrator: Any, X: Tensor) -> Tensor:
+    """Return the logits of all classes, or the logarithms of their probabilities."""
+    if not calibrator.from_logits:
+        X = minimum(maximum(X, 0.0), 1.0)
+    if calibrator.n_features_in_ == 1:
+        X = hstack([0 * X if calibrator.from_logits else 1 - X, X])
+    if calibrator.from_logits:
+        return X
+    return log(lift_zeros(X, calibrator.zero_replacement_))
+
+
+def n_classes(calibrator: Any) -> int:
+    return len(calibrator.classes_)
+
+
+# Maps of all logits -------------------------------------------------------------------
+
+
+def temperature(calibrator: Any, logits: Tensor) -> Tensor:
+    return softmax(logits / calibrator.temperature_)
+
+
+def ensemble_temperature(calibrator: Any, logits: Tensor) -> Tensor:
+    scaled, plain, uniform = calibrator.weights_
+    logits = logits.astype(np.float64)
+    proba = scaled * softmax(logits / calibrator.temperature_)
+    return proba + plain * softmax(logits) + uniform / n_classes(calibrator)
+
+
+def focal(calibrator: Any, logits: Tensor) -> Tensor:
+    return focal_posterior(softmax(logits), calibrator.gamma_)
+
+
+def focal_temperature(calibrator: Any, logits: Tensor) -> Tensor:
+    return focal_posterior(temperature(calibrator, logits), calibrator.gamma_)
+
+
+def meta_cal(calibrator: Any, logits: Tensor) -> Tensor:
+    entropy = -xlogx(softmax(logits)).sum()
+    is_rejected = entropy > calibrator.threshold_ * (1 + SLACK)
+    proba = temperature(calibrator, logits)
+    return where(is_rejected, 1 / n_classes(calibrator), proba)
+
+
+def affine(features: Callable[[Any, Tensor], Tensor]) -> Map:
+    """Return the map softmax(W x + b) of features x; a 1-d W is a diagonal."""
+
+    def scale(calibrator: Any, logits: Tensor) -> Tensor:
+        x, coef = features(calibrator, logits), calibrator.coef_
+        product = x * coef if coef.ndim == 1 else x @ coef.T
+        return softmax(product + calibrator.intercept_)
+
+    return scale
+
+
+def centred(calibrator: Any, logits: Tensor) -> Tensor:  # noqa: ARG001 - see affine
+    return logits - logits.mean()
+
+
+def log_proba(calibrator: Any, logits: Tensor) -> Tensor:  # noqa: ARG001 - see affine
+    return log_softmax(logits)
+
+
+def mixed_log_proba(calibrator: Any, logits: Tensor) -> Tensor:
+    proba = softmax(logits / calibrator.temperature_) * (1 - calibrator.mixing_)
+    return log(proba + calibrator.mixing_ / n_classes(calibrator))
+
+
+def joint_beta(calibrator: Any, logits: Tensor) -> Tensor:
+    odds = log_odds(logits, n_classes(calibrator))
+    a, b = calibrator.coef_.T
+    low, high = (-softplus(-odds)).astype(logits.dtype), softplus(odds)
+    scores = low * a + calibrator.intercept_
+    return softmax(scores + high.astype(logits.dtype) * b)
+
+
+def joint_isotonic(calibrator: Any, logits: Tensor) -> Tensor:
+    before = probabilities(calibrator, logits)
+    points = [calibrator.map_] * n_classes(calibrator)
+    proba = interpolate(before, points) + TIE_BREAKER * before
+    proba = proba / proba.sum()
+    proba = proba + calibrator._mixing * (1 / n_classes(calibrator) - proba)
+    if logits.dtype == np.float64:
+        return proba
+    # One ulp more, so that rounding to float32 does not create a tie of the top class.
+    proba, eps = proba.astype(logits.dtype), float(np.finfo(logits.dtype).eps)
+    top = is_top(logits, n_classes(calibrator))
+    return where(top, minimum(proba * (1 + eps), 1.0), proba)
+
+
+def spline(calibrator: Any, logits: Tensor) -> Tensor:
+    logits = logits.astype(np.float64)
+    proba, margin = softmax(logits), calibrator._margin
+    if n_classes(calibrator) == 2:
+        mapped = interpolate(proba.columns([1, 0]), calibrator.maps_)
+        positive = (mapped.columns([0]) + 1 - mapped.columns([1])) / 2
+        positive = minimum(maximum(positive, margin), 1 - margin)
+        return hstack([1 - positive, positive])
+    confidence = interpolate(proba.max(), calibrator.maps_)
+    confidence = maximum(confidence, 1 / n_classes(calibrator))
+    return replace_top(logits, minimum(confidence, 1 - margin), n_classes(calibrator))
+
+
+def replace_top(logits: Tensor, confidence: Tensor, n_columns: int) -> Tensor:
+    """Return softmax probabilities with given confidences of at least 1 / n_columns."""
+    top = is_top(logits, n_columns)
+    gap = logits.max() - logits
+    target = log((1 - confidence) / confidence)
+    inverse = 0 * confidence
+    for _ in range(NEWTON_STEPS):
+        others = where(top, 0.0, exp(-inverse * gap))
+        total = others.sum()
+        step = total * (log(total) - target) / (others * gap).sum()
+        inverse = inverse + maximum(step, 0.0)
+    is_less = confidence < softmax(logits).max()
+    proba = where(top, 0.0, softmax(logits * where(is_less, inverse, 1.0)))
+    return where(top, confidence, proba * ((1 - confidence) / proba.sum()))
+
+
+# Maps of each class -------------------------------------------------------------------
+
+
+def probabilities(calibrator: Any, logits: Tensor) -> Tensor:
+    """Return the probabilities in float64."""
+    logits = logits.astype(np.float64)
+    return softmax(logits) if calibrator.from_logits else exp(logits)
+
+
+def all_log_odds(calibrator: Any, logits: Tensor) -> Tensor:
+    """Return the log-odds of all classes in float64."""
+    if calibrator.from_logits:
+        return log_odds(logits, n_classes(calibrator))
+    zero = calibrator.zero_replacement_
+    return log_odds_of_proba(logits, zero, n_classes(calibrator))
+
+
+def one_vs_rest(scores: Map, apply: ClassMaps, is_log_odds: bool = False) -> Map:
+    """Return the map that applies the map of each class and normalises the rows."""
+
+    def scale(calibrator: Any, logits: Tensor) -> Tensor:
+        columns, prior = scores(calibrator, logits), calibrator.class_prior_
+        if len(prior) == 2:
+            columns = columns.columns([1])
+        proba = apply(calibrator.maps_, columns)
+        if len(prior) == 2:
+            proba = both(proba, is_log_odds)
+        else:
+            proba = expit(proba) if is_log_odds else proba
+            total = proba.sum()
+            is_positive = total > 0.0
+            proba = where(is_positive, proba, prior)
+            proba = proba / where(is_positive, total, 1.0)
+        return proba + calibrator._mixing * (prior - proba)
+
+    return scale
+
+
+def both(positive: Tensor, is_log_odds: bool) -> Tensor:
+    """Return the probabilities of two classes, given those of the second."""
+    if is_log_odds:
+        return expit(hstack([-positive, positive]))
+    return hstack([maximum(1 - positive, RESOLUTION), positive])
+
+
+def parameters(maps: Sequence[Any]) -> Array:
+    """Return the parameters of the maps, with one row for each parameter."""
+    return np.array(maps, dtype=np.float64).T
+
+
+def line(maps: Sequence[Any], odds: Tensor) -> Tensor:
+    slope, intercept = parameters(maps)
+    return odds * slope + intercept
+
+
+def beta(maps: Sequence[Any], odds: Tensor) -> Tensor:
+    a, b, c = parameters(maps)
+    return -softplus(-odds) * a + softplus(odds) * b + c
+
+
+def parabola(maps: Sequence[Any], odds: Tensor) -> Tensor:
+    c, a, b = parameters([coef for coef, _, _ in maps])
+    low, high = parameters([ends for _, *ends in maps])
+    odds = minimum(maximum(odds, low), high)
+    return odds * odds * c + odds * a + b
+
+
+def histogram(maps: Sequence[Any], score: Tensor) -> Tensor:
+    steps = Steps(score, [raised(edges) for edges, _ in maps], "left")
+    return steps.take([values for _, values in maps])
+
+
+def raised(edges: Array) -> Array:
+    """Return edges raised by a few ulps.
+
+    Edges can be equal to a sample, which must not move to the next bin by rounding
+    errors. A probability of 1 has none: an edge below it stays below it.
+    """
+    limit = np.where(edges < 1, np.nextafter(1.0, 0.0), np.inf)
+    return np.minimum(edges * (1 + 4 * RESOLUTION), limit)
+
+
+def scaled_histogram(maps: Sequence[Any], odds: Tensor) -> Tensor:
+    scaled = expit(round_to(line([each for each, _, _ in maps], odds), DECIMALS))
+    return histogram([each[1:] for each in maps], scaled)
+
+
+def points(maps: Sequence[Any], score: Tensor) -> Tensor:
+    return interpolate(score, maps)
+
+
+def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
+    odds = round_to(odds, DECIMALS)
+    knots = [score for score, _, _ in maps]
+    low = Steps(odds, knots, "right").take([p0 for _, p0, _ in maps])
+    high = Steps(odds, knots, "left").take([p1 for _, _, p1 in maps])
+    return high / (1 - low + high)
+
+
+# By the exact class: a subclass may calibrate in another way.
+MAPS: dict[type, Map] = {
+    calibrators.BBQ: one_vs_rest(probabilities, histogram),
+    calibrators.BetaCalibration: one_vs_rest(all_log_odds, beta, True),
+    calibrators.DirichletCalibrator: affine(log_proba),
+    calibrators.ENIR: one_vs_rest(probabilities, points),
+    calibrators.EnsembleTemperatureScaling: ensemble_temperature,
+    calibrators.FocalPosterior: focal,
+    calibrators.FocalTemperatureScaling: focal_temperature,
+    calibrators.HistogramBinning: one_vs_rest(probabilities, histogram),
+    calibrators.IsotonicCalibration: one_vs_rest(probabilities, points),
+    calibrators.JointBetaCalibration: joint_beta,
+    calibrators.JointIsotonicCalibration: joint_isotonic,
+    calibrators.MatrixScaling: affine(centred),
+    calibrators.MetaCal: meta_cal,
+    calibrators.PlattScaling: one_vs_rest(all_log_odds, line, True),
+    calibrators.QuadraticLogisticCalibration: one_vs_rest(all_log_odds, parabola, True),
+    calibrators.ScalingBinning: one_vs_rest(all_log_odds, scaled_histogram),
+    calibrators.SplineCalibration: spline,
+    calibrators.StructuredMatrixScaling: affine(mixed_log_proba),
+    calibrators.StructuredVectorScaling: affine(mixed_log_proba),
+    calibrators.TemperatureScaling: temperature,
+    calibrators.VectorScaling: affine(centred),
+    calibrators.VennAbers: one_vs_rest(all_log_odds, venn_abers),
+}

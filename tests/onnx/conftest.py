@@ -1,0 +1,59 @@
+"""Fixtures of the tests of exported models."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from sklearn.datasets import make_classification
+
+from sklearn_calib.onnx import to_onnx
+
+
+@pytest.fixture(scope="session")
+def run_onnx():
+    """Return a function for the labels and probabilities of a model as ONNX."""
+
+    def run(model, X, **options):
+        # The comparison in to_onnx must not hide what the test is to see.
+        proto = to_onnx(model, X, **{"atol": np.inf, **options})
+        onnx.checker.check_model(proto, full_check=True)
+        settings = onnxruntime.SessionOptions()
+        settings.log_severity_level = 3
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), settings)
+        names = [value.name for value in session.get_inputs()]
+        if len(names) == 1:
+            feed = {names[0]: np.asarray(X)}
+        else:
+            columns = [X[name].to_numpy()[:, None] for name in X.columns]
+            columns = [c.astype(object) if c.dtype.kind in "OU" else c for c in columns]
+            feed = dict(zip(names, columns, strict=True))
+        return session.run(["label", "probabilities"], feed)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def largest_difference(run_onnx):
+    """Return a function for the largest difference to `predict_proba`.
+
+    It also compares the dtype, and the labels of samples that are not nearly tied.
+    """
+
+    def difference(model, X, **options):
+        label, proba = run_onnx(model, X, **options)
+        expected = model.predict_proba(X)
+        largest = np.sort(expected, axis=1)
+        is_clear = largest[:, -1] - largest[:, -2] > 1e-4
+        np.testing.assert_array_equal(label[is_clear], model.predict(X)[is_clear])
+        assert len(proba) == len(X)
+        return np.abs(proba - expected).max()
+
+    return difference
+
+
+@pytest.fixture(scope="session", params=[2, 3])
+def data(request):
+    """Return features and labels of two and of three classes."""
+    return make_classification(
+        300, 6, n_informative=6, n_redundant=0, n_classes=request.param, random_state=0
+    )

@@ -1,0 +1,200 @@
+"""`to_onnx` for networks, calibrated classifiers and pipelines, and its errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+from sklearn_calib import (
+    CalibratedClassifier,
+    NeuralClassifier,
+    SelectiveClassifier,
+    TemperatureScaling,
+)
+from sklearn_calib.calibrators import IsotonicCalibration, PlattScaling
+from sklearn_calib.onnx import _export, _maps, to_onnx
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.mark.each("ensemble", [True, False])
+@pytest.mark.each("response_method", ["decision_function", "predict_proba"])
+@pytest.mark.each("calibrator", [PlattScaling(), LogisticRegression(), None])
+def test_calibrated_pipeline(
+    data, largest_difference, ensemble, response_method, calibrator
+):
+    """With a Pipeline, skl2onnx calibrates the wrong values (its issue 1246)."""
+    X, y = data
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    options = {"ensemble": ensemble, "response_method": response_method, "cv": 3}
+    model = CalibratedClassifier(pipeline, calibrator, **options).fit(X, y)
+    assert largest_difference(model, X) < 1e-9
+    assert largest_difference(model, X.astype(np.float32)) < 1e-5
+
+
+def test_wrong_export_by_skl2onnx_is_not_returned(data, largest_difference):
+    """Its CalibratedClassifierCV of a Pipeline is wrong by 0.45 (its issue 1246)."""
+    X, y = data
+    pipeline = make_pipeline(FunctionTransformer(), LogisticRegression())
+    model = CalibratedClassifierCV(pipeline, method="sigmoid", cv=2).fit(X, y)
+    message = ""
+    try:
+        to_onnx(model, X)
+    except ValueError as error:
+        message = str(error)
+    # A later version of skl2onnx may be right.
+    is_refused = "must be those of predict_proba, got a difference" in message
+    assert is_refused or largest_difference(model, X) < 1e-4
+
+
+def test_other_classifiers(data, largest_difference):
+    X, y = data
+    single = X.astype(np.float32)
+    forest = RandomForestClassifier(10, random_state=0)
+    calibrated = CalibratedClassifier(forest, TemperatureScaling(), cv=2).fit(single, y)
+    assert largest_difference(calibrated, single) < 1e-5
+    grid = {"calibrator": [IsotonicCalibration(), PlattScaling()]}
+    search = GridSearchCV(CalibratedClassifier(GaussianNB(), cv=2), grid, cv=2)
+    assert largest_difference(search.fit(X, y), X) < 1e-9
+    parts = [("a", CalibratedClassifier(GaussianNB(), PlattScaling(), cv=2))]
+    parts += [("b", LogisticRegression())]
+    voting = VotingClassifier(parts, voting="soft", flatten_transform=False)
+    assert largest_difference(voting.fit(X, y), X) < 1e-9
+
+
+def test_columns_of_a_data_frame(run_onnx):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=200), "age": rng.normal(size=200)})
+    X["unused"] = 1
+    X["city"] = np.array(["Rome", "Oslo", "Bern"])[rng.integers(3, size=200)]
+    y = (X["size"] + (X["city"] == "Rome") + rng.logistic(size=200) > 0).to_numpy()
+    columns = make_column_transformer(
+        (StandardScaler(), ["size", "age"]), (OneHotEncoder(), ["city"])
+    )
+    pipeline = make_pipeline(columns, LogisticRegression())
+    model = CalibratedClassifier(pipeline, TemperatureScaling(), cv=3).fit(X, y)
+    label, proba = run_onnx(model, X, atol=1e-5)
+    np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
+    np.testing.assert_array_equal(label, model.predict(X))
+
+
+def test_columns_for_a_calibrator(run_onnx, data):
+    X, y = data
+    proba = pd.DataFrame(GaussianNB().fit(X, y).predict_proba(X)).add_prefix("p")
+    model = IsotonicCalibration().fit(proba, y)
+    _, exported = run_onnx(model, proba, atol=1e-9)
+    np.testing.assert_allclose(exported, model.predict_proba(proba), atol=1e-9)
+
+
+def test_target_opset(data):
+    X, y = data
+    model = CalibratedClassifier(GaussianNB(), PlattScaling(), cv=2).fit(X, y)
+    for opset in (18, 20):
+        proto = to_onnx(model, X, target_opset=opset, atol=1e-9)
+        versions = {each.domain: each.version for each in proto.opset_import}
+        assert versions[""] == opset
+    for opset in (9, 10**6, "18", 18.0, True):
+        with pytest.raises(ValueError, match="target_opset must be an integer"):
+            to_onnx(model, X, target_opset=opset)
+
+
+@pytest.mark.each(
+    ("model", "error", "message"),
+    [
+        (TemperatureScaling(), NotFittedError, "not fitted yet"),
+        (CalibratedClassifier(GaussianNB()), NotFittedError, "not fitted yet"),
+        (NeuralClassifier(), NotFittedError, "not fitted yet"),
+        (TemperatureScaling, TypeError, "model must be a fitted classifier"),
+        (LinearRegression(), TypeError, "with predict_proba, got LinearRegression"),
+        (LinearSVC(), TypeError, "with predict_proba, got LinearSVC"),
+        (None, TypeError, "model must be a fitted classifier .* got None"),
+        (SelectiveClassifier(GaussianNB()), ValueError, r"Export model\.estimator_"),
+    ],
+)
+def test_models_that_are_refused(data, model, error, message):
+    with pytest.raises(error, match=message):
+        to_onnx(model, data[0])
+
+
+def test_parts_that_are_refused(data):
+    X, y = data
+
+    class Other(GaussianNB):
+        pass
+
+    with pytest.raises(ValueError, match="skl2onnx can convert, got Other: Unable"):
+        to_onnx(make_pipeline(StandardScaler(), Other()).fit(X, y), X)
+    quadratic = CalibratedClassifier(QuadraticDiscriminantAnalysis(), PlattScaling())
+    with pytest.raises(ValueError, match="decision function of QuadraticDiscriminant"):
+        to_onnx(quadratic.fit(X, y), X)
+    objects = np.array([(label,) for label in y] + [None], dtype=object)[:-1]
+    model = TemperatureScaling().fit(np.full((3, 2), 0.5), [0, 1, 1])
+    model.classes_ = objects[:2]
+    with pytest.raises(ValueError, match="classes of model must be numbers or strings"):
+        to_onnx(model, [[0.5, 0.5]])
+
+
+@pytest.mark.each(
+    ("X", "error", "message"),
+    [
+        (csr_array(np.eye(2)), TypeError, "must not be sparse"),
+        (np.empty((0, 2)), ValueError, "at least one sample"),
+        (0.5, ValueError, "at least one sample"),
+        (np.full((3, 2), 0.5 + 0j), ValueError, "Complex data not supported"),
+        (np.full((3, 5), 0.2), ValueError, "X has 5 features"),
+        (np.full((3, 2), np.nan), ValueError, "NaN"),
+        (np.full((3, 2), 0.5, np.float16), ValueError, "X must have columns of float"),
+        (np.eye(2, dtype=bool), ValueError, "X must have columns of float32"),
+        (pd.DataFrame(np.eye(2)), ValueError, "names of type str, got \\[0, 1\\]"),
+    ],
+)
+def test_data_that_are_refused(X, error, message):
+    model = TemperatureScaling().fit(np.full((3, 2), 0.5), [0, 1, 1])
+    with pytest.raises(error, match=message):
+        to_onnx(model, X)
+
+
+@pytest.mark.each("atol", [-1, "a", np.nan, None, True])
+def test_atol_that_is_refused(atol):
+    model = TemperatureScaling().fit(np.full((3, 2), 0.5), [0, 1, 1])
+    with pytest.raises(ValueError, match="atol must be a non-negative number"):
+        to_onnx(model, [[0.5, 0.5]], atol=atol)
+
+
+def test_a_difference_is_an_error(data, monkeypatch):
+    X, y = data
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2).fit(X, y)
+    monkeypatch.setitem(
+        _maps.MAPS, TemperatureScaling, lambda _, logits: _maps.softmax(logits * 1.1)
+    )
+    with pytest.raises(ValueError, match=r"got a difference of 0\.\d+ > atol=0\.0001"):
+        to_onnx(model, X)
+    assert to_onnx(model, X, atol=np.inf).graph.node
+
+
+def test_other_labels_are_an_error(data, monkeypatch):
+    X, y = data
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2).fit(X, y)
+    monkeypatch.setattr(model, "predict", lambda X: np.full(len(X), 1))
+    with pytest.raises(ValueError, match=r"those of predict, got \d+ different labels"):
+        to_onnx(model, X)
+
+
+def test_missing_packages_are_named(monkeypatch):
+    is_missing = {"onnxscript", "skl2onnx"}
+    monkeypatch.setattr(
+        _export, "find_spec", lambda name: name not in is_missing or None
+    )
+    with pytest.raises(ImportError, match=r"but onnxscript, skl2onnx .*calib\[onnx\]"):
+        to_onnx(None, None)
