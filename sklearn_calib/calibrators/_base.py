@@ -218,7 +218,7 @@ class Calibrator(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
         proba = np.empty_like(X, order="C")
-        for rows in row_blocks(*X.shape, at_least=MIN_ROWS):
+        for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
             with np.errstate(over="ignore", invalid="ignore"):
                 proba[rows] = self._calibrate(self._as_logits(X[rows]))
         if np.isnan(proba.min()):
