@@ -176,3 +176,16 @@ def test_search_over_classifiers_with_margins_and_with_probabilities():
     model = CalibratedClassifier(LinearSVC(random_state=0), TemperatureScaling())
     model.set_params(response_method="decision_function")
     assert model.fit(X, y).predict_proba(X).shape == (900, 3)
+
+
+@pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_warning_names_a_class_without_held_out_samples(n_classes):
+    X, y = make_data(n_classes)
+    y = np.array(["ant", "bee", "cat"])[y]
+    frozen = FrozenEstimator(LinearSVC(random_state=0).fit(X, y))
+    rest = y != "ant"
+    model = CalibratedClassifier(frozen, PlattScaling())
+    with pytest.warns(UserWarning, match=r"no samples of \['ant'\]: PlattScaling"):
+        model.fit(X[rest], y[rest])
+    assert (model.predict_proba(X)[:, 0] < 0.05).all()
