@@ -110,7 +110,7 @@ class PerLabelCalibrator(
             If `X` does not contain probabilities and `from_logits` is False, or if `y`
             is not an indicator matrix in the shape of `X`.
         """
-        self._fit_checked(X, y, sample_weight)
+        self._fit_checked(X, y, sample_weight, None)
         self._warn_of_few_errors(self.n_errors_)
         return self
 
@@ -119,15 +119,19 @@ class PerLabelCalibrator(
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        labels: Any = None,  # noqa: ARG002, the labels of each column are 0 and 1
+        labels: list[Any] | None,
     ) -> Self:
-        """Fit without the warning about few misclassified samples."""
+        """Fit without the warning about few misclassified samples.
+
+        `labels` contains the names of the classes 0 and 1 of each label.
+        """
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = check_indicator(y, X.shape, name="y")
+        labels = [np.array([0, 1])] * X.shape[1] if labels is None else labels
         self.calibrators_ = [
-            clone(self.calibrator)._fit_checked(x, has_label, sample_weight, [0, 1])
-            for x, has_label in zip(X.T, y.T, strict=True)
+            clone(self.calibrator)._fit_checked(x, names[codes], sample_weight, names)
+            for x, codes, names in zip(X.T, y.T, labels, strict=True)
         ]
         self.n_errors_ = np.array([each.n_errors_ for each in self.calibrators_])
         self.classes_ = [each.classes_ for each in self.calibrators_]

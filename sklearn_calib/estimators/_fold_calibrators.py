@@ -106,8 +106,10 @@ class MarginCalibrator:
             codes = encode_labels(y, labels=labels, n_classes=len(labels), name="y")
             y = codes[:, None] == np.arange(len(labels))
             y = y[:, 1:] if self._is_binary else y
+            pairs = [np.array([f"not {label}", f"{label}"]) for label in labels]
+            labels = [labels] if self._is_binary else pairs
         columns = self._one_per_target(margins)
-        self.per_label_ = per_label._fit_checked(columns, y, sample_weight)
+        self.per_label_ = per_label._fit_checked(columns, y, sample_weight, labels)
         self.n_errors_ = self.per_label_.n_errors_
         return self
 

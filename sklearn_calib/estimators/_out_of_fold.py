@@ -214,10 +214,14 @@ def check_held_out_as(names, is_ensemble):
 
 
 def _name_held_out(names, X, y, train, test):
-    """Return the held-out part as arguments of `fit`."""
+    """Return the held-out part as arguments of `fit`.
+
+    Samples of classes that are absent from the training part are left out, as boosting
+    libraries reject their labels.
+    """
     if names is None:
         return {}
-    known = test[np.isin(y[test], y[train])]
+    known = test if y.ndim == 2 else test[np.isin(y[test], y[train])]
     if isinstance(names, str):
         return {names: [(take(X, known), y[known])]}
     return dict(zip(names, (take(X, known), y[known]), strict=True))

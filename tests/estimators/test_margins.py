@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.metaestimators import available_if
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
 from sklearn_calib.calibrators import (
@@ -176,3 +177,59 @@ def test_search_over_classifiers_with_margins_and_with_probabilities():
     model = CalibratedClassifier(LinearSVC(random_state=0), TemperatureScaling())
     model.set_params(response_method="decision_function")
     assert model.fit(X, y).predict_proba(X).shape == (900, 3)
+
+
+@pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_warning_names_a_class_without_held_out_samples(n_classes):
+    X, y = make_data(n_classes)
+    y = np.array(["ant", "bee", "cat"])[y]
+    frozen = FrozenEstimator(LinearSVC(random_state=0).fit(X, y))
+    rest = y != "ant"
+    model = CalibratedClassifier(frozen, PlattScaling())
+    with pytest.warns(UserWarning, match=r"no samples of \['ant'\]: PlattScaling"):
+        model.fit(X[rest], y[rest])
+    assert (model.predict_proba(X)[:, 0] < 0.05).all()
+
+
+class Fickle(LinearSVC):
+    """Classifier with probabilities if it was trained with three classes."""
+
+    @available_if(lambda self: not hasattr(self, "classes_") or len(self.classes_) > 2)
+    def predict_proba(self, X):
+        return np.full((len(X), 3), 1 / 3)
+
+
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
+def test_margins_in_some_folds_only():
+    X, y = make_data()
+    rows = np.arange(900)
+    cv = [(rows[:450], rows[450:]), (rows[y < 2], rows[:450])]
+    model = CalibratedClassifier(Fickle(random_state=0), PlattScaling(), cv=cv)
+    with pytest.raises(
+        ValueError, match=r"in all folds or in none, got prob.*, margins"
+    ):
+        model.fit(X, y)
+
+
+class SometimesLogits(LogisticRegression):
+    """Classifier that declares logits if it was trained with two classes."""
+
+    @property
+    def decision_function_is_logits(self):
+        return len(self.classes_) == 2
+
+
+@pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
+def test_logits_in_some_folds_only():
+    """All folds then have probabilities."""
+    X, y = make_data()
+    rows = np.arange(900)
+    cv = [(rows[:450], rows[450:]), (rows[y < 2], rows[:450])]
+    by_both, by_proba = (
+        CalibratedClassifier(SometimesLogits(), PlattScaling(), cv=cv, **params)
+        .fit(X, y)
+        .predict_proba(X)
+        for params in ({}, {"response_method": "predict_proba"})
+    )
+    np.testing.assert_allclose(by_both, by_proba, rtol=1e-6)

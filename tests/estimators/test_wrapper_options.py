@@ -16,6 +16,7 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
 )
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -182,6 +183,22 @@ def test_held_out_part_has_no_classes_that_are_absent_from_the_training_part():
     ).fit(X, Y)
     (pair,) = model.calibrated_classifiers_
     assert set(pair.estimator.eval_set_[0][1]) == {0, 1}
+
+
+def test_held_out_part_of_multilabel_data():
+    labels = np.eye(3, dtype=int)[Y]
+    recorded = []
+
+    class Records(OneVsRestClassifier):
+        def fit(self, X, y, eval_set):
+            recorded.append(eval_set[0][1])
+            return super().fit(X, y)
+
+    model = CalibratedClassifier(
+        Records(GaussianNB()), ensemble=True, cv=3, held_out_as="eval_set"
+    )
+    model.fit(X, labels)
+    np.testing.assert_array_equal(np.concatenate(recorded), labels)
 
 
 @pytest.mark.each(
