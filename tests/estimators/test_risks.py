@@ -194,7 +194,7 @@ def test_what_cannot_be_guaranteed_is_named():
 def test_class_without_accepted_samples_is_not_guaranteed():
     """No sample is predicted as the class, which says nothing of its precision."""
     some = CLASSIFIER.predict(X) != "bee"
-    with pytest.raises(ValueError, match="of 'bee' 0.9. The lowest here is 1, for"):
+    with pytest.raises(ValueError, match=r"of 'bee' 0\.9\. The lowest here is 1, "):
         selective({"false_discovery_rate": {"bee": 0.9}}).fit(X[some], Y[some])
 
 
