@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.links import softmax
@@ -15,8 +14,9 @@ from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
-from sklearn_calib.calibrators import Calibrator, VennAbers
+from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+from sklearn_calib.estimators._intervals import IntervalMixin
 from sklearn_calib.estimators._out_of_fold import (
     MatrixLike,
     MemoryLike,
@@ -30,18 +30,8 @@ from sklearn_calib.estimators._out_of_fold import (
 from sklearn_calib.estimators._routing import RoutingMixin
 
 
-def _check_has_interval(self: Any) -> bool:
-    """Raise AttributeError unless the calibrator predicts intervals."""
-    if isinstance(self.calibrator, VennAbers):
-        return True
-    raise AttributeError(
-        f"predict_interval needs calibrator=VennAbers(), got {self.calibrator!r}. Use "
-        "predict_proba, or set calibrator=VennAbers()."
-    )
-
-
 class CalibratedClassifier(
-    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    RoutingMixin, IntervalMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
@@ -285,31 +275,6 @@ class CalibratedClassifier(
         total: Any = sum(pair.predict_proba(X) for pair in pairs)
         return total / len(pairs)
 
-    @available_if(_check_has_interval)
-    def predict_interval(self, X: MatrixLike) -> Floats:
-        """Return p0 and p1 of Venn-Abers calibration, averaged over the ensemble.
-
-        Available only with `calibrator=VennAbers()`, see
-        :meth:`VennAbers.predict_interval
-        <sklearn_calib.calibrators.VennAbers.predict_interval>`. The statement that one
-        of the two is perfectly calibrated holds for a single calibrator that is fitted
-        to new data, as with a `FrozenEstimator`, and not for averages.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data in the form that the classifier accepts.
-
-        Returns
-        -------
-        interval : ndarray of shape (n_samples, n_classes, 2)
-            p0 and p1 of each class, where p0 is at most p1.
-        """
-        check_is_fitted(self)
-        pairs = self.calibrated_classifiers_
-        total: Any = sum(pair.predict_interval(X) for pair in pairs)
-        return total / len(pairs)
-
     def predict(self, X: MatrixLike) -> Array:
         """Predict the most probable class; ties go to the first class.
 
@@ -340,10 +305,6 @@ class _CalibratedPair:
         if self.calibrator is not None:
             return self.calibrator.predict_proba(scores)
         return softmax(scores) if self.from_logits else scores
-
-    def predict_interval(self, X: MatrixLike) -> Floats:
-        scores = predict_scores(self.estimator, X, self.from_logits)
-        return self.calibrator.predict_interval(scores)
 
 
 def _fit_and_pickle(*arguments: Any) -> bytes:
