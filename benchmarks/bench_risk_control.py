@@ -8,7 +8,7 @@ replacement and sets the threshold with `delta` = 0.1. The bounds are exceeded i
 risk of the population is above its limit at this threshold. Without a threshold (`fit`
 raises an error) nothing is exceeded, and the coverage is 0. The populations are
 
-    calibrated   predictions are calibrated; one of seven samples is of class 1
+    calibrated   predictions are calibrated; one of six samples is of class 1
     unrelated    all rates are 0.101 at every confidence, so that any threshold is wrong
     rising       errors are most frequent at the highest confidence
 

@@ -113,8 +113,8 @@ class VennAbers(_OneVsRestCalibrator):
 
         They are the calibrated probability of the class if the test sample is labelled
         as another class (p0), and if it is labelled as this class (p1). A wide interval
-        means that the calibration data have few samples with such a score. It is not a
-        confidence interval: no probability is stated with which it contains anything.
+        means that few calibration samples have such a score. It is not a confidence
+        interval.
 
         Parameters
         ----------

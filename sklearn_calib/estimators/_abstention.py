@@ -166,11 +166,10 @@ def _upper_bound(total, n_samples, level, risk):
 def _refuse_max_risk(risks, lowest, delta, n_samples):
     """Raise ValueError with the lowest risks that the same tests guarantee."""
     lowest = [f"{ceil(each * 1e4) / 1e4:.4g}" for each in lowest]
-    wanted, got = "a risk that some threshold can guarantee", f"{risks[0].limit}"
-    here = f"here is {lowest[0]}"
-    if [risk.key for risk in risks] != ["error_rate"]:
+    wanted, here = "a risk that some threshold can guarantee", f"here is {lowest[0]}"
+    got = ", ".join(f"{risk} {risk.limit}" for risk in risks)
+    if len(risks) > 1:
         wanted = "risks that one threshold can guarantee together"
-        got = ", ".join(f"{risk} {risk.limit}" for risk in risks)
         here = "of each alone are " + ", ".join(
             f"{risk} {each}" for risk, each in zip(risks, lowest, strict=True)
         )

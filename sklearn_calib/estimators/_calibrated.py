@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
-from sklearn_calib.calibrators import Calibrator, VennAbers
+from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.estimators._calibrated_pair import CalibratedPair
 from sklearn_calib.estimators._fold_calibrators import (
     accepts_margins,
     check_calibrator,
     fit_calibrators,
 )
+from sklearn_calib.estimators._intervals import IntervalMixin
 from sklearn_calib.estimators._out_of_fold import (
     MatrixLike,
     MemoryLike,
@@ -35,18 +35,8 @@ from sklearn_calib.estimators._out_of_fold import (
 from sklearn_calib.estimators._routing import RoutingMixin
 
 
-def _check_has_interval(self: Any) -> bool:
-    """Raise AttributeError unless the calibrator predicts intervals."""
-    if isinstance(self.calibrator, VennAbers):
-        return True
-    raise AttributeError(
-        f"predict_interval needs calibrator=VennAbers(), got {self.calibrator!r}. Use "
-        "predict_proba, or set calibrator=VennAbers()."
-    )
-
-
 class CalibratedClassifier(
-    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    RoutingMixin, IntervalMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
@@ -347,31 +337,6 @@ class CalibratedClassifier(
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
         total: Any = sum(pair.predict_proba(X) for pair in pairs)
-        return total / len(pairs)
-
-    @available_if(_check_has_interval)
-    def predict_interval(self, X: MatrixLike) -> Floats:
-        """Return p0 and p1 of Venn-Abers calibration, averaged over the ensemble.
-
-        Available only with `calibrator=VennAbers()`, see
-        :meth:`VennAbers.predict_interval
-        <sklearn_calib.calibrators.VennAbers.predict_interval>`. The statement that one
-        of the two is perfectly calibrated holds for a single calibrator that is fitted
-        to new data, as with a `FrozenEstimator`, and not for averages.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Data in the form that the classifier accepts.
-
-        Returns
-        -------
-        interval : ndarray of shape (n_samples, n_classes, 2)
-            p0 and p1 of each class, where p0 is at most p1.
-        """
-        check_is_fitted(self)
-        pairs = self.calibrated_classifiers_
-        total: Any = sum(pair.predict_interval(X) for pair in pairs)
         return total / len(pairs)
 
     def predict(self, X: MatrixLike) -> Array:

@@ -122,6 +122,15 @@ class MarginCalibrator:
             return proba
         return proba / proba.sum(axis=1, keepdims=True)
 
+    def predict_interval(self, margins: Floats) -> Floats:
+        """Return p0 and p1 of each class, if the calibrator is VennAbers."""
+        columns = self._one_per_target(margins)
+        calibrators = self.per_label_.calibrators_
+        if self._is_binary:
+            return calibrators[0].predict_interval(columns)
+        pairs = zip(calibrators, columns.T, strict=True)
+        return np.stack([each.predict_interval(x)[:, 1] for each, x in pairs], axis=1)
+
     def _one_per_target(self, margins: Floats) -> Floats:
         """Return scaled margins, for two classes only those of the second."""
         return (margins[:, 1:] if self._is_binary else margins) / self.scale_

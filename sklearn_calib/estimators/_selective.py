@@ -131,7 +131,8 @@ class SelectiveClassifier(
 
     risks_ : dict
         The risks in `max_risk` among these samples, as estimates without a guarantee:
-        numbers, or for rates of classes dicts of labels and numbers.
+        numbers, or for rates of classes dicts of labels and numbers. The error rate
+        alone if `coverage` was set.
 
     guaranteed_risk_ : float, dict or None
         The bound that holds with probability `1 - delta`, which is `max_risk`. None if

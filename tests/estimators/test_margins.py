@@ -23,6 +23,7 @@ from sklearn_calib.calibrators import (
     IsotonicCalibration,
     MatrixScaling,
     PlattScaling,
+    VennAbers,
     get_calibrator,
     get_calibrator_names,
 )
@@ -233,3 +234,24 @@ def test_logits_in_some_folds_only():
         for params in ({}, {"response_method": "predict_proba"})
     )
     np.testing.assert_allclose(by_both, by_proba, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_intervals_of_margins(n_classes):
+    X, y = make_classification(
+        300, n_informative=6, n_classes=n_classes, random_state=0
+    )
+    model = CalibratedClassifier(LinearSVC(), VennAbers(), cv=3).fit(X, y)
+    interval, proba = model.predict_interval(X), model.predict_proba(X)
+    assert interval.shape == (300, n_classes, 2)
+    assert (interval[..., 0] <= interval[..., 1]).all()
+    if n_classes == 2:
+        assert (interval[..., 0] <= proba).all()
+        assert (proba <= interval[..., 1]).all()
+
+
+def test_margins_without_calibrators_are_refused():
+    X, y = make_classification(random_state=0)
+    model = CalibratedClassifier(LinearSVC(), PlattScaling(), cv=3).fit(X, y)
+    with pytest.raises(ValueError, match="Margins"):
+        model.uncalibrated()

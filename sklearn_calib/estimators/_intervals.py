@@ -1,0 +1,52 @@
+"""Venn-Abers intervals of a calibrated classifier."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._core.typing import Floats
+from sklearn_calib.calibrators import VennAbers
+from sklearn_calib.estimators._out_of_fold import MatrixLike
+
+
+def _check_has_interval(classifier: Any) -> bool:
+    """Raise AttributeError unless the calibrator predicts intervals."""
+    if isinstance(classifier.calibrator, VennAbers):
+        return True
+    raise AttributeError(
+        "predict_interval needs calibrator=VennAbers(), got "
+        f"{classifier.calibrator!r}. Use predict_proba, or set calibrator=VennAbers()."
+    )
+
+
+class IntervalMixin(ClassifierMixin):
+    """Mixin that adds `predict_interval` to a classifier with calibrated pairs."""
+
+    calibrated_classifiers_: list[Any]
+
+    @available_if(_check_has_interval)
+    def predict_interval(self, X: MatrixLike) -> Floats:
+        """Return p0 and p1 of Venn-Abers calibration, averaged over the ensemble.
+
+        Available only with `calibrator=VennAbers()`, see
+        :meth:`VennAbers.predict_interval
+        <sklearn_calib.calibrators.VennAbers.predict_interval>`. The statement that one
+        of the two is perfectly calibrated holds for a single calibrator that is fitted
+        to new data, as with a `FrozenEstimator`, and not for averages.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            p0 and p1 of each class, where p0 is at most p1.
+        """
+        check_is_fitted(self)
+        pairs = self.calibrated_classifiers_
+        return np.mean([pair.predict_interval(X) for pair in pairs], axis=0)
