@@ -149,13 +149,13 @@ def check_two_classes(classes):
         )
 
 
-def check_representable(sample_weight, dtype):
+def check_representable(sample_weight, dtype, name):
     """Raise ValueError if weights become 0 or infinite in the network's precision."""
     limits = np.finfo(dtype)
     positive = sample_weight[sample_weight > 0]
     if positive.min() < limits.tiny or sample_weight.sum() > limits.max:
         raise ValueError(
-            f"sample_weight must stay positive and have a finite sum in {dtype}, got "
+            f"{name} must stay positive and have a finite sum in {dtype}, got "
             f"weights in [{positive.min():.3g}, {positive.max():.3g}]. Divide them by "
             "their mean, and leave out samples with negligible weights."
         )

@@ -115,7 +115,9 @@ class Trainer:
         weight = check_sample_weight(sample_weight, codes)
         weight = multiply_class_weight(net.class_weight, codes, classes, weight)
         if weight is not None:
-            check_representable(weight, net.dtype)
+            is_plain = net.class_weight is None
+            name = "sample_weight" if is_plain else "sample_weight times class_weight"
+            check_representable(weight, net.dtype, name)
             X, codes, self.sample_weight = drop_zeros(X, codes, weight)
         if self.hold_out:
             check_two_classes(classes[np.unique(codes)])

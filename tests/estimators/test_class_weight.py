@@ -88,6 +88,7 @@ BAD = {
     "text": ({"cat": "2"}, ValueError, "class_weight must .* got '2' for 'cat'"),
     "unknown": ({"kitten": 2}, ValueError, r"are not in class_weight"),
     "none left": (dict.fromkeys(("cat", "dog", "eel"), 0), ValueError, "class_weight"),
+    "huge": ({"cat": 1e300}, ValueError, "times class_weight must .* finite sum"),
     "one left": ({"cat": 0, "dog": 0}, ValueError, "y must hold at least 2 classes"),
 }
 
