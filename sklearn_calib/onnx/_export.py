@@ -101,12 +101,12 @@ def to_onnx(
     opset = _check_opset(target_opset)
     if isinstance(atol, bool) or not isinstance(atol, Real) or not atol >= 0:
         raise ValueError(f"atol must be a non-negative number, got {atol!r}.")
-    X = _check_data(X)
+    columns = _as_columns(X)
     expected = model.predict_proba(X)  # first, as it validates X
     register()
-    proto = to_proto(unwrapped(model), _initial_types(X), opset)
+    proto = to_proto(unwrapped(model), _initial_types(columns), opset)
     if atol < np.inf:
-        labels, proba = _run(proto, X)
+        labels, proba = _run(proto, columns)
         _check_proba(proba, expected, atol)
         _check_labels(labels, model.predict(X), expected, atol)
     return proto
@@ -153,7 +153,7 @@ def _check_opset(target_opset: Any) -> int:
     return int(target_opset)
 
 
-def _check_data(X: Any) -> Any:
+def _as_columns(X: Any) -> Any:
     """Return a DataFrame unchanged, and other data as an array with columns."""
     if issparse(X):
         raise TypeError("X must not be sparse, got a sparse matrix. Use X.toarray().")

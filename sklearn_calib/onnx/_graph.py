@@ -233,10 +233,12 @@ class Steps:
         step = 2 ** max(map(len, knots)).bit_length() // 2
         self.values = values
         self.width = 2 * max(step, 1)
-        table = self._table(knots, self.width - 1, np.inf)
-        offset = (self.width - 1) * np.arange(len(knots)) - 1
         # The number of knots to the left of each value.
         self.index = (values > np.inf).astype(np.int64)
+        if step == 0:
+            return
+        table = self._table(knots, self.width - 1, np.inf)
+        offset = (self.width - 1) * np.arange(len(knots)) - 1
         while step:
             knot = node("Gather", table, self.index + (offset + step))
             is_right = values > knot if side == "left" else values >= knot

@@ -244,9 +244,13 @@ def parabola(maps: Sequence[Any], odds: Tensor) -> Tensor:
     return odds * odds * c + odds * a + b
 
 
-def histogram(maps: Sequence[Any], score: Tensor) -> Tensor:
-    steps = Steps(score, [raised(edges) for edges, _ in maps], "left")
+def bins(maps: Sequence[Any], score: Tensor) -> Tensor:
+    steps = Steps(score, [edges for edges, _ in maps], "left")
     return steps.take([values for _, values in maps])
+
+
+def histogram(maps: Sequence[Any], score: Tensor) -> Tensor:
+    return bins([(raised(edges), values) for edges, values in maps], score)
 
 
 def raised(edges: Array) -> Array:
@@ -278,7 +282,7 @@ def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
 
 # By the exact class: a subclass may calibrate in another way.
 MAPS: dict[type, Map] = {
-    calibrators.BBQ: one_vs_rest(probabilities, histogram),
+    calibrators.BBQ: one_vs_rest(probabilities, bins),
     calibrators.BetaCalibration: one_vs_rest(all_log_odds, beta, True),
     calibrators.DirichletCalibrator: affine(log_proba),
     calibrators.ENIR: one_vs_rest(probabilities, points),

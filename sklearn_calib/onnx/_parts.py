@@ -12,8 +12,12 @@ from sklearn.base import is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
 
 from sklearn_calib.onnx._graph import Graph, Tensor, hstack
+
+# Steps of a Pipeline that return the data.
+OMITTED = (None, "passthrough")
 
 
 class ConversionError(ValueError):
@@ -35,7 +39,8 @@ def unwrapped(model: Any) -> Any:
     if isinstance(model, GridSearchCV | RandomizedSearchCV):
         return unwrapped(model.best_estimator_)
     if isinstance(model, Pipeline):
-        return Pipeline([(name, unwrapped(step)) for name, step in model.steps])
+        steps = [(name, unwrapped(step)) for name, step in model.steps]
+        return Pipeline([(n, step) for n, step in steps if step not in OMITTED])
     return model
 
 
@@ -49,13 +54,14 @@ def to_proto(
     """Return the ONNX model of an unwrapped model, with skl2onnx."""
     from skl2onnx import to_onnx
 
-    options: dict[int, dict[str, bool]] = {}
+    last = last_step(model)
+    name, options = type(last).__name__, {}
     if is_classifier(model):
         # The options of a Pipeline do not reach its last step.
-        options = {id(each): {"zipmap": False} for each in (model, last_step(model))}
-        if raw_scores:
-            options[id(last_step(model))]["raw_scores"] = True
-    name = type(last_step(model)).__name__
+        options = {id(last): {"raw_scores": True} if raw_scores else {}}
+        # The only classifier that has always an array of scores, and not this option.
+        if not isinstance(last, LinearSVC):
+            options[id(last)]["zipmap"] = False
     try:
         with warnings.catch_warnings():
             # skl2onnx and torch use deprecated names of other packages.
@@ -76,9 +82,10 @@ def to_proto(
                 f"{name}, which skl2onnx cannot convert. Fit CalibratedClassifier with "
                 'response_method="predict_proba".'
             ) from error
+        hint = " If all columns of X are numbers, try X.to_numpy()."
         raise ConversionError(
             "model must consist of estimators that skl2onnx can convert, got "
-            f"{name}: {first_line(error)}"
+            f"{name}: {first_line(error)}{hint if len(initial_types) > 1 else ''}"
         ) from error
 
 

@@ -22,7 +22,9 @@ def run_onnx():
         session = onnxruntime.InferenceSession(proto.SerializeToString(), settings)
         names = [value.name for value in session.get_inputs()]
         if len(names) == 1:
-            feed = {names[0]: np.asarray(X)}
+            X = np.asarray(X)
+            X = X[:, None].astype(object) if X.dtype.kind == "U" else X
+            feed = {names[0]: X}
         else:
             columns = [X[name].to_numpy()[:, None] for name in X.columns]
             columns = [c.astype(object) if c.dtype.kind in "OU" else c for c in columns]

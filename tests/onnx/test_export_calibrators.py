@@ -180,6 +180,15 @@ def test_bin_edges_at_probabilities_of_the_data(largest_difference):
             assert largest_difference(fitted, values[:, None]) < 1e-9, calibrator
 
 
+def test_probabilities_that_differ_in_the_last_digit_from_one(largest_difference):
+    p = np.repeat([0.0, 0.5, 1 - 3 * 2.0**-53, 1 - 2.0**-52, 1.0], 30)
+    y = np.arange(150) % 10 < 8
+    for calibrator in (BBQ(), HistogramBinning(n_bins=3)):
+        fitted = clone(calibrator).fit(p, y)
+        assert largest_difference(fitted, p[:60, None]) < 1e-9, calibrator
+        assert largest_difference(fitted, p[120:, None]) < 1e-9, calibrator
+
+
 def test_close_points_of_a_map(run_onnx):
     """The slope between points at a distance of 1e-320 overflows."""
     X = np.array([[0.0, 0.0], [700.0, 0.0], [735.0, 0.0], [738.0, 0.0], [740.0, 0.0]])

@@ -9,12 +9,13 @@ from sklearn.compose import make_column_transformer
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 from sklearn_calib import (
     CalibratedClassifier,
@@ -87,6 +88,34 @@ def test_columns_of_a_data_frame(run_onnx):
     label, proba = run_onnx(model, X, atol=1e-5)
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
     np.testing.assert_array_equal(label, model.predict(X))
+
+
+def test_data_frame_for_an_estimator_of_one_array(data):
+    X, y = data
+    frame = pd.DataFrame(X).add_prefix("x")
+    model = CalibratedClassifier(LogisticRegression(), PlattScaling(), cv=2)
+    with pytest.raises(ValueError, match=r"numbers, try X\.to_numpy\(\)"):
+        to_onnx(model.fit(frame, y), frame)
+
+
+def test_texts(run_onnx):
+    X = np.array(["a good film", "a bad film", "nice and good", "bad"] * 20)
+    # For lower case, onnxruntime needs the locale en_US.UTF-8.
+    words = TfidfVectorizer(lowercase=False)
+    pipeline = make_pipeline(words, "passthrough", LogisticRegression())
+    model = CalibratedClassifier(pipeline, TemperatureScaling(), cv=2)
+    model.fit(X, [1, 0, 1, 0] * 20)
+    label, proba = run_onnx(model, X, atol=1e-5)
+    np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
+    np.testing.assert_array_equal(label, model.predict(X))
+
+
+@pytest.mark.each("margins", [LinearSVC(), SVC()])
+def test_margins(data, largest_difference, margins):
+    X, y = data
+    options = {"response_method": "decision_function", "cv": 2}
+    model = CalibratedClassifier(margins, PlattScaling(), **options).fit(X, y)
+    assert largest_difference(model, X) < 1e-5
 
 
 def test_columns_for_a_calibrator(run_onnx, data):
