@@ -52,6 +52,7 @@ myst_heading_anchors = 3
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {

@@ -4,8 +4,7 @@
 
 Printed are pages that are wider than the screen, code that is cut off on a desktop,
 pictures and formulas that do not show, errors of scripts and missing files. A picture
-of each page is saved. It needs
-`pip install playwright` and a Chromium.
+of each page is saved. It needs `pip install playwright` and a Chromium.
 """
 
 import argparse
