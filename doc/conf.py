@@ -52,6 +52,7 @@ myst_heading_anchors = 3
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {
@@ -91,8 +92,8 @@ html_theme_options = {
 }
 
 WITHOUT_SIDEBAR = ["changelog", "developing", "generated/bibliography", "index"]
-WITHOUT_SIDEBAR += ["coming_from", "getting_started", "glossary", "losses"]
-WITHOUT_SIDEBAR += ["results*", "security", "what_to_use"]
+WITHOUT_SIDEBAR += ["coming_from", "compatibility", "getting_started", "glossary"]
+WITHOUT_SIDEBAR += ["losses", "results*", "security", "what_to_use"]
 WITHOUT_SIDEBAR += ["generated/gallery/plot_*"]
 html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 
@@ -128,10 +129,18 @@ NAMES |= {
     if room == "losses"
 }
 
-# The page that the search shows first, for each word that is not its title.
+# The page that the search shows first for a word, if this is not the word of its title.
 SEARCH_TERMS = {
     name: f"generated/api/sklearn_calib.{room}.{target}"
     for room, name, target in registered_names()
+} | {
+    "abstain": "guide/selective",
+    "huggingface": "recipes/hugging_face",
+    "install": "getting_started",
+    "lightgbm": "recipes/trees",
+    "resume": "recipes/resume",
+    "transformers": "recipes/hugging_face_trainer",
+    "xgboost": "recipes/trees",
 }
 
 

@@ -1,6 +1,9 @@
 """The metadata, the tested versions and the code do not drift apart."""
 
+import hashlib
 import re
+import runpy
+import shutil
 import sys
 import tomllib
 from importlib import metadata, resources
@@ -11,6 +14,7 @@ import pytest
 import yaml
 
 import sklearn_calib
+from sklearn_calib._core.doc_links import SITE
 
 CHECKOUT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
@@ -46,22 +50,73 @@ def test_tested_version_is_pinned_and_above_the_lower_bound(requirement):
         assert as_numbers(PINS[name]) >= as_numbers(bound)
 
 
+def read_recipe(text):
+    """Return a conda recipe as a dict."""
+    return yaml.safe_load(jinja2.Template(text).render(PYTHON="python"))
+
+
 def test_the_conda_recipe_and_the_citation_agree_with_the_project():
-    template = jinja2.Template((CHECKOUT / "recipe" / "meta.yaml").read_text())
-    read = {"load_file_data": lambda *_, **__: {"project": PROJECT}, "PYTHON": "python"}
-    recipe = yaml.safe_load(template.render(read))
+    recipe = read_recipe((CHECKOUT / "recipe" / "meta.yaml").read_text())
     python, *requirements = recipe["requirements"]["run"]
     plain = [r.replace("pytorch", "torch").replace(" ", "") for r in requirements]
-    assert (python, plain) == ("python >=3.11", PROJECT["dependencies"])
+    wanted = f"python {PROJECT['requires-python']}", PROJECT["dependencies"]
+    assert (python, plain) == wanted
+    about = recipe["about"]["home"], recipe["about"]["summary"]
+    assert about == (PROJECT["urls"]["Documentation"], PROJECT["description"])
     citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text())
     versions = recipe["package"]["version"], citation["version"]
     assert versions == (sklearn_calib.__version__,) * 2
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_the_conda_recipe_gets_the_hash_of_the_sdist(tmp_path, local):
+    tool = runpy.run_path(str(CHECKOUT / "tools" / "conda_recipe.py"))
+    sdist = tmp_path / f"sklearn_calib-{sklearn_calib.__version__}.tar.gz"
+    sdist.write_bytes(b"an archive")
+    source = read_recipe(tool["fill"](sdist, local=local))["source"]
+    assert source["sha256"] == hashlib.sha256(b"an archive").hexdigest()
+    assert source["url"].startswith("file:" if local else "https://pypi.org/")
+    assert source["url"].endswith(f"/{sdist.name}")
+    with pytest.raises(SystemExit, match="not the version"):
+        tool["fill"](tmp_path / "sklearn_calib-9.9.9.tar.gz")
+
+
+def test_the_address_of_the_site_is_the_same_everywhere():
+    assert PROJECT["urls"]["Documentation"] == SITE
+    assert {"Source", "Issues", "Changelog"} < PROJECT["urls"].keys()
+
+
+def test_a_version_is_released_under_its_tag_without_placeholders(tmp_path):
+    tool = runpy.run_path(str(CHECKOUT / "tools" / "check_release.py"))
+    version = sklearn_calib.__version__
+    (tmp_path / "sklearn_calib").mkdir()
+    (tmp_path / "recipe").mkdir()
+    for name in [*tool["VERSIONS"], "pyproject.toml"]:
+        text = (CHECKOUT / name).read_text(encoding="utf-8")
+        text = text.replace("example.org", "calib.test")
+        text = text.replace("## [Unreleased]", f"## [{version}] - 2026-01-31")
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert list(tool["faults"](f"v{version}", tmp_path)) == []
+    others = list(tool["faults"]("v9.9.9", tmp_path))
+    assert len(others) == len(tool["VERSIONS"])
+    shutil.copy(CHECKOUT / "pyproject.toml", tmp_path)
+    has_placeholders = "example.org" in SITE
+    assert bool(list(tool["faults"](f"v{version}", tmp_path))) == has_placeholders
+
+
+def test_workflows_and_issue_templates_can_be_read():
+    files = list((CHECKOUT / ".github").rglob("*.yml"))
+    names = {path.stem for path in files if yaml.safe_load(path.read_text("utf-8"))}
+    expected = {"ci", "release", "bug_report", "feature_request", "config"}
+    if files:  # the sdist has no dotfiles
+        assert names == expected
 
 
 def test_python_versions_agree():
     lowest = PROJECT["requires-python"].removeprefix(">=")
     assert sys.version_info[:2] >= as_numbers(lowest)
     assert f"Programming Language :: Python :: {lowest}" in PROJECT["classifiers"]
+    assert "License :: OSI Approved :: BSD License" in PROJECT["classifiers"]
 
 
 def is_own_text(path):

@@ -2,9 +2,9 @@
 
     python tools/view_site.py build/html screenshots_output [--chromium FILE]
 
-Printed are pages that are wider than the screen, pictures and formulas that do not
-show, errors of scripts and missing files; a picture of each page is saved. It needs
-`pip install playwright` and a Chromium.
+Printed are pages that are wider than the screen, code that is cut off on a desktop,
+pictures and formulas that do not show, errors of scripts and missing files. A picture
+of each page is saved. It needs `pip install playwright` and a Chromium.
 """
 
 import argparse
@@ -29,9 +29,12 @@ FAULTS = """() => {
     const math = [...document.querySelectorAll("mjx-merror, .MathJax_Error")];
     const raw = [...document.querySelectorAll("span.math, div.math")]
         .filter(e => !e.querySelector("mjx-container"));
+    const cut = [...document.querySelectorAll("article pre")]
+        .filter(e => width > 1000 && e.scrollWidth > e.clientWidth + 1);
     return [
         ...(document.documentElement.scrollWidth > width + 1 ? ["is too wide"] : []),
         ...out.slice(0, 1).map(e => "sticks out: " + name(e)),
+        ...cut.map(e => "is cut off: " + name(e)),
         ...blank.map(e => "is blank: " + name(e)),
         ...math.concat(raw).map(e => "is no formula: " + name(e)),
     ];

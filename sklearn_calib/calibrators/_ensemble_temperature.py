@@ -40,7 +40,7 @@ class EnsembleTemperatureScaling(Calibrator):
     Attributes
     ----------
     temperature_ : float
-        T.
+        The fitted temperature T.
 
     weights_ : ndarray of shape (3,)
         The weights of the temperatures T, 1 and infinity, which sum to one.
