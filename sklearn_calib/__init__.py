@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
         evaluation,
         losses,
         metrics,
+        persistence,
     )
     from sklearn_calib.calibrators import TemperatureScaling
     from sklearn_calib.estimators import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
         RefCalClassifier,
         SelectiveClassifier,
     )
+    from sklearn_calib.persistence import load, save
 
 __version__ = "0.1.0"
 
@@ -39,6 +41,8 @@ _HOMES = {
     "RefCalClassifier": "sklearn_calib.estimators",
     "SelectiveClassifier": "sklearn_calib.estimators",
     "TemperatureScaling": "sklearn_calib.calibrators",
+    "load": "sklearn_calib.persistence",
+    "save": "sklearn_calib.persistence",
     **{
         topic: f"sklearn_calib.{topic}"
         for topic in (
@@ -50,6 +54,7 @@ _HOMES = {
             "evaluation",
             "losses",
             "metrics",
+            "persistence",
         )
     },
 }
@@ -67,8 +72,11 @@ __all__ = [
     "displays",
     "estimators",
     "evaluation",
+    "load",
     "losses",
     "metrics",
+    "persistence",
+    "save",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -9,7 +9,7 @@ import pytest
 
 PAGE = Path(__file__).parent.parent / "doc" / "api.md"
 ROOMS = ["calibrators", "callbacks", "datasets", "displays", "estimators", "losses"]
-ROOMS += ["evaluation", "metrics"]
+ROOMS += ["evaluation", "metrics", "persistence"]
 
 
 def row(room, name):

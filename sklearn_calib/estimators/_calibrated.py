@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,11 +27,10 @@ from sklearn_calib.estimators._out_of_fold import (
     remembered,
 )
 from sklearn_calib.estimators._routing import RoutingMixin
+from sklearn_calib.estimators._saved_ensemble import SavableEnsemble
 
 
-class CalibratedClassifier(
-    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
+class CalibratedClassifier(RoutingMixin, ClassifierMixin, SavableEnsemble):
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
     For each fold of a cross-validation, the classifier is trained on the training part,

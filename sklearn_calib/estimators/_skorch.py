@@ -33,8 +33,8 @@ from sklearn_calib.estimators._nested_params import (
     callback_params,
     check_names_of_net,
 )
-from sklearn_calib.estimators._param_files import NetWithFiles
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
+from sklearn_calib.estimators._saved_net import SavableNet
 from sklearn_calib.losses import CalibrationLoss
 
 
@@ -46,7 +46,7 @@ class _PrintNumbers(PrintLog):
         return super().table({k: v for k, v in row.items() if not isinstance(v, list)})
 
 
-class SkorchClassifier(NestedParams, NetWithFiles):
+class SkorchClassifier(NestedParams, SavableNet):
     """skorch's classifier with the hooks that a `Trainer` needs.
 
     `_trainer` is the `Trainer` during a call of fit, and None otherwise.
