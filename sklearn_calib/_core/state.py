@@ -41,9 +41,9 @@ DERIVED_SIZES: dict[str, Callable[[int], int]] = {
 
 
 class Range(NamedTuple):
-    """A closed interval of finite numbers, and its name in messages."""
+    """A closed interval of finite numbers, and the rule in messages."""
 
-    name: str
+    rule: str
     low: float = -sys.float_info.max
     high: float = sys.float_info.max
 
@@ -51,16 +51,20 @@ class Range(NamedTuple):
         """Raise ValueError unless a value is a finite number in the interval."""
         is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
         if not (is_number and self.low <= value <= self.high):
-            refuse(key, self.name, value)
+            refuse(key, f"a number {self.rule}", value)
 
 
-FINITE = Range("a finite number")
-POSITIVE = Range("a number > 0", low=math.ulp(0.0))
-NON_NEGATIVE = Range("a number >= 0", low=0.0)
-FRACTION = Range("a number in [0, 1]", 0.0, 1 + SLACK)
-BELOW_ONE = Range("a number in [0, 1)", -SLACK, math.nextafter(1, 0))
-UP_TO_ONE = Range("a number in (0, 1]", math.ulp(0.0), 1 + SLACK)
-UP_TO_HALF = Range("a number in (0, 0.5]", math.ulp(0.0), 0.5)
+FINITE = Range("that is finite")
+POSITIVE = Range("> 0", low=math.ulp(0.0))
+NON_NEGATIVE = Range(">= 0", low=0.0)
+FRACTION = Range("in [0, 1]", 0.0, 1 + SLACK)
+BELOW_ONE = Range("in [0, 1)", -SLACK, math.nextafter(1, 0))
+UP_TO_ONE = Range("in (0, 1]", math.ulp(0.0), 1 + SLACK)
+UP_TO_HALF = Range("in (0, 0.5]", math.ulp(0.0), 0.5)
+
+
+def _shown(range: Range) -> str:  # noqa: A002 - the range of the values
+    return "" if range is FINITE else f" {range.rule}"
 
 
 @dataclass
@@ -108,7 +112,8 @@ class Number(Spec):
         return float(value) if isinstance(value, int) else value
 
     def __str__(self) -> str:
-        return self.range.name + f' or "{INFINITY}"' * self.or_infinity
+        also = f' or "{INFINITY}"' * self.or_infinity
+        return "number" + _shown(self.range) + also
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class Count(Spec):
         return value
 
     def __str__(self) -> str:
-        return " or ".join(self.sizes) or "a positive integer"
+        return " or ".join(self.sizes) or "positive integer"
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,7 @@ class Labels(Spec):
         return labels
 
     def __str__(self) -> str:
-        return "array of shape (n_classes,) with distinct labels"
+        return "array (n_classes,) of distinct labels"
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ class Names(Spec):
         return names
 
     def __str__(self) -> str:
-        return f"array of shape ({self.size},) with strings"
+        return f"array ({self.size},) of strings"
 
 
 class Numbers(Spec):
@@ -213,10 +218,9 @@ class Numbers(Spec):
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.sizes)) + "," * (len(self.sizes) == 1)
-        ranged = "" if self.range is FINITE else f", each {self.range.name}"
         order = ", sorted" * self.increasing
         total = "" if self.total is None else f", sum {self.total:g}"
-        return f"array of shape ({sizes}){ranged}{order}{total}"
+        return f"array ({sizes}){_shown(self.range)}{order}{total}"
 
 
 class Tuple(Spec):
@@ -235,7 +239,7 @@ class Tuple(Spec):
         )
 
     def __str__(self) -> str:
-        return f"list of {len(self.items)}: {'; '.join(map(str, self.items))}"
+        return f"[{'; '.join(map(str, self.items))}]"
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,7 @@ class ListOf(Spec):
     """A list of values of one spec, at least one."""
 
     item: Spec
-    size: Size = "length"
+    size: Size = "any length"
 
     def read(self, value: Any, key: str, source: Source) -> list[Any]:
         values = check_list(value, key)
@@ -255,7 +259,7 @@ class ListOf(Spec):
         ]
 
     def __str__(self) -> str:
-        return f"list of {self.size}, each a {self.item}"
+        return f"list of {self.size}: {self.item}"
 
 
 @dataclass(frozen=True)

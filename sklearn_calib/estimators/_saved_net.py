@@ -1,5 +1,6 @@
 """What `sklearn_calib.save` writes of a `NeuralClassifier`, and how it is read."""
 
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -60,6 +61,9 @@ _OF_MACHINE = {
         "timeout",
     )
 }
+# Larger sizes overflow in torch.
+_LARGEST_BATCH = 2**62
+
 _MODULES = {"ConvNet": ConvNet, "MLP": MLP}
 
 
@@ -109,6 +113,10 @@ class SavableNet(StateMixin, NetWithFiles):
         }
         if isinstance(own["module"], str):
             own["module"] = _MODULES[own["module"]]
+        for name in ("batch_size", "iterator_valid__batch_size"):
+            size = params.get(name, -1)
+            if not isinstance(size, Integral) or size > _LARGEST_BATCH:
+                refuse(f"{key}.{name}", f"an integer up to {_LARGEST_BATCH}", size)
         try:
             net = cls(**{**params, **own})
             check_params(net)

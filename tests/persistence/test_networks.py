@@ -187,7 +187,7 @@ def test_what_only_training_uses_is_not_saved(table, tmp_path):
         callbacks=[("timer", EpochTimer())],
         iterator_train__drop_last=True,
         iterator_valid__num_workers=0,
-        iterator_valid__batch_size=7,
+        iterator_valid__batch_size=np.int64(7),
         batch_transform=lambda *batch: batch,
     ).fit(*table)
     again = through_file(net, tmp_path)
@@ -255,6 +255,7 @@ np.save(sys.argv[3], sklearn_calib.load(sys.argv[1]).predict_proba(X))
 """
 
 
+@pytest.mark.slow
 def test_a_fresh_process(net, table, tmp_path):
     files = [str(tmp_path / name) for name in ("net.safetensors", "X.npy", "p.npy")]
     save(net, files[0])
