@@ -6,7 +6,7 @@ JSON has neither NaN nor infinity.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -93,13 +93,17 @@ def write_value(
             write_value(each, f"{key}[{i}]", write_other, tensors)
             for i, each in enumerate(value)
         ]
-    if not isinstance(value, dict):
+    if not (isinstance(value, dict) and _are_arrays(value.values())):
         return write_other(value, key)
     keys = {name: f"{key}.{name}" for name in value}
     if tensors is None:
         return {name: _write_array(each, keys[name]) for name, each in value.items()}
     tensors.update({keys[name]: each for name, each in value.items()})
     return {name: {"tensor": keys[name]} for name in value}
+
+
+def _are_arrays(values: Iterable[Any]) -> bool:
+    return all(isinstance(each, np.ndarray) for each in values)
 
 
 def _write_array(array: Array, key: str) -> dict[str, Any]:
@@ -140,13 +144,18 @@ def _read_inline(value: Any, key: str) -> Array:
     if math.prod(shape) != len(values):
         refuse(f"{key}.shape", f"the shape of {len(values)} values", shape)
     for each in values:
-        if type(each) not in DTYPES[dtype]:
-            refuse(f"{key}.values", f"of dtype {dtype}", each)
+        if type(each) not in DTYPES[dtype] or _is_infinite(each):
+            refuse(f"{key}.values", f"finite and of dtype {dtype}", each)
     try:
         with np.errstate(over="ignore"):  # becomes infinite, which is refused
             return np.array(values, dtype=dtype).reshape(shape)
     except (OverflowError, ValueError) as error:
         raise ValueError(f"{key}.values must be of dtype {dtype}: {error}.") from error
+
+
+def _is_infinite(value: Any) -> bool:
+    """Whether a value is NaN or infinity, such as 1e999 in JSON."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def read_value(
@@ -158,6 +167,8 @@ def read_value(
             read_value(each, f"{key}[{i}]", read_object, tensors)
             for i, each in enumerate(value)
         ]
+    if _is_infinite(value):
+        refuse(key, "finite", value)
     if not isinstance(value, dict):
         return value
     if "class" in value:

@@ -5,6 +5,7 @@ fitted attributes to a `Spec`. All values are written in the same way, and each 
 by its spec, so that a file cannot contain anything that the schema does not allow.
 """
 
+import inspect
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -319,7 +320,9 @@ class StateMixin:
         passed: dict[str, Any],  # noqa: ARG003 - for subclasses
     ) -> Any:
         """Return a new object; raise ValueError if a parameter is invalid."""
-        check_object(params, key, set(), set(cls._get_param_names()))
+        own = inspect.signature(cls).parameters.values()
+        required = {each.name for each in own if each.default is each.empty}
+        check_object(params, key, required, {each.name for each in own})
         new = cls(**params)
         new._validate_params()
         return new

@@ -1,6 +1,5 @@
 """What `sklearn_calib.save` writes of a `NeuralClassifier`, and how it is read."""
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -115,7 +114,7 @@ class SavableNet(StateMixin, NetWithFiles):
             own["module"] = _MODULES[own["module"]]
         for name in ("batch_size", "iterator_valid__batch_size"):
             size = params.get(name, -1)
-            if not isinstance(size, Integral) or size > _LARGEST_BATCH:
+            if not isinstance(size, int | np.integer) or size > _LARGEST_BATCH:
                 refuse(f"{key}.{name}", f"an integer up to {_LARGEST_BATCH}", size)
         try:
             net = cls(**{**params, **own})

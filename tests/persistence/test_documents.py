@@ -143,6 +143,13 @@ def test_a_changed_parameter_that_needs_another_fit(fit):
         to_dict(fitted.set_params(from_logits=False))
 
 
+def test_a_dict_is_not_a_parameter_of_a_file(fit):
+    fitted, _ = fit(TemperatureScaling())
+    for value in ({"a": 1}, {}, {"a": np.ones(2)}):
+        with pytest.raises((TypeError, ValueError), match=r"params\.n_bins"):
+            to_dict(fitted.set_params(n_bins=value))
+
+
 def test_a_random_generator_is_not_a_parameter_of_a_file(fit):
     fitted, _ = fit(MetaCal(random_state=np.random.RandomState(0)))
     with pytest.raises(TypeError, match=r"params\.random_state must be .* RandomState"):

@@ -187,7 +187,7 @@ def test_what_only_training_uses_is_not_saved(table, tmp_path):
         callbacks=[("timer", EpochTimer())],
         iterator_train__drop_last=True,
         iterator_valid__num_workers=0,
-        iterator_valid__batch_size=np.int64(7),
+        iterator_valid__batch_size=7,
         batch_transform=lambda *batch: batch,
     ).fit(*table)
     again = through_file(net, tmp_path)
