@@ -26,6 +26,9 @@ DTYPES: dict[str, tuple[type, ...]] = {
 }
 MOST_DIMENSIONS = 32
 
+# numpy uses the memory of the longest string for each string of an array.
+MOST_TEXT = 10**8
+
 
 def refuse(key: str, wanted: Any, value: Any) -> NoReturn:
     """Raise a ValueError that names the key."""
@@ -146,6 +149,8 @@ def _read_inline(value: Any, key: str) -> Array:
     for each in values:
         if type(each) not in DTYPES[dtype] or _is_infinite(each):
             refuse(f"{key}.values", f"finite and of dtype {dtype}", each)
+    if dtype == "str" and len(values) * max(map(len, values), default=0) > MOST_TEXT:
+        raise ValueError(f"{key}.values must be shorter, got too long strings.")
     try:
         with np.errstate(over="ignore"):  # becomes infinite, which is refused
             return np.array(values, dtype=dtype).reshape(shape)

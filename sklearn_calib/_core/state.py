@@ -248,11 +248,12 @@ class ListOf(Spec):
     """A list of values of one spec, at least one."""
 
     item: Spec
-    size: Size = "any length"
+    size: Size | None = None
 
     def read(self, value: Any, key: str, source: Source) -> list[Any]:
         values = check_list(value, key)
-        source.check_size(len(values), self.size, key)
+        if self.size is not None:
+            source.check_size(len(values), self.size, key)
         if not values:
             raise ValueError(f"{key} must not be empty.")
         return [
@@ -260,7 +261,7 @@ class ListOf(Spec):
         ]
 
     def __str__(self) -> str:
-        return f"list of {self.size}: {self.item}"
+        return f"list of {self.size or 'any length'}: {self.item}"
 
 
 @dataclass(frozen=True)
