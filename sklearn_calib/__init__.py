@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
         losses,
         metrics,
         onnx,
+        persistence,
     )
     from sklearn_calib.calibrators import TemperatureScaling
     from sklearn_calib.estimators import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
         RefCalClassifier,
         SelectiveClassifier,
     )
+    from sklearn_calib.persistence import load, save
 
 __version__ = "0.1.0"
 
@@ -40,6 +42,8 @@ _HOMES = {
     "RefCalClassifier": "sklearn_calib.estimators",
     "SelectiveClassifier": "sklearn_calib.estimators",
     "TemperatureScaling": "sklearn_calib.calibrators",
+    "load": "sklearn_calib.persistence",
+    "save": "sklearn_calib.persistence",
     **{
         topic: f"sklearn_calib.{topic}"
         for topic in (
@@ -52,6 +56,7 @@ _HOMES = {
             "losses",
             "metrics",
             "onnx",
+            "persistence",
         )
     },
 }
@@ -69,9 +74,12 @@ __all__ = [
     "displays",
     "estimators",
     "evaluation",
+    "load",
     "losses",
     "metrics",
     "onnx",
+    "persistence",
+    "save",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

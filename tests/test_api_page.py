@@ -9,7 +9,7 @@ import pytest
 
 PAGE = Path(__file__).parent.parent / "doc" / "api.md"
 ROOMS = ["calibrators", "callbacks", "datasets", "displays", "estimators", "losses"]
-ROOMS += ["evaluation", "metrics", "onnx"]
+ROOMS += ["evaluation", "metrics", "onnx", "persistence"]
 
 
 def row(room, name):

@@ -30,8 +30,11 @@ MAY_IMPORT = {
     "losses": {"_core"},
     "metrics": {"_core"},
     "onnx": {"_core", "calibrators", "estimators", "losses"},
+    # It finds estimators by the names in files, and imports them when they occur.
+    "persistence": {"_core", "calibrators"},
 }
 WITHOUT_TORCH = {"_core", "calibrators", "displays", "evaluation", "metrics"}
+WITHOUT_TORCH |= {"persistence"}
 OF_ONNX = {"onnx", "onnxruntime", "onnxscript", "skl2onnx"}
 # The only files that know scikit-learn's private names.
 KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "_core/scorer_names.py"}

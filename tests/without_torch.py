@@ -33,6 +33,7 @@ from sklearn_calib import (  # noqa: E402
     displays,
     evaluation,
     metrics,
+    persistence,
 )
 
 rng = np.random.default_rng(0)
@@ -80,7 +81,8 @@ metrics.CalibrationAccumulator(labels=range(3)).update(CODES, PROBA).compute()
 for name in metrics.get_scorer_names():
     metrics.get_scorer(name)(CLASSIFIER, X, CODES)
 for name in calibrators.get_calibrator_names():
-    calibrators.get_calibrator(name)().fit(PROBA, CODES).predict_proba(PROBA)
+    fitted = calibrators.get_calibrator(name)().fit(PROBA, CODES)
+    persistence.from_dict(persistence.to_dict(fitted)).predict_proba(PROBA)
 CalibratedClassifier(LogisticRegression()).fit(X, CODES).predict_proba(X)
 selective = SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1)
 selective.fit(X, CODES).predict(X)

@@ -14,7 +14,11 @@ from importlib import import_module
 
 import sklearn_calib
 
-ROOMS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
+ROOMS = [
+    name
+    for name in sklearn_calib.__all__
+    if inspect.ismodule(getattr(sklearn_calib, name))
+]
 FORM = r'([^"]+), "(?P<title>.+?)", (?P<where>.*?),? ?(?P<year>(?:19|20)\d\d)\b'
 
 

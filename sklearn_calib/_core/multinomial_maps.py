@@ -18,6 +18,7 @@ class DiagonalMap:
     """Map whose score of a class depends only on the inputs of this class."""
 
     n_inputs = 1
+    coef_shape: tuple[int | str, ...] = ("n_classes",)
     # Up to this number of parameters, the Hessian is faster than products with it.
     max_dense = 100
 
@@ -80,6 +81,7 @@ class PairMap(DiagonalMap):
     """Diagonal map with two inputs for each class."""
 
     n_inputs = 2
+    coef_shape = ("n_classes", 2)
 
     @classmethod
     def mean_squares(cls, features: Floats, weight: Floats) -> Floats:
@@ -95,6 +97,7 @@ class FullMap:
     """Map whose scores depend on the features of all classes."""
 
     max_dense = 600
+    coef_shape = ("n_classes", "n_classes")
     # At this size, arrays take 200 MB, and the eigenvalues of a step take minutes.
     max_classes = 5000
 

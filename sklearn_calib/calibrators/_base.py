@@ -21,6 +21,16 @@ from sklearn_calib._core.doc_links import DocLinkMixin
 from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.state import (
+    NON_NEGATIVE,
+    UP_TO_HALF,
+    Count,
+    Labels,
+    Names,
+    Number,
+    Spec,
+    StateMixin,
+)
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import (
     check_dispatch,
@@ -40,7 +50,9 @@ MIN_ROWS = 1024
 MANY_BINS = 1000
 
 
-class Calibrator(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class Calibrator(
+    DocLinkMixin, StateMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Base class of post-hoc calibrators.
 
     A calibrator is fitted to the predictions of a classifier for held-out samples, and
@@ -54,6 +66,9 @@ class Calibrator(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
       and `sample_weight` may be None.
     - `_calibrate(logits)` returns the calibrated probabilities as a new array. It is
       called with blocks of rows, so that little memory is needed.
+
+    The attributes that `_fit` sets are described in `_fitted`, so that
+    :func:`sklearn_calib.save` can save them.
 
     `logits` contains logits or log-probabilities of the classifier; the softmax of
     either gives the predicted probabilities. It has the dtype of the input, float32 or
@@ -123,6 +138,22 @@ class Calibrator(DocLinkMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
     _accepts_margins = False
 
     _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
+
+    # What `_fit` sets, for files.
+    _fitted: dict[str, Spec] = {}
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        is_proba = not self.from_logits
+        zero = {"zero_replacement_": Number(UP_TO_HALF)} if is_proba else {}
+        return {
+            "classes_": Labels(),
+            "n_features_in_": Count("n_features_in_", ("n_classes", "n_maps")),
+            "feature_names_in_": Names("n_features_in_"),
+            "n_errors_": Number(NON_NEGATIVE),
+            **zero,
+            **self._fitted,
+        }
 
     @restores()
     def fit(

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.state import FRACTION, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -95,6 +96,10 @@ class BBQ(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _maps_probabilities = True
+    _map = Tuple(
+        Numbers("n", increasing=True),
+        Numbers("n + 1", range=FRACTION),
+    )
 
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._core.logistic import fit_nonnegative
+from sklearn_calib._core.state import Numbers
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import StrOptions
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
@@ -86,6 +87,7 @@ class BetaCalibration(_OneVsRestCalibrator):
 
     _errors_needed = 10, 1
     _returns_log_odds = True
+    _map = Numbers(3)
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "parameters": [StrOptions({"abm", "am", "ab"})],

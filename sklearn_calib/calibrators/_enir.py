@@ -9,7 +9,7 @@ from scipy.special import xlog1py, xlogy
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.near_isotonic import near_isotonic_path
 from sklearn_calib._core.typing import Array, Floats
-from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._one_vs_rest import CURVE, _OneVsRestCalibrator
 
 # Solutions with more groups have a negligible weight.
 MAX_GROUPS = 300
@@ -95,6 +95,7 @@ class ENIR(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _maps_probabilities = True
+    _map = CURVE
     _returns_zero = True
 
     def __init__(self, *, from_logits: bool = False) -> None:

@@ -9,6 +9,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.state import FRACTION, POSITIVE, Number, Numbers
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import StrOptions, row_blocks
 from sklearn_calib.calibrators._base import Calibrator
@@ -92,6 +93,10 @@ class EnsembleTemperatureScaling(Calibrator):
 
     _errors_needed = 10, 0
     preserves_argmax = True
+    _fitted = {
+        "temperature_": Number(POSITIVE),
+        "weights_": Numbers(3, range=FRACTION, total=1),
+    }
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
         "objective": [StrOptions({"nll", "brier"})],

@@ -6,6 +6,7 @@ import numpy as np
 
 from sklearn_calib._core.focal_fit import fit_focal_temperature, fit_gamma
 from sklearn_calib._core.links import focal_posterior, softmax
+from sklearn_calib._core.state import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import Calibrator
@@ -83,6 +84,7 @@ class FocalPosterior(Calibrator):
     """
 
     preserves_argmax = True
+    _fitted = {"gamma_": Number(NON_NEGATIVE)}
 
     _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
 
@@ -179,6 +181,7 @@ class FocalTemperatureScaling(Calibrator):
 
     _errors_needed = 10, 0
     preserves_argmax = True
+    _fitted = {"temperature_": Number(POSITIVE), "gamma_": Number(NON_NEGATIVE)}
 
     _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
 

@@ -8,11 +8,14 @@ from scipy.special import expit
 
 from sklearn_calib._core.binning import bin_index, interior_edges
 from sklearn_calib._core.logistic import fit_logistic
+from sklearn_calib._core.state import FRACTION, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import RESOLUTION, check_n_bins
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
+# Edges between bins, and the value of each bin.
+STEPS = Numbers("n", increasing=True), Numbers("n + 1", range=FRACTION)
 N_BINS = {"n_bins": [Interval(Integral, 1, None, closed="left")]}
 
 
@@ -96,6 +99,7 @@ class HistogramBinning(_OneVsRestCalibrator):
     _accepts_margins = True
     _maps_probabilities = True
     _returns_zero = True
+    _map = Tuple(*STEPS)
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         **N_BINS,
@@ -195,6 +199,7 @@ class ScalingBinning(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _accepts_margins = True
+    _map = Tuple(Numbers(2), *STEPS)
     _parameter_constraints = {**_OneVsRestCalibrator._parameter_constraints, **N_BINS}
 
     def __init__(self, *, n_bins: int = 10, from_logits: bool = False) -> None:

@@ -6,12 +6,22 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.state import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator
-from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator, probabilities
+from sklearn_calib.calibrators._one_vs_rest import (
+    _OneVsRestCalibrator,
+    probabilities,
+)
 
 # Weight of the predicted probability, to order classes with equal calibrated values.
 TIE_BREAKER = 1e-9
+
+# Points of an increasing map.
+INCREASING = Tuple(
+    Numbers("n + 1", increasing=True),
+    Numbers("n + 1", range=FRACTION, increasing=True),
+)
 
 
 class IsotonicCalibration(_OneVsRestCalibrator):
@@ -96,6 +106,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
     _errors_needed = 100, 1
     _accepts_margins = True
     _maps_probabilities = True
+    _map = INCREASING
     _returns_zero = True
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
@@ -178,6 +189,7 @@ class JointIsotonicCalibration(Calibrator):
     """
 
     _errors_needed = 50, 0
+    _fitted = {"map_": INCREASING, "_mixing": Number(FRACTION)}
     preserves_argmax = True
 
     def __init__(self, *, from_logits: bool = False) -> None:

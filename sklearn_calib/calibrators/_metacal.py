@@ -11,6 +11,7 @@ from sklearn_calib._core.binning import bin_sums, occupied_bins
 from sklearn_calib._core.confidence import negative_entropy, top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed, Weights
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import Calibrator
@@ -129,6 +130,10 @@ class MetaCal(Calibrator):
 
     _errors_needed = 10, 0
     preserves_argmax = False
+    _fitted = {
+        "threshold_": Number(or_infinity=True),
+        "temperature_": Number(POSITIVE),
+    }
 
     _parameter_constraints: dict = {
         **Calibrator._parameter_constraints,

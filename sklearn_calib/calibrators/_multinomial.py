@@ -17,6 +17,7 @@ from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature, magnitude
+from sklearn_calib._core.state import NON_NEGATIVE, Number, Numbers, Spec
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._base import Calibrator
@@ -42,6 +43,18 @@ class _MultinomialCalibrator(Calibrator):
         **Calibrator._parameter_constraints,
         "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
     }
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        return {
+            **super()._state_schema,
+            "coef_": Numbers(*self._kind.coef_shape),
+            "intercept_": Numbers("n_classes"),
+            "lambd_": Number(NON_NEGATIVE, is_optional=True),
+            "mu_": Number(NON_NEGATIVE, is_optional=True),
+            "log_loss_before_": Number(NON_NEGATIVE),
+            "log_loss_after_": Number(NON_NEGATIVE),
+        }
 
     @abstractmethod
     def _features(self, logits: Floats) -> Floats:
@@ -148,7 +161,8 @@ class _MultinomialCalibrator(Calibrator):
 
     def _calibrate(self, logits: Floats) -> Floats:
         parameters = np.column_stack([self.coef_, self.intercept_])
-        parameters = parameters.astype(logits.dtype)
+        # The order in memory of coef_ is lost in files, and changes the last digit.
+        parameters = parameters.astype(logits.dtype, order="C")
         return softmax(self._kind.scores(self._features(logits), parameters))
 
     def _warn_of_absent(self, codes: Ints, weight: Floats) -> Array:

@@ -9,8 +9,19 @@ from scipy.special import expit
 
 from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.links import log_odds, log_odds_of_proba, softmax
+from sklearn_calib._core.state import (
+    FRACTION,
+    ListOf,
+    Number,
+    Numbers,
+    Spec,
+    Tuple,
+)
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
+
+# Points of a map that is linear between them.
+CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
 
 
 class _OneVsRestCalibrator(Calibrator):
@@ -24,6 +35,8 @@ class _OneVsRestCalibrator(Calibrator):
       arguments are arrays of shape (n_samples,).
     - `_apply_map(map, score)` returns probabilities, or log-odds if
       `_returns_log_odds`.
+
+    `_map` describes a map, for files.
 
     Scores are log-odds, or probabilities if `_maps_probabilities`. Targets are 1
     for samples of the class and 0 for others.
@@ -47,6 +60,16 @@ class _OneVsRestCalibrator(Calibrator):
     _maps_probabilities = False
     _returns_log_odds = False
     _returns_zero = False
+    _map: Spec
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        return {
+            **super()._state_schema,
+            "class_prior_": Numbers("n_classes", range=FRACTION, total=1),
+            "_mixing": Number(FRACTION),
+            "maps_": ListOf(self._map, "n_maps"),
+        }
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         n_classes = logits.shape[1]

@@ -12,14 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sklearn_calib._core.arrays import check_numbers
 from sklearn_calib._core.doc_links import DocLinkMixin
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
+from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.state import Count, ListOf, Names, Object, Spec, StateMixin
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import check_dispatch
 from sklearn_calib.calibrators._base import Calibrator
 
 
 class PerLabelCalibrator(
-    DocLinkMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    DocLinkMixin, StateMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 ):
     """Calibrate multilabel predictions with a separate calibrator for each label.
 
@@ -77,6 +79,14 @@ class PerLabelCalibrator(
     """
 
     _parameter_constraints = {"calibrator": [Calibrator]}
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        return {
+            "n_features_in_": Count("n_features_in_"),
+            "feature_names_in_": Names("n_features_in_"),
+            "calibrators_": ListOf(Object(), "n_features_in_"),
+        }
 
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
@@ -140,6 +150,13 @@ class PerLabelCalibrator(
     def _warn_of_few_errors(self, n_errors: Floats) -> None:
         """Warn about the label with the fewest misclassified samples."""
         self.calibrators_[0]._warn_of_few_errors(n_errors.min())
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        for each in state["calibrators_"]:
+            if not isinstance(each, Calibrator) or each.n_features_in_ != 1:
+                refuse("calibrators_", "calibrators of one column", each)
+        super()._set_state(state)
+        self.classes_ = [each.classes_ for each in self.calibrators_]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the calibrated probability of each label.

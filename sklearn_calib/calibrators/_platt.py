@@ -9,6 +9,7 @@ from sklearn_calib._core.logistic import (
     newton_logistic,
     smoothed_targets,
 )
+from sklearn_calib._core.state import Numbers
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -90,6 +91,7 @@ class PlattScaling(_OneVsRestCalibrator):
     _errors_needed = 50, 1
     _accepts_margins = True
     _returns_log_odds = True
+    _map = Numbers(2)
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "smooth_targets": ["boolean"],

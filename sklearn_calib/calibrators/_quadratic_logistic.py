@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_calib._core.logistic import fit_nonnegative
+from sklearn_calib._core.state import Number, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -86,6 +87,7 @@ class QuadraticLogisticCalibration(_OneVsRestCalibrator):
     _errors_needed = 10, 1
     _accepts_margins = True
     _returns_log_odds = True
+    _map = Tuple(Numbers(3), Number(), Number())
 
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits

@@ -8,6 +8,13 @@ from scipy.interpolate import CubicSpline
 
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.state import (
+    UP_TO_HALF,
+    ListOf,
+    Number,
+    Numbers,
+    Tuple,
+)
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import Calibrator
@@ -104,6 +111,12 @@ class SplineCalibration(Calibrator):
     """
 
     _errors_needed = 20, 0
+    _fitted = {
+        "maps_": ListOf(
+            Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1")), "n_curves"
+        ),
+        "_margin": Number(UP_TO_HALF),
+    }
     _parameter_constraints = {
         **Calibrator._parameter_constraints,
         "n_knots": [Interval(Integral, 2, 100, closed="both")],

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.state import POSITIVE, UP_TO_ONE, Number
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib.calibrators._multinomial import (
     STRENGTH,
@@ -26,6 +27,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         "diagonal": [STRENGTH],
         "intercept": [STRENGTH],
     }
+    _fitted = {"temperature_": Number(POSITIVE), "mixing_": Number(UP_TO_ONE)}
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         logits = logits.astype(np.float64)

@@ -10,6 +10,7 @@ from sklearn_calib._core.binning import binned_calibration_error
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
 from sklearn_calib.calibrators._base import Calibrator, check_n_bins
@@ -107,6 +108,7 @@ class TemperatureScaling(Calibrator):
 
     _errors_needed = 10, 0
     preserves_argmax = True
+    _fitted = {"temperature_": Number(POSITIVE)}
 
     _parameter_constraints = {
         **Calibrator._parameter_constraints,

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.state import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -92,6 +93,11 @@ class VennAbers(_OneVsRestCalibrator):
 
     _errors_needed = 100, 1
     _accepts_margins = True
+    _map = Tuple(
+        Numbers("n", increasing=True),
+        Numbers("n + 1", range=BELOW_ONE),
+        Numbers("n + 1", range=UP_TO_ONE),
+    )
 
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,11 +33,10 @@ from sklearn_calib.estimators._out_of_fold import (
     make_splits,
 )
 from sklearn_calib.estimators._routing import RoutingMixin
+from sklearn_calib.estimators._saved_ensemble import SavableEnsemble
 
 
-class CalibratedClassifier(
-    RoutingMixin, IntervalMixin, MetaEstimatorMixin, BaseEstimator
-):
+class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
     For each fold of a cross-validation, the classifier is trained on the training part,

@@ -13,6 +13,9 @@ from sklearn_calib._core.validation import Interval, validate_params
 
 _SIZE = [Interval(Integral, 1, None, closed="left")]
 
+# Images with a side of 2**30 have one pixel after this number of stages.
+MOST_STAGES = 30
+
 
 class MLP(nn.Sequential):
     """Multilayer perceptron (MLP) with ReLU activations, for tabular data.
@@ -99,7 +102,8 @@ class ConvNet(nn.Module):
         Number of filters of the first stage.
 
     n_stages : int, default=3
-        Number of stages: convolution, batch normalisation, ReLU and max pooling.
+        Number of stages, at most 30: convolution, batch normalisation, ReLU and max
+        pooling.
 
     Examples
     --------
@@ -114,7 +118,7 @@ class ConvNet(nn.Module):
             "n_channels": _SIZE,
             "n_classes": [*_SIZE, None],
             "n_filters": _SIZE,
-            "n_stages": [Interval(Integral, 0, None, closed="left")],
+            "n_stages": [Interval(Integral, 0, MOST_STAGES, closed="both")],
         },
         prefer_skip_nested_validation=True,
     )

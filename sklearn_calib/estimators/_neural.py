@@ -379,4 +379,4 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         check_is_fitted(self)
         if not is_dataset(X):
             X = check_data(self, X, reset=False)
-        return concatenate_logits(self.forward_iter(X))
+        return self._check_outputs(concatenate_logits(self.forward_iter(X)))

@@ -47,12 +47,12 @@ from sklearn_calib.estimators._nested_params import (
     callback_params,
     check_names_of_net,
 )
-from sklearn_calib.estimators._param_files import NetWithFiles
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
+from sklearn_calib.estimators._saved_net import SavableNet
 from sklearn_calib.losses import CalibrationLoss
 
 
-class SkorchClassifier(NestedParams, NetWithFiles):
+class SkorchClassifier(NestedParams, SavableNet):
     """skorch's classifier with the hooks that a `Trainer` needs.
 
     `_trainer` is the `Trainer` during a call of fit, and None otherwise.

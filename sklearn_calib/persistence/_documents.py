@@ -1,0 +1,243 @@
+"""Documents: models as dicts that JSON can store."""
+
+from importlib import import_module
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._core.json_values import (
+    check_object,
+    read_value,
+    refuse,
+    write_value,
+)
+from sklearn_calib._core.state import Source
+from sklearn_calib._core.typing import Array
+from sklearn_calib._core.validation import did_you_mean
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+
+FORMAT = "sklearn_calib"
+VERSION = 1
+
+# The package of each class that a document may name.
+CLASSES = {
+    **{
+        get_calibrator(name).__name__: "sklearn_calib.calibrators"
+        for name in get_calibrator_names()
+    },
+    "CalibratedClassifier": "sklearn_calib.estimators",
+    "NeuralClassifier": "sklearn_calib.estimators",
+    "PerLabelCalibrator": "sklearn_calib.calibrators",
+}
+
+
+def to_dict(model: Any) -> dict[str, Any]:
+    """Return a fitted model as a dict of JSON values.
+
+    Parameters
+    ----------
+    model : Calibrator, PerLabelCalibrator, NeuralClassifier or CalibratedClassifier
+        The fitted model, see :func:`save`.
+
+    Returns
+    -------
+    document : dict
+        Strings, numbers, lists and dicts. NaN and infinity do not occur.
+
+    Raises
+    ------
+    TypeError
+        If the model, or a part of it, is of a class that cannot be saved.
+
+    ValueError
+        If the model is not fitted, or contains values that cannot be saved.
+
+    See Also
+    --------
+    save : Write a model to a file. For networks, the files are smaller.
+
+    Examples
+    --------
+    >>> import json
+    >>> from sklearn_calib import TemperatureScaling
+    >>> from sklearn_calib.persistence import from_dict, to_dict
+    >>> calibrator = TemperatureScaling(from_logits=True)
+    >>> _ = calibrator.fit([[0, 2], [1, 0], [0, 1], [0, 1]] * 10, [1, 0, 1, 0] * 10)
+    >>> text = json.dumps(to_dict(calibrator), allow_nan=False)
+    >>> from_dict(json.loads(text)).temperature_ == calibrator.temperature_
+    True
+    """
+    return write_document(model, None)
+
+
+def from_dict(document: dict[str, Any], *, module: Any = None, loss: Any = None) -> Any:
+    """Return the model of a dict that `to_dict` returned.
+
+    Parameters
+    ----------
+    document : dict
+        A dict of JSON values.
+
+    module : torch.nn.Module class or instance, default=None
+        The network of a `NeuralClassifier`, see :func:`load`.
+
+    loss : torch.nn.Module class or instance, default=None
+        The loss of a `NeuralClassifier`, see :func:`load`.
+
+    Returns
+    -------
+    model : object
+        The fitted model.
+
+    Raises
+    ------
+    ValueError
+        If anything in the document is missing, unknown or invalid. The message names
+        its key.
+
+    Examples
+    --------
+    See :func:`to_dict`.
+    """
+    return read_document(document, {}, {"module": module, "loss": loss})
+
+
+def write_document(model: Any, tensors: dict[str, Array] | None) -> dict[str, Any]:
+    """Return a document, with the arrays of networks in `tensors` unless it is None."""
+    from sklearn_calib import __version__
+
+    _check_class(model, "model")
+    check_is_fitted(model)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": __version__,
+        "object": _write_object(model, "object", tensors, is_fitted=True),
+    }
+    # What cannot be read is not written.
+    read_document(document, {**(tensors or {})}, model._get_passed_params())
+    return document
+
+
+def _write_object(
+    model: Any, key: str, tensors: dict[str, Array] | None, *, is_fitted: bool
+) -> dict[str, Any]:
+    _check_class(model, key)
+
+    def write(name: str, values: dict[str, Any], is_fitted: bool) -> dict[str, Any]:
+        def write_nested(value: Any, key: str) -> Any:
+            return _write_object(value, key, tensors, is_fitted=is_fitted)
+
+        return {
+            attribute: write_value(
+                value, f"{key}.{name}.{attribute}", write_nested, tensors
+            )
+            for attribute, value in values.items()
+        }
+
+    return {
+        "class": type(model).__name__,
+        "params": write("params", model._get_saved_params(), False),
+        "state": write("state", model._get_state(), True) if is_fitted else None,
+    }
+
+
+def _check_class(model: Any, key: str) -> None:
+    """Raise TypeError for an object of a class that is not in the table."""
+    name = type(model).__name__
+    if CLASSES.get(name) is None or type(model) is not _find_class(name):
+        raise TypeError(
+            f"{key} must be None, a number, a string, an array, or an object of one of "
+            f"the classes {sorted(CLASSES)} to be saved, got {model!r:.80}. Other "
+            "models can be saved with skops or joblib."
+        )
+
+
+def _find_class(name: str) -> Any:
+    return getattr(import_module(CLASSES[name]), name)
+
+
+def read_document(
+    document: Any, tensors: dict[str, Array], passed: dict[str, Any]
+) -> Any:
+    """Return the model of a document.
+
+    `passed` contains the parameters that were passed to `load`. All tensors must be
+    used.
+    """
+    check_object(document, "document", {"format", "version", "written_by", "object"})
+    if document["format"] != FORMAT:
+        refuse("format", repr(FORMAT), document["format"])
+    version = document["version"]
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise ValueError(
+            f"version must be at most {VERSION} for this version of sklearn_calib, got "
+            f"{version!r:.80}. The file was written by version "
+            f"{document['written_by']!r:.80}."
+        )
+    if not isinstance(document["written_by"], str):
+        refuse("written_by", "a string", document["written_by"])
+    try:
+        model = _read_object(
+            document["object"], "object", is_fitted=True, tensors=tensors, passed=passed
+        )
+    except RecursionError:
+        raise ValueError("object must not be nested so deeply.") from None
+    if tensors:
+        refuse("tensors", "used in the document", sorted(tensors))
+    return model
+
+
+def _read_object(
+    value: Any,
+    key: str,
+    *,
+    is_fitted: bool,
+    tensors: dict[str, Array],
+    passed: dict[str, Any],
+) -> Any:
+    check_object(value, key, {"class", "params", "state"})
+    name, params = value["class"], value["params"]
+    if not isinstance(name, str) or name not in CLASSES:
+        raise ValueError(
+            f"{key}.class must be one of {sorted(CLASSES)}, got {name!r:.80}."
+            f"{did_you_mean(name, CLASSES)}"
+        )
+    if not isinstance(params, dict):
+        refuse(f"{key}.params", "an object", params)
+
+    def read_nested(value: Any, key: str, *, is_fitted: bool) -> Any:
+        return _read_object(
+            value, key, is_fitted=is_fitted, tensors=tensors, passed=passed
+        )
+
+    model = _find_class(name)._from_saved_params(
+        {
+            param: read_value(each, f"{key}.params.{param}", read_nested, tensors)
+            for param, each in params.items()
+        },
+        f"{key}.params",
+        passed,
+    )
+    if is_fitted:
+        source = Source(read_nested, tensors)
+        state = _read_state(value["state"], f"{key}.state", model, source)
+        try:
+            model._set_state(state)
+        except ValueError as error:
+            raise ValueError(f"{key}.state is invalid: {error}") from error
+    elif value["state"] is not None:
+        refuse(f"{key}.state", "null", value["state"])
+    return model
+
+
+def _read_state(value: Any, key: str, model: Any, source: Source) -> dict[str, Any]:
+    """Return the fitted attributes, in the order of the schema."""
+    schema = model._state_schema
+    optional = {name for name, spec in schema.items() if spec.is_optional}
+    check_object(value, key, schema.keys() - optional, optional)
+    return {
+        name: spec.read(value[name], f"{key}.{name}", source)
+        for name, spec in schema.items()
+        if name in value
+    }

@@ -1,0 +1,110 @@
+"""save and load: whole files of known formats, and errors that name the file."""
+
+import copy
+import json
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+import sklearn_calib
+from sklearn_calib import TemperatureScaling
+from sklearn_calib.persistence import load, save, to_dict
+
+
+@pytest.fixture
+def fitted(fit):
+    return fit(TemperatureScaling())
+
+
+def test_a_calibrator_is_saved_as_json(fitted, tmp_path):
+    calibrator, X = fitted
+    file = tmp_path / "calibrator.json"
+    save(calibrator, str(file))
+    assert json.loads(file.read_text(encoding="utf-8")) == to_dict(calibrator)
+    again = load(file)
+    np.testing.assert_array_equal(again.predict_proba(X), calibrator.predict_proba(X))
+
+
+def test_the_functions_are_at_the_top():
+    assert (sklearn_calib.save, sklearn_calib.load) == (save, load)
+
+
+def test_two_files_of_a_model_are_equal(fitted, net, tmp_path):
+    for model in (fitted[0], net):
+        save(model, tmp_path / "one")
+        save(load(tmp_path / "one"), tmp_path / "two")
+        assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_a_file_is_replaced_as_a_whole(fitted, net, tmp_path):
+    file = tmp_path / "model"
+    save(fitted[0], file)
+    before = file.read_bytes()
+    net = copy.deepcopy(net)
+    net.module_.register_buffer("bad", torch.ones(1))
+    with pytest.raises(ValueError, match="'bad' must be None"):
+        save(net, file)
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+DAMAGE = {
+    "empty": (lambda _: b"", "Expecting value"),
+    "half": (lambda content: content[: len(content) // 2], "Unterminated string"),
+    "bytes": (lambda _: bytes(range(256)) * 20, "not a safetensors file"),
+    "latin": (lambda _: '{"ü": 1}'.encode("latin-1"), "codec can't decode"),
+    "pickle": (lambda _: pickle.dumps([0] * 99), "not a safetensors file"),
+    "list": (lambda _: b"[1]", r"document must be an object, got \[1\]"),
+    "deep": (lambda _: b"[" * 10**6, "nested too deeply"),
+    "nan": (lambda content: content.replace(b"[3]", b"NaN"), "JSON contains NaN"),
+    "twice": (lambda c: c.replace(b'"state"', b'"class"'), "key occurs twice"),
+    "digits": (lambda _: b"9" * 10**5, "Exceeds the limit"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_file_is_named(damage, message, fitted, tmp_path):
+    file = tmp_path / "calibrator.json"
+    save(fitted[0], file)
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match=rf"calibrator\.json' cannot.*{message}"):
+        load(file)
+
+
+def test_a_damaged_network_is_named(net, tmp_path):
+    file = tmp_path / "net.safetensors"
+    save(net, file)
+    content = file.read_bytes()
+    for damaged in (content[:-4], content[:100], content + b"\0"):
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"net\.safetensors' cannot be loaded"):
+            load(file)
+
+
+def test_other_safetensors_are_refused(net, tmp_path):
+    net.save_params(f_params=tmp_path / "net", use_safetensors=True)
+    with pytest.raises(ValueError, match=r"no metadata .* read by load_params"):
+        load(tmp_path / "net")
+    save_file({"a": np.ones(2)}, tmp_path / "net", {"sklearn_calib": "{}"})
+    with pytest.raises(ValueError, match="document must have the keys"):
+        load(tmp_path / "net")
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nowhere.json")
+
+
+def test_safetensors_is_missing(net, fitted, tmp_path, monkeypatch):
+    save(net, tmp_path / "net")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    for use in (lambda: save(net, tmp_path / "net"), lambda: load(tmp_path / "net")):
+        with pytest.raises(ImportError, match=r"pip install sklearn-calib\[save\]"):
+            use()
+    save(fitted[0], tmp_path / "calibrator.json")
+    load(tmp_path / "calibrator.json")

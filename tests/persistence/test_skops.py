@@ -1,0 +1,59 @@
+"""skops files need few types to trust: those in the table of doc/deploy.md."""
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_calib import CalibratedClassifier, SelectiveClassifier, TemperatureScaling
+from sklearn_calib.persistence import to_dict
+
+skops = pytest.importorskip("skops.io")
+PACKAGE = "sklearn_calib."
+TEMPERATURE = f"{PACKAGE}calibrators._temperature.TemperatureScaling"
+ESTIMATORS = f"{PACKAGE}estimators."
+
+
+def types(model):
+    """Return the types that skops does not trust; the model comes back with them."""
+    content = skops.dumps(model)
+    found = skops.get_untrusted_types(data=content)
+    skops.loads(content, trusted=found)
+    return found
+
+
+def test_a_calibrator_needs_its_class(calibrator, fit):
+    fitted, _ = fit(calibrator)
+    kind = type(fitted)
+    assert types(fitted) == [f"{kind.__module__}.{kind.__qualname__}"]
+
+
+def test_a_dict_needs_none(calibrator, fit):
+    assert types(to_dict(fit(calibrator)[0])) == []
+
+
+def test_labels(fit_per_label):
+    found = [f"{PACKAGE}calibrators._per_label.PerLabelCalibrator", TEMPERATURE]
+    assert types(fit_per_label()[0]) == found
+
+
+def test_classifiers(table):
+    classifier = LogisticRegression()
+    calibrated = CalibratedClassifier(classifier, TemperatureScaling(), cv=2)
+    assert types(calibrated.fit(*table)) == [
+        TEMPERATURE,
+        f"{ESTIMATORS}_calibrated.CalibratedClassifier",
+        f"{ESTIMATORS}_calibrated_pair.CalibratedPair",
+    ]
+    selective = SelectiveClassifier(classifier, coverage=0.8, abstain_label=-1)
+    assert types(selective.fit(*table)) == [
+        f"{ESTIMATORS}_selective.SelectiveClassifier"
+    ]
+
+
+def test_a_network(net):
+    assert types(net) == [
+        f"{ESTIMATORS}_batches.iterate_batches",
+        f"{ESTIMATORS}_neural.NeuralClassifier",
+        "skorch.dataset.Dataset",
+        "skorch.history.History",
+        "torch.optim.adam.Adam",
+    ]

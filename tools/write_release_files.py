@@ -1,0 +1,96 @@
+"""Write a saved model of each class, which all later versions must be able to load.
+
+    python tools/write_release_files.py
+
+The files are in tests/persistence/files/<version>. Run this before each release, and do
+not change the files of earlier ones. tests/persistence/test_release_files.py loads
+them, and compares the predictions with those in predictions.json.
+"""
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import sklearn_calib
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
+from sklearn_calib.calibrators import (
+    DirichletCalibrator,
+    MetaCal,
+    PerLabelCalibrator,
+    get_calibrator,
+    get_calibrator_names,
+)
+from sklearn_calib.estimators import ConvNet
+
+FILES = Path(__file__).parent.parent / "tests" / "persistence" / "files"
+
+# Other parameters, by the name of the file.
+SETTINGS = {
+    "DirichletCalibrator_diagonal": DirichletCalibrator(
+        diagonal=True, penalty="odir", lambd=[0.1, 1.0], mu=np.float64(0.5)
+    ),
+    "MetaCal_all_accepted": MetaCal(coverage_accuracy=0.1),
+    "TemperatureScaling_logits": TemperatureScaling(from_logits=True),
+}
+SMALL = {"max_epochs": 1, "random_state": 0}
+
+
+def make_data():
+    """Return logits, probabilities with zeros, and labels."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(30, 3)).round(2)
+    codes = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    proba = np.exp(logits - logits.max(axis=1, keepdims=True))
+    proba[proba < 0.01] = 0
+    proba /= proba.sum(axis=1, keepdims=True)
+    return logits, proba, np.array(["a", "b", "c"])[codes]
+
+
+def make_models():
+    """Return the fitted models and their inputs, by the name of the file."""
+    logits, proba, y = make_data()
+    calibrators = {
+        get_calibrator(name).__name__: get_calibrator(name)()
+        for name in get_calibrator_names()
+    }
+    models = {}
+    for name, calibrator in {**calibrators, **SETTINGS}.items():
+        X = logits if calibrator.from_logits else proba
+        models[f"{name}.json"] = calibrator.fit(X, y), X
+    per_label = PerLabelCalibrator(TemperatureScaling())
+    indicator = (y[:, None] == np.unique(y)).astype(int)
+    models["PerLabelCalibrator.json"] = per_label.fit(proba, indicator), proba
+    net = NeuralClassifier(module__hidden_sizes=(2,), loss="adafocal", **SMALL)
+    net.set_params(loss__n_bins=2, validation_fraction=0.3)
+    calibrated = CalibratedClassifier(net, TemperatureScaling(), cv=2)
+    images = np.arange(30 * 16).reshape(30, 1, 4, 4) % 7 / 7
+    conv_net = NeuralClassifier(
+        ConvNet, module__n_filters=2, module__n_stages=1, **SMALL
+    )
+    return {
+        **models,
+        "NeuralClassifier.safetensors": (net.fit(logits, y), logits),
+        "NeuralClassifier_images.safetensors": (conv_net.fit(images, y), images),
+        "CalibratedClassifier.safetensors": (calibrated.fit(logits, y), logits),
+    }
+
+
+def main():
+    folder = FILES / sklearn_calib.__version__
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    predictions = {}
+    for name, (model, X) in make_models().items():
+        sklearn_calib.save(model, folder / name)
+        proba = model.predict_proba(X[:4])
+        predictions[name] = {"X": X[:4].tolist(), "proba": proba.tolist()}
+    text = json.dumps(predictions, allow_nan=False)
+    (folder / "predictions.json").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()
