@@ -6,6 +6,7 @@ without their pictures. They take images from the folder that SKLEARN_CALIB_DATA
 """
 
 import os
+import pkgutil
 import re
 import runpy
 import tomllib
@@ -21,7 +22,8 @@ from sklearn_calib.metrics import get_scorer, get_scorer_names
 HERE = Path(__file__).parent
 URLS = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["urls"]
 os.environ.setdefault("SKLEARN_CALIB_DATA", str(HERE.parents[1] / "shared" / "data"))
-ROOMS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
+PACKAGES = pkgutil.iter_modules(sklearn_calib.__path__)
+ROOMS = [name for _, name, _ in PACKAGES if name[0] != "_"]
 
 project = "sklearn-calib"
 author = "The sklearn_calib developers"
@@ -135,10 +137,14 @@ SEARCH_TERMS = {
     for room, name, target in registered_names()
 } | {
     "abstain": "guide/selective",
+    "deploy": "deploy",
     "huggingface": "recipes/hugging_face",
     "install": "getting_started",
     "lightgbm": "recipes/trees",
+    "load": "deploy",
+    "onnx": "onnx",
     "resume": "recipes/resume",
+    "save": "deploy",
     "transformers": "recipes/hugging_face_trainer",
     "xgboost": "recipes/trees",
 }

@@ -2,6 +2,7 @@
 
 import inspect
 from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -11,7 +12,7 @@ from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureSca
 from sklearn_calib._core.doc_links import SITE
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
 
-TOPICS = [name for name in sklearn_calib.__all__ if name.islower() and name[0] != "_"]
+TOPICS = [name for _, name, _ in iter_modules(sklearn_calib.__path__) if name[0] != "_"]
 
 
 def estimators():

@@ -1,12 +1,14 @@
 """Links to the documentation in the HTML representation of estimators."""
 
+from sklearn.base import BaseEstimator
+
 # The address of the site. Until it is published, example.org stands for its host, as in
 # [project.urls] of pyproject.toml.
 SITE = "https://example.org/sklearn-calib/"
 
 
-class DocLinkMixin:
-    """Mixin for an estimator whose HTML representation links to its page.
+class DocumentedEstimator(BaseEstimator):
+    """Estimator whose HTML representation links to its page.
 
     scikit-learn fills in the public module and the name of the class. It does not link
     subclasses that are defined in other packages.

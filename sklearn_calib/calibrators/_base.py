@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.confidence import top_label
-from sklearn_calib._core.doc_links import DocLinkMixin
+from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
@@ -50,9 +50,7 @@ MIN_ROWS = 1024
 MANY_BINS = 1000
 
 
-class Calibrator(
-    DocLinkMixin, StateMixin, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
-):
+class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABCMeta):
     """Base class of post-hoc calibrators.
 
     A calibrator is fitted to the predictions of a classifier for held-out samples, and
@@ -203,6 +201,7 @@ class Calibrator(
             are few misclassified samples, see Notes of the class.
         """
         self._fit_checked(X, y, sample_weight, labels)
+        self._warn_of_proba(check_numbers(X, "X"))
         self._warn_of_few_errors(self.n_errors_)
         return self
 
@@ -213,7 +212,7 @@ class Calibrator(
         sample_weight: ArrayLike | None,
         labels: ArrayLike | None,
     ) -> Self:
-        """Fit without the warning about few misclassified samples."""
+        """Fit without the warnings, which are about all folds of a cross-validation."""
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = as_labels(y, "y")
@@ -248,6 +247,8 @@ class Calibrator(
         """
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
+        if len(X) > 1:  # a single logit may well lie in [0, 1]
+            self._warn_of_proba(X)
         proba = np.empty_like(X, order="C")
         for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -292,13 +293,6 @@ class Calibrator(
             except ValueError as error:
                 hint = "If X contains logits, set from_logits=True."
                 raise ValueError(f"{error} {hint}") from None
-        # A single logit may well lie in [0, 1], all logits in `fit` hardly ever do.
-        elif (reset or min(X.shape) > 1) and are_proba(X):
-            warnings.warn(
-                "X should contain logits, since from_logits=True, got values that look "
-                "like probabilities. Pass logits, or set from_logits=False.",
-                UserWarning,
-            )
         if X.shape[1] > 1:
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
@@ -309,6 +303,16 @@ class Calibrator(
             return X
         positive = lift_zeros(X, self.zero_replacement_)
         return np.log(positive, out=positive)
+
+    def _warn_of_proba(self, X: ArrayLike) -> None:
+        """Warn if logits look like probabilities."""
+        X = np.asarray(X)
+        if self.from_logits and are_proba(X.reshape(len(X), -1)):
+            warnings.warn(
+                "X should contain logits, since from_logits=True, got values that look "
+                "like probabilities. Pass logits, or set from_logits=False.",
+                UserWarning,
+            )
 
     def _warn_of_few_errors(self, n_errors: float) -> None:
         """Warn about few misclassified samples.

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core.arrays import check_numbers
-from sklearn_calib._core.doc_links import DocLinkMixin
+from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.restore import restores
@@ -21,7 +21,7 @@ from sklearn_calib.calibrators._base import Calibrator
 
 
 class PerLabelCalibrator(
-    DocLinkMixin, StateMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+    StateMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
 ):
     """Calibrate multilabel predictions with a separate calibrator for each label.
 
@@ -121,6 +121,7 @@ class PerLabelCalibrator(
             is not an indicator matrix in the shape of `X`.
         """
         self._fit_checked(X, y, sample_weight, None)
+        self._warn_of_proba(check_numbers(X, "X"))
         self._warn_of_few_errors(self.n_errors_)
         return self
 
@@ -131,7 +132,7 @@ class PerLabelCalibrator(
         sample_weight: ArrayLike | None,
         labels: list[Any] | None,
     ) -> Self:
-        """Fit without the warning about few misclassified samples.
+        """Fit without the warnings, which are about all folds of a cross-validation.
 
         `labels` contains the names of the classes 0 and 1 of each label.
         """
@@ -146,6 +147,11 @@ class PerLabelCalibrator(
         self.n_errors_ = np.array([each.n_errors_ for each in self.calibrators_])
         self.classes_ = [each.classes_ for each in self.calibrators_]
         return self
+
+    def _warn_of_proba(self, X: ArrayLike) -> None:
+        """Warn if logits of a label look like probabilities."""
+        for calibrator, column in zip(self.calibrators_, np.asarray(X).T, strict=True):
+            calibrator._warn_of_proba(column)
 
     def _warn_of_few_errors(self, n_errors: Floats) -> None:
         """Warn about the label with the fewest misclassified samples."""

@@ -68,6 +68,8 @@ def fit_calibrators(
         )
         for part, test in zip(scores, tests, strict=True)
     ]
+    if response == "logits":
+        fitted[0]._warn_of_proba(scores[0])
     # Their average is about as good as one calibrator fitted to all errors.
     fitted[0]._warn_of_few_errors(sum(each.n_errors_ for each in fitted))
     return fitted

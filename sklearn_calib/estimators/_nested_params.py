@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from skorch.callbacks import Callback
 from torch.optim import Adam
 
-from sklearn_calib._core.doc_links import DocLinkMixin
+from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.nested_params import (
     add_prefix,
     prefix_of,
@@ -44,7 +44,7 @@ STAGES = {
 }
 
 
-class NestedParams(DocLinkMixin, BaseEstimator):
+class NestedParams(DocumentedEstimator):
     """`get_params` and `set_params` of an estimator with a loss and other components.
 
     Each parameter is an attribute; parameters of components have a prefix. Subclasses

@@ -14,11 +14,10 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_calib._core.doc_links import DocLinkMixin
 from sklearn_calib._core.predicted_scores import final_step
 
 
-class RoutingMixin(DocLinkMixin):
+class RoutingMixin:
     """Mixin for a classifier with the parameters `estimator` and `cv`."""
 
     estimator: Any

@@ -3,9 +3,10 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
 
+from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.json_values import check_object, refuse
 from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.state import Labels, ListOf, Object, Spec, StateMixin, Tuple
@@ -17,7 +18,7 @@ from sklearn_calib.estimators._out_of_fold import copy_features
 _SAVED = {"calibrator", "cv", "ensemble", "estimator", "response_method"}
 
 
-class SavableEnsemble(StateMixin, MetaEstimatorMixin, BaseEstimator):
+class SavableEnsemble(StateMixin, MetaEstimatorMixin, DocumentedEstimator):
     """Calibrated classifiers with a state that `sklearn_calib.save` can write."""
 
     estimator: Any

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.abstaining import AbstainingMixin
 from sklearn_calib._core.confidence import check_confidence, get_confidence
+from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Bools, Floats
@@ -37,7 +38,7 @@ from sklearn_calib.estimators._routing import RoutingMixin
 
 
 class SelectiveClassifier(
-    RoutingMixin, AbstainingMixin, MetaEstimatorMixin, BaseEstimator
+    RoutingMixin, AbstainingMixin, MetaEstimatorMixin, DocumentedEstimator
 ):
     """Selective classification: abstain when the confidence is below a threshold.
 

@@ -15,7 +15,7 @@ NETWORKS = {
     "features": (("module__n_features",), 10**15, "must contain the weights of the"),
     "name": (("module__n_units",), 4, "MLP has no parameter 'n_units'"),
     "module": (("module",), "os.system", "module must be passed to load this file"),
-    "kind": (("module",), "ConvNet", "must contain the weights of the"),
+    "kind": (("module",), "ConvNet", "ConvNet has no parameter 'hidden_sizes'"),
     "loss": (("loss",), "os.system", "loss must be passed to load this file"),
     "callbacks": (("callbacks",), [], r"object\.params must be .* \['callbacks'\]"),
     "workers": (("iterator_valid__num_workers",), 9, r"params must be .*num_workers"),
