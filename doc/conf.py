@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 URLS = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["urls"]
 os.environ.setdefault("SKLEARN_CALIB_DATA", str(HERE.parents[1] / "shared" / "data"))
 PACKAGES = pkgutil.iter_modules(sklearn_calib.__path__)
-ROOMS = [name for _, name, _ in PACKAGES if name[0] != "_"]
+TOPICS = [name for _, name, _ in PACKAGES if name[0] != "_"]
 
 project = "sklearn-calib"
 author = "The sklearn_calib developers"
@@ -50,7 +50,7 @@ nitpick_ignore_regex = [
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
-# The members' pages: each room's page lists its __all__, a class shows its own methods.
+# The page of a topic lists its __all__, and the page of a class its own methods.
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 autodoc_typehints = "none"
@@ -101,24 +101,24 @@ html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 
 
 def public_names():
-    """Return the full names by the short ones; those of two rooms have two."""
+    """Return the full names by the short ones; those of two topics have two."""
     names = {}
-    for room in ROOMS:
-        for name in import_module(f"sklearn_calib.{room}").__all__:
-            for short in (name, f"{room}.{name}"):
-                names.setdefault(short, []).append(f"sklearn_calib.{room}.{name}")
+    for topic in TOPICS:
+        for name in import_module(f"sklearn_calib.{topic}").__all__:
+            for short in (name, f"{topic}.{name}"):
+                names.setdefault(short, []).append(f"sklearn_calib.{topic}.{name}")
     return names
 
 
 def registered_names():
     """Return the public objects by the names that users pass as strings."""
-    for room, names, get in [
+    for topic, names, get in [
         ("losses", get_loss_names(), get_loss),
         ("losses", get_loss_names(multilabel=True), get_loss),
         ("calibrators", get_calibrator_names(), get_calibrator),
     ]:
         for name in names:
-            yield room, name, get(name).__name__
+            yield topic, name, get(name).__name__
     for name in get_scorer_names():
         metric, _ = metric_of(get_scorer(name))
         yield "metrics", name.removeprefix("neg_"), metric.func.__name__
@@ -127,14 +127,14 @@ def registered_names():
 NAMES = public_names()
 NAMES |= {
     f"losses.{name}": [f"sklearn_calib.losses.{loss}"]
-    for room, name, loss in registered_names()
-    if room == "losses"
+    for topic, name, loss in registered_names()
+    if topic == "losses"
 }
 
 # The page that the search shows first for a word, if this is not the word of its title.
 SEARCH_TERMS = {
-    name: f"generated/api/sklearn_calib.{room}.{target}"
-    for room, name, target in registered_names()
+    name: f"generated/api/sklearn_calib.{topic}.{target}"
+    for topic, name, target in registered_names()
 } | {
     "abstain": "guide/selective",
     "deploy": "deploy",
@@ -171,10 +171,10 @@ def link_names(app, docname, source):
     """
     if Path(app.env.doc2path(docname)).suffix != ".md":
         return
-    room, is_code, lines = docname, False, []
+    topic, is_code, lines = docname, False, []
 
     def link(match):
-        found = NAMES.get(f"{room}.{match[1]}") or NAMES.get(match[1], [])
+        found = NAMES.get(f"{topic}.{match[1]}") or NAMES.get(match[1], [])
         if len(found) != 1:
             return match[0]
         return f"{{py:obj}}`{match[1]} <{found[0]}>`"
@@ -182,7 +182,7 @@ def link_names(app, docname, source):
     for line in source[0].splitlines():
         is_code ^= line.startswith("```")
         if line.startswith("## sklearn_calib."):
-            room = line.rpartition(".")[2]
+            topic = line.rpartition(".")[2]
         if not is_code and not line.startswith("#"):
             line = re.sub(r"(?<!`)`([\w.]+)`(?!`)", link, line)
             line = line.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
@@ -191,7 +191,7 @@ def link_names(app, docname, source):
 
 
 def resolve_short_name(app, env, node, contnode):
-    """Find a name that a docstring of one room takes from another."""
+    """Find a name that a docstring of one topic takes from another."""
     found = NAMES.get(node.get("reftarget", "").removeprefix("sklearn_calib."), [])
     if node.get("refdomain") != "py" or len(found) != 1:
         return None

@@ -1,4 +1,4 @@
-"""The walls of the house: who imports whom, and what belongs to every room."""
+"""Architecture: which topics import each other, and what every topic contains."""
 
 import ast
 import inspect
@@ -17,7 +17,7 @@ from sklearn_calib import calibrators, losses, metrics
 PACKAGE = Path(sklearn_calib.__file__).parent
 CHECKOUT = Path(__file__).parent.parent
 
-# The room on the left may import the rooms on the right, and itself.
+# The topic on the left may import the topics on the right, and itself.
 MAY_IMPORT = {
     "_core": set(),
     "_torch": {"_core"},
@@ -49,10 +49,10 @@ TREES = {
     path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
     for path in MODULES
 }
-ROOMS = sorted({path.parent.name for path in MODULES} - {PACKAGE.name})
-PUBLIC_ROOMS = [room for room in ROOMS if not room.startswith("_")]
+TOPICS = sorted({path.parent.name for path in MODULES} - {PACKAGE.name})
+PUBLIC_TOPICS = [topic for topic in TOPICS if not topic.startswith("_")]
 
-all_rooms = pytest.mark.parametrize("room", PUBLIC_ROOMS)
+all_topics = pytest.mark.parametrize("topic", PUBLIC_TOPICS)
 
 
 def imported_names(tree):
@@ -75,14 +75,14 @@ def imported_when_loaded(tree):
             yield from imported_names(node)
 
 
-def test_rooms_import_only_what_they_may():
+def test_topics_import_only_what_they_may():
     forbidden = {}
     for name, tree in TREES.items():
-        room = name.split("/")[0]
+        topic = name.split("/")[0]
         imported = list(imported_names(tree))
-        rooms = {n.split(".")[1] for n in imported if n.startswith("sklearn_calib.")}
-        found = (rooms & set(ROOMS)) - MAY_IMPORT.get(room, {*ROOMS}) - {room}
-        if room in WITHOUT_TORCH:
+        topics = {n.split(".")[1] for n in imported if n.startswith("sklearn_calib.")}
+        found = (topics & set(TOPICS)) - MAY_IMPORT.get(topic, {*TOPICS}) - {topic}
+        if topic in WITHOUT_TORCH:
             found |= {n.split(".")[0] for n in imported} & {"torch", "skorch"}
         if found:
             forbidden[name] = found
@@ -167,16 +167,16 @@ def test_no_class_has_more_than_four_bases():
     assert not {name: number for name, number in bases.items() if number > 4}
 
 
-@all_rooms
-def test_init_only_reexports(room):
+@all_topics
+def test_init_only_reexports(topic):
     """A docstring, imports or the homes of lazy names, and nothing is forgotten."""
-    docstring, *body = ast.parse((PACKAGE / room / "__init__.py").read_text()).body
+    docstring, *body = ast.parse((PACKAGE / topic / "__init__.py").read_text()).body
     assert isinstance(docstring.value, ast.Constant)
     # What only type checkers see stands under `if TYPE_CHECKING`.
     body += [line for node in body if isinstance(node, ast.If) for line in node.body]
     kinds = ast.ImportFrom | ast.Assign | ast.If
     assert all(isinstance(node, kinds) for node in body)
-    package = import_module(f"sklearn_calib.{room}")
+    package = import_module(f"sklearn_calib.{topic}")
     imports = [node for node in body if isinstance(node, ast.ImportFrom)]
     imported = [alias.name for node in imports for alias in node.names]
     assert sorted(package.__all__) == sorted(getattr(package, "_HOMES", imported))
@@ -212,15 +212,15 @@ def snake_case(name):
 
 
 def public_subclasses(base):
-    """Return all classes of a room that inherit from its base class, by name."""
-    room = import_module(base.__module__.rpartition(".")[0])
-    for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+    """Return all classes of a topic that inherit from its base class, by name."""
+    topic = import_module(base.__module__.rpartition(".")[0])
+    for module in pkgutil.iter_modules(topic.__path__, f"{topic.__name__}."):
         import_module(module.name)
     found, queue = {}, [base]
     while queue:
         queue += (children := queue.pop().__subclasses__())
         found |= {
-            c.__name__: c for c in children if c.__module__.startswith(room.__name__)
+            c.__name__: c for c in children if c.__module__.startswith(topic.__name__)
         }
     return {name: c for name, c in sorted(found.items()) if not name.startswith("_")}
 
@@ -238,15 +238,15 @@ def public_subclasses(base):
 )
 def test_every_member_has_a_row_and_an_export(base, get, names):
     members, registered = public_subclasses(base), {get(name) for name in names}
-    room = base.__module__.rpartition(".")[0]
+    topic = base.__module__.rpartition(".")[0]
     rows = [row(member) for member in members.values() if member not in registered]
-    listed = import_module(room).__all__
+    listed = import_module(topic).__all__
     exports = [
         f"from {c.__module__} import {name}"
         for name, c in members.items()
         if name not in listed
     ]
-    fail_for(**{f"{room}._registry": rows, room: exports})
+    fail_for(**{f"{topic}._registry": rows, topic: exports})
 
 
 def test_every_loss_has_its_function():
@@ -254,13 +254,13 @@ def test_every_loss_has_its_function():
     assert functions <= set(losses.__all__)
 
 
-@pytest.mark.parametrize("room", ["displays", "metrics"])
-def test_every_metric_and_display_has_an_export(room):
+@pytest.mark.parametrize("topic", ["displays", "metrics"])
+def test_every_metric_and_display_has_an_export(topic):
     """A metric is a function of y_true and y_proba with the option labels."""
-    package = f"sklearn_calib.{room}"
+    package = f"sklearn_calib.{topic}"
     exports = [
         f"from {package}.{path.stem} import {node.name}"
-        for path in sorted((PACKAGE / room).glob("_[a-z]*.py"))
+        for path in sorted((PACKAGE / topic).glob("_[a-z]*.py"))
         for node in ast.parse(path.read_text()).body
         if is_metric(node) or is_display(node)
         if node.name not in import_module(package).__all__
@@ -292,10 +292,13 @@ def test_every_error_has_a_scorer():
     fail_for(**{"sklearn_calib.metrics._scorers": rows})
 
 
-@all_rooms
-def test_every_public_name_has_a_test_file(room):
+@all_topics
+def test_every_public_name_has_a_test_file(topic):
     """Laws hold for all, numbers for one: they stand in a file that names it."""
-    package, folder = import_module(f"sklearn_calib.{room}"), CHECKOUT / "tests" / room
+    package, folder = (
+        import_module(f"sklearn_calib.{topic}"),
+        CHECKOUT / "tests" / topic,
+    )
     files = [
         f for f in folder.glob("test_*.py") if not f.name.startswith("test_common")
     ]
@@ -305,22 +308,24 @@ def test_every_public_name_has_a_test_file(room):
         for name in package.__all__
         if name not in words | BASE_CLASSES
     ]
-    fail_for(**{f"tests/{room}": rows})
+    fail_for(**{f"tests/{topic}": rows})
 
 
 def test_rows_are_what_the_registries_hold():
     """The rows that messages suggest are those that are there."""
-    registries = [PACKAGE / room / "_registry.py" for room in ("losses", "calibrators")]
+    registries = [
+        PACKAGE / topic / "_registry.py" for topic in ("losses", "calibrators")
+    ]
     text = "".join(path.read_text() for path in registries)
     assert row(losses.DualFocalLoss) in text
     assert row(calibrators.TemperatureScaling) in text
 
 
-@all_rooms
-def test_type_checkers_see_what_loads_lazily(room):
+@all_topics
+def test_type_checkers_see_what_loads_lazily(topic):
     """What stands under `if TYPE_CHECKING` is what the package gives at run time."""
-    package = import_module(f"sklearn_calib.{room}")
-    body = ast.parse((PACKAGE / room / "__init__.py").read_text()).body
+    package = import_module(f"sklearn_calib.{topic}")
+    body = ast.parse((PACKAGE / topic / "__init__.py").read_text()).body
     seen = {
         alias.asname or alias.name: node.module
         for block in body

@@ -48,9 +48,9 @@ def test_a_wrong_result_fails(tmp_path):
         DOCS["run"](page)
 
 
-@pytest.mark.parametrize("room", BIBLIOGRAPHY["ROOMS"])
-def test_every_reference_can_be_read(room):
-    module = import_module(f"sklearn_calib.{room}")
+@pytest.mark.parametrize("topic", BIBLIOGRAPHY["TOPICS"])
+def test_every_reference_can_be_read(topic):
+    module = import_module(f"sklearn_calib.{topic}")
     unread = [
         f"{name}: {reference}"
         for name in module.__all__

@@ -14,11 +14,11 @@ MODULES = [
     module.name
     for module in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
 ]
-ROOMS = [name for name in MODULES if re.fullmatch(r"sklearn_calib\.[a-z]\w*", name)]
+TOPICS = [name for name in MODULES if re.fullmatch(r"sklearn_calib\.[a-z]\w*", name)]
 PUBLIC = {
-    f"{room}.{name}": getattr(import_module(room), name)
-    for room in ROOMS
-    for name in import_module(room).__all__
+    f"{topic}.{name}": getattr(import_module(topic), name)
+    for topic in TOPICS
+    for name in import_module(topic).__all__
 }
 PUBLIC = {name: thing for name, thing in PUBLIC.items() if callable(thing)}
 METHODS = {

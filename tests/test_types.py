@@ -13,7 +13,7 @@ import pytest
 import sklearn_calib
 
 PACKAGE = Path(sklearn_calib.__file__).parent
-ROOMS = [
+TOPICS = [
     name
     for name in sklearn_calib.__all__
     if inspect.ismodule(getattr(sklearn_calib, name))
@@ -21,14 +21,14 @@ ROOMS = [
 
 # Their annotations are still to come.
 NOT_YET: set = set()
-TYPED = [room for room in ROOMS if room not in NOT_YET]
+TYPED = [topic for topic in TOPICS if topic not in NOT_YET]
 
 SCRIPT = """
 from typing import Any
 
 import numpy as np
 import sklearn_calib
-from sklearn_calib import {rooms}
+from sklearn_calib import {topics}
 
 X = np.zeros((2, 3), dtype=np.float32)
 y, p = [0, 1], [0.25, 0.75]
@@ -92,14 +92,14 @@ SEEN = {
 }
 
 
-def room_of(expression):
+def topic_of(expression):
     """Return the package of an expression, of a name at the top its home."""
-    room, name = re.findall(r"\w+", expression)[:2]
-    home = sklearn_calib._HOMES.get(name, "") if room == "sklearn_calib" else room
+    topic, name = re.findall(r"\w+", expression)[:2]
+    home = sklearn_calib._HOMES.get(name, "") if topic == "sklearn_calib" else topic
     return home.removeprefix("sklearn_calib.")
 
 
-ROWS = {each: seen for each, seen in SEEN.items() if room_of(each) in TYPED}
+ROWS = {each: seen for each, seen in SEEN.items() if topic_of(each) in TYPED}
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def said(tmp_path_factory):
     """What mypy says of each expression in a script of a user: types or errors."""
     pytest.importorskip("mypy", reason="mypy is not installed")
     folder = tmp_path_factory.mktemp("types")
-    head = SCRIPT.format(rooms=", ".join(ROOMS))
+    head = SCRIPT.format(topics=", ".join(TOPICS))
     lines = [f"reveal_type({expression})" for expression in ROWS]
     (folder / "script.py").write_text(head + "\n".join(lines) + "\n")
     command = "mypy --config-file= --follow-imports silent --cache-dir cache script.py"
@@ -143,7 +143,7 @@ def test_a_type_checker_sees_the_type(said, expression):
 
 
 def test_every_package_has_rows():
-    assert {room_of(expression) for expression in ROWS} == set(TYPED)
+    assert {topic_of(expression) for expression in ROWS} == set(TYPED)
 
 
 def functions_of(name, member):
@@ -174,9 +174,9 @@ def lacks(function):
     return [name for name in parameters if name not in ("self", "cls")]
 
 
-@pytest.mark.parametrize("room", TYPED)
-def test_every_public_function_is_annotated(room):
-    package = import_module(f"sklearn_calib.{room}")
+@pytest.mark.parametrize("topic", TYPED)
+def test_every_public_function_is_annotated(topic):
+    package = import_module(f"sklearn_calib.{topic}")
     lacking = {
         name: names
         for public in package.__all__

@@ -14,7 +14,7 @@ from importlib import import_module
 
 import sklearn_calib
 
-ROOMS = [
+TOPICS = [
     name
     for name in sklearn_calib.__all__
     if inspect.ismodule(getattr(sklearn_calib, name))
@@ -38,11 +38,11 @@ def parse(reference):
 def papers():
     """Return what each paper is cited by."""
     cited_by = defaultdict(set)
-    for room in ROOMS:
-        module = import_module(f"sklearn_calib.{room}")
+    for topic in TOPICS:
+        module = import_module(f"sklearn_calib.{topic}")
         for name in module.__all__:
             for reference in references(inspect.getdoc(getattr(module, name)) or ""):
-                cited_by[parse(reference)].add(f"{room}.{name}")
+                cited_by[parse(reference)].add(f"{topic}.{name}")
     return {paper: sorted(names) for paper, names in cited_by.items()}
 
 
