@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -135,7 +136,10 @@ def test_held_out_part_of_each_fold(calibrator, n_jobs):
         ensemble=True,
         held_out_as="eval_set",
         n_jobs=n_jobs,
-    ).fit(X, Y, other=3)
+    )
+    # Processes may not be able to import the class of this file.
+    with parallel_config("threading"):
+        model.fit(X, Y, other=3)
     pairs = zip(cv.split(X, Y), model.calibrated_classifiers_, strict=True)
     for (train, test), pair in pairs:
         ((X_held_out, y_held_out),) = pair.estimator.eval_set_
