@@ -45,7 +45,7 @@ def main():
         print("Installing", *pins, flush=True)
         install = [python, "-m", "pip", "install", "--quiet", *find_links]
         subprocess.run([*install, *pins, ".[test]"], cwd=ROOT, check=True)
-        # -P: the installed package is tested, not the folder beside the tests.
+        # -P: the installed package is tested, not the folder next to the tests.
         # Warnings are no errors: old versions use what newer ones of their own
         # dependencies deprecate.
         tests = [python, "-P", "-m", "pytest", "-o", "filterwarnings=", *pytest_args]
