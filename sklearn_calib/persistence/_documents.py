@@ -71,12 +71,12 @@ def to_dict(model: Any) -> dict[str, Any]:
 
 
 def from_dict(document: dict[str, Any], *, module: Any = None, loss: Any = None) -> Any:
-    """Return the model of a dict that `to_dict` returned.
+    """Restore a fitted model from a dict of `to_dict`.
 
     Parameters
     ----------
     document : dict
-        A dict of JSON values.
+        A dict of JSON values that `to_dict` returned.
 
     module : torch.nn.Module class or instance, default=None
         The network of a `NeuralClassifier`, see :func:`load`.

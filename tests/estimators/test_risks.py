@@ -182,17 +182,17 @@ def test_lowest_risk_of_other_losses_is_reached(max_risk):
 def test_what_cannot_be_guaranteed_is_named():
     limits = {"error_rate": 0.2, "false_negative_rate": {"bee": 0.01}}
     message = (
-        r"max_risk must be risks that one threshold can guarantee together, got "
-        r"error_rate 0.2, false_negative_rate of 'bee' 0.01. The lowest of each alone "
-        r"are error_rate 0.0\d+, false_negative_rate of 'bee' 0.\d+, for delta=0.05 "
-        "and 3000 held-out samples"
+        r"max_risk must be limits that one threshold can guarantee together, got "
+        r"error_rate 0.2, false_negative_rate of 'bee' 0.01. The lowest limits of each "
+        r"risk alone are error_rate 0.0\d+, false_negative_rate of 'bee' 0.\d+, for "
+        "delta=0.05 and 3000 held-out samples"
     )
     with pytest.raises(ValueError, match=message):
         selective(limits).fit(X, Y)
 
 
 def test_class_without_accepted_samples_is_not_guaranteed():
-    """No sample is predicted as the class, which says nothing of its precision."""
+    """No sample is predicted as the class, so its precision is unknown."""
     some = CLASSIFIER.predict(X) != "bee"
     with pytest.raises(ValueError, match=r"of 'bee' 0\.9\. The lowest here is 1, "):
         selective({"false_discovery_rate": {"bee": 0.9}}).fit(X[some], Y[some])
