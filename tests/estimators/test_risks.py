@@ -317,7 +317,7 @@ def large_loss(y_true, y_pred):
         ({"cost": 1}, COST + np.nan, "finite non-negative costs"),
         ({"cost": 1}, COST + np.inf, "finite non-negative costs"),
         ({"cost": 1}, [["a"]], "cost_matrix"),
-        ({no_loss: 0.1}, None, r"one loss in \[0, 1\], or NaN, .* got shape \(\) with 0 val"),
+        ({no_loss: 0.1}, None, r"one loss in \[0, 1\], .* got shape \(\) with 0 val"),
         ({large_loss: 0.1}, None, r"got shape \(3000,\) with \d+ values outside"),
     ],
 )  # fmt: skip
