@@ -42,8 +42,8 @@ from sklearn_calib.callbacks import UpdateLoss
 from sklearn_calib.losses import FocalLoss
 from sklearn_calib.metrics import expected_calibration_error
 
-BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
+DEFAULT = Path(__file__).parent.parent.parent / "shared" / "data"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT)) / "images"
 BATCH_SIZE = 128
 SIZES = {"n_train": 20_000, "n_valid": 5_000, "n_temperature": 5_000, "epochs": 25}
 BASELINE = "cross-entropy"

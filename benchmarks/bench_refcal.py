@@ -43,8 +43,8 @@ from sklearn_calib.metrics import (
     failure_auroc_score,
 )
 
-BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
+DEFAULT = Path(__file__).parent.parent.parent / "shared" / "data"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT)) / "images"
 RESULTS = Path(__file__).parent / "papers" / "results"
 SIZES = {"n_images": 10_000, "refine_epochs": 20, "head_epochs": 20}
 # The views of Fashion-MNIST were chosen on training images outside the long-tailed

@@ -31,8 +31,8 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
 )
 
-BESIDE = Path(__file__).parent.parent.parent / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE)) / "images"
+DEFAULT = Path(__file__).parent.parent.parent / "shared" / "data"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT)) / "images"
 BASELINE = "cross-entropy"
 EPSILONS = [0.05, 0.01, 0.005, 0.002, "auto"]
 BATCH_SIZE = 128

@@ -44,7 +44,7 @@ PROBA = CLASSIFIER.predict_proba(X)
 SCORES = {"scores_in": PROBA.max(axis=1), "scores_out": PROBA.max(axis=1) / 2}
 FEW = {"n_resamples": 10}
 ECE = metrics.expected_calibration_error
-# What a metric needs beside labels and probabilities.
+# What a metric needs in addition to labels and probabilities.
 OPTIONS = {
     "bootstrap_interval": {"metric": ECE, **FEW},
     "consistency_test": {"metric": ECE, **FEW},

@@ -30,13 +30,13 @@ def references(docstring):
 
 
 def parse(reference):
-    """Return authors, year, title and where of a reference, None for another form."""
+    """Return authors, year, title and source of a reference, or None if unparsable."""
     found = re.match(FORM, reference)
     return found and found.group(1, "year", "title", "where")
 
 
 def papers():
-    """Return what each paper is cited by."""
+    """Return the names whose docstrings cite each paper."""
     cited_by = defaultdict(set)
     for topic in TOPICS:
         module = import_module(f"sklearn_calib.{topic}")
@@ -47,7 +47,7 @@ def papers():
 
 
 def surname(paper):
-    """Return what a paper is sorted by: the first author's last word, and the year."""
+    """Return the sort key of a paper: the first author's last name, and the year."""
     first = re.split(r",| and | et al", paper[0])[0]
     return first.split()[-1].lower(), paper[1], paper[2]
 

@@ -1,10 +1,10 @@
-"""Check that the sdist and the wheel hold what the checkout holds.
+"""Check that the sdist and the wheel contain all files of the checkout.
 
     python -m build --outdir dist . && python tools/check_dist.py dist
     .venv/bin/python tools/check_dist.py dist --installed
 
-Run it in the root of a clean checkout. The second form also compares, hash by hash,
-the package that this Python has installed with the one in the wheel.
+Run it in the root of a clean checkout. The second form also compares the hashes of the
+installed package with those of the wheel.
 """
 
 import argparse
@@ -22,7 +22,7 @@ NOT_PACKED = ("__pycache__", "build", "dist", "generated", f"{PACKAGE}.egg-info"
 
 
 def checkout_files():
-    """Return the paths of all files that are no dotfiles."""
+    """Return the paths of all files except dotfiles."""
     paths = (path for path in Path().rglob("*") if path.is_file())
     return {
         path.as_posix()
@@ -32,7 +32,7 @@ def checkout_files():
 
 
 def sdist_files(archive):
-    """Return the paths in the sdist, without the folder that they lie in."""
+    """Return the paths in the sdist, without its top folder."""
     with tarfile.open(archive) as tar:
         return {name.partition("/")[2] for name in tar.getnames()}
 
@@ -57,7 +57,7 @@ def installed_hashes():
 
 
 def encoded_sha256(content):
-    """Return the sha256 as the RECORD file of a wheel spells it."""
+    """Return the sha256 in the form of the RECORD file of a wheel."""
     digest = hashlib.sha256(content).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -74,7 +74,7 @@ def missing_files(dist):
 
 
 def different_files(dist):
-    """Yield one line for each installed file that is not the wheel's."""
+    """Yield one line for each installed file that differs from the wheel."""
     (wheel,) = dist.glob("*.whl")
     for path, _ in sorted(wheel_hashes(wheel).items() ^ installed_hashes().items()):
         yield f"{path} is not the same in {wheel.name} and where it is installed"

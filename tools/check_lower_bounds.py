@@ -1,4 +1,4 @@
-"""Prove the lower bounds of pyproject.toml: install exactly them, run the tests.
+"""Test the lower bounds of pyproject.toml: install these versions and run the tests.
 
     python tools/check_lower_bounds.py [--wheels FOLDER] [ARGUMENTS OF PYTEST]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def lower_bounds():
-    """Return the requirements of pyproject.toml with each bound made exact."""
+    """Return the requirements of pyproject.toml with lower bounds as exact versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     requirements = project["dependencies"] + project["optional-dependencies"]["plot"]
     unbounded = [requirement for requirement in requirements if ">=" not in requirement]
@@ -45,7 +45,7 @@ def main():
         print("Installing", *pins, flush=True)
         install = [python, "-m", "pip", "install", "--quiet", *find_links]
         subprocess.run([*install, *pins, ".[test]"], cwd=ROOT, check=True)
-        # -P: the installed package is tested, not the folder beside the tests.
+        # -P: the installed package is tested, not the folder next to the tests.
         # Warnings are no errors: old versions use what newer ones of their own
         # dependencies deprecate.
         tests = [python, "-P", "-m", "pytest", "-o", "filterwarnings=", *pytest_args]

@@ -2,8 +2,8 @@
 
     python tools/check_release.py v0.1.0
 
-It must be the version of the package, the citation and the conda recipe, and have a
-dated heading in the changelog. No URL may have the placeholder host.
+The package, the citation and the conda recipe must state this version, the changelog
+must have a dated heading for it, and no URL may have the placeholder host.
 """
 
 import argparse

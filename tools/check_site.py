@@ -1,8 +1,8 @@
-"""Check that the links and the pictures of the built documentation are there.
+"""Check the links and the images of the built documentation.
 
     python tools/check_site.py build/html
 
-Only what lies in the folder is looked up: there need be no network.
+Only links to files in the folder are checked, so no network is needed.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """Collect the links, the pictures and the anchors of a page."""
+    """Collect the links, the images and the anchors of a page."""
 
     def __init__(self, path):
         super().__init__()

@@ -1,9 +1,9 @@
-"""Run the code of the documentation, page by page, and draw its pictures.
+"""Run the code of the documentation, page by page, and draw its figures.
 
     python tools/run_docs.py
 
-The fenced `python` and `pycon` blocks of a page run in order, in one namespace; what a
-`pycon` block shows must come out. The last figure of a page is saved as
+The fenced `python` and `pycon` blocks of a page run in order, in one namespace, and the
+output shown in `pycon` blocks is checked. The last figure of a page is saved as
 `doc/images/<page>.png`, in which `guide/losses.md` is `guide-losses`.
 """
 
@@ -26,7 +26,7 @@ def blocks(text):
 
 
 def run(page):
-    """Run a page; what fails raises."""
+    """Run a page, and raise an error if its code or its output is wrong."""
     namespace = {"__name__": "__main__"}
     runner = doctest.DebugRunner(verbose=False)
     for language, code in blocks(page.read_text(encoding="utf-8")):
@@ -40,7 +40,7 @@ def run(page):
 
 
 def picture(page):
-    """Return where the picture of a page is kept."""
+    """Return the path of the figure of a page."""
     return (
         DOC
         / "images"
@@ -49,7 +49,7 @@ def picture(page):
 
 
 def main():
-    """Run all pages and save their pictures."""
+    """Run all pages and save their figures."""
     mpl.use("agg")
     for page in PAGES:
         run(page)

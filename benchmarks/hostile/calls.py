@@ -37,7 +37,7 @@ def needed(*names):
 
 
 def weighted(sample_weight=None):
-    """Stand for the methods `fit` whose weights are among their keywords."""
+    """Signature of methods `fit` that take weights as a keyword argument."""
 
 
 def recipes(name, thing):
@@ -190,7 +190,7 @@ def module(kind):
 
 
 def callback(kind):
-    """A network that learns its gamma calls it, for its own where it has one."""
+    """Use a callback in a network trained with AdaFocal."""
     X, y = arguments.problem()
 
     def call(**options):
@@ -218,7 +218,7 @@ def accumulator(kind):
 
 
 def class_report(function):
-    """The weighted average has no interval, as is written."""
+    """Leave out the weighted average, which has no interval."""
 
     def call(**options):
         report = function(**options)

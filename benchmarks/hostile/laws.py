@@ -55,7 +55,7 @@ def pickles_are_equal(make, fit, ask):
 
 
 def a_failed_fit_changes_nothing(make, fit, ask, *, spoil):
-    """A failed fit leaves the estimator as it was, or unfitted."""
+    """A failed fit leaves the estimator unchanged, or unfitted."""
     model = fit(make())
     before = ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
     try:

@@ -62,8 +62,8 @@ def lawful():
 def campaign(n_tries):
     """Return about this number of tries, always the same, in mixed order.
 
-    All laws; of the rest two thirds are single values, and then come fits that run
-    away, combinations and drawn problems.
+    All laws are tried. Two thirds of the rest are single values; the others are fits
+    that may not converge, combinations and drawn problems.
     """
     fixed = lawful()
     rest = max(0, n_tries - len(fixed))

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 BASELINE = "cross-entropy"
 PAPERS = ["ghosh2022", "tao2023", "liang2025", "zhou2025", "hebbalaguppe2026"]
 # The papers' data set and network with which ours are compared.
-BESIDE = {
+COMPARABLE = {
     ("CIFAR-10", "ResNet-50"): "cifar10",
     ("CIFAR-10/CIFAR-10-C", "ResNet-50"): "cifar10",
     ("CIFAR-10/CIFAR-10-C", "ResNet-110"): "cifar10",
@@ -33,7 +33,7 @@ def read_published():
     """Return the papers' numbers for which there is a result here."""
     table = pd.read_csv(HERE / "published.csv", dtype={"table": str})
     keys = zip(table["data"], table["network"], strict=True)
-    return table.assign(ours=[BESIDE.get(key) for key in keys]).dropna()
+    return table.assign(ours=[COMPARABLE.get(key) for key in keys]).dropna()
 
 
 def add_tuned(results):

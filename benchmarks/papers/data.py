@@ -14,8 +14,8 @@ from PIL import Image
 
 from sklearn_calib.datasets import corrupt_images
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", BESIDE))
+DEFAULT = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("SKLEARN_CALIB_DATA", DEFAULT))
 SPLITS = ("train", "valid", "calibration", "test", "out")
 N_OUT = 2000
 

@@ -88,10 +88,10 @@ def find_response(
 
 _MARGINS_HINT = (
     "Margins, such as those of a support vector machine, are not logits. Wrap it in "
-    "CalibratedClassifier with a calibrator that uses only the order of the margins or "
-    "a function of each margin fitted with an intercept: PlattScaling, "
-    "QuadraticLogisticCalibration, IsotonicCalibration, VennAbers, "
-    "HistogramBinning, ScalingBinning, or any classifier. If the values are logits, "
+    "CalibratedClassifier with a calibrator that does not depend on the origin and the "
+    "unit of the margins: PlattScaling, QuadraticLogisticCalibration, "
+    "IsotonicCalibration, VennAbers, HistogramBinning, ScalingBinning, or any "
+    "classifier. If the values are logits, "
     'set response_method="decision_function".'
 )
 

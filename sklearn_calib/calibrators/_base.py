@@ -43,7 +43,7 @@ from sklearn_calib._core.validation import (
 # Smaller values are lost by rounding when they are added to a probability of one.
 RESOLUTION = float(np.finfo(np.float64).eps)
 
-# Rows that are calibrated at once, which makes the overhead by class negligible.
+# At least this many rows are calibrated at once, so that overhead per class is small.
 MIN_ROWS = 1024
 
 # Up to this number of bins, no error is raised, even if most of them are empty.

@@ -49,7 +49,7 @@ def valid_log_loss(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
 
 
 def valid_refinement(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
-    """Refinement error of a network: log loss left by a temperature fitted to the data.
+    """Refinement error of a network: validation log loss after temperature scaling.
 
     Lower is better. Use it for early stopping and checkpoints of a network that will be
     calibrated afterwards: the log loss also increases if the network becomes
@@ -69,8 +69,8 @@ def valid_refinement(net: NeuralNet, dataset: Dataset[Any], y: Array) -> float:
     Returns
     -------
     error : float
-        Mean negative log-likelihood after temperature scaling, in nats. NaN if the
-        network has diverged.
+        Mean negative log-likelihood after a temperature has been fitted to the same
+        data, in nats. NaN if the network has diverged.
 
     See Also
     --------

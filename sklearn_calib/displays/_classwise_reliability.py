@@ -41,8 +41,8 @@ class ClasswiseReliabilityDisplay(FromEstimator):
 
     The panel of a class compares its predicted probability with its frequency. A
     classifier can be calibrated for the predicted class and still be miscalibrated for
-    single classes. A calibrated classifier follows the diagonal in each panel. Of more
-    than 12 classes, those with the largest calibration errors are shown by default.
+    single classes. A calibrated classifier follows the diagonal in each panel. By
+    default, at most 12 classes are shown, those with the largest calibration errors.
 
     Use :meth:`from_estimator` or :meth:`from_predictions` to create one. Several
     classifiers for the same classes can share axes.
@@ -126,8 +126,8 @@ class ClasswiseReliabilityDisplay(FromEstimator):
             :class:`SmoothReliabilityDisplay` or :class:`CorpReliabilityDisplay`.
 
         classes : array-like of shape (n_shown,), default=None
-            Labels of the classes to show. By default, all classes, or of more than 12
-            classes the 12 with the largest calibration error, in decreasing order. The
+            Labels of the classes to show. By default, all classes, or if there are more
+            than 12, the 12 with the largest calibration errors in decreasing order. The
             errors are computed in 15 bins of equal width.
 
         labels : array-like of shape (n_classes,), default=None
@@ -316,12 +316,12 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
             f"classes must contain labels of columns, {known}, got {classes.tolist()}. "
-            "Use classes=None to show all, or of many those with the largest errors."
+            "Use classes=None for all classes, or for the 12 with the largest errors."
         )
     if not len(classes):
         raise ValueError(
-            "classes must contain at least one label, got none. Use classes=None to "
-            "show all, or of many those with the largest errors."
+            "classes must contain at least one label, got none. Use classes=None for "
+            "all classes, or for the 12 with the largest errors."
         )
     return np.array([known.index(each) for each in classes.tolist()])
 

@@ -169,8 +169,8 @@ def _refuse_max_risk(risks, lowest, delta, n_samples):
     wanted, here = "a risk that some threshold can guarantee", f"here is {lowest[0]}"
     got = ", ".join(f"{risk} {risk.limit}" for risk in risks)
     if len(risks) > 1:
-        wanted = "risks that one threshold can guarantee together"
-        here = "of each alone are " + ", ".join(
+        wanted = "limits that one threshold can guarantee together"
+        here = "limits of each risk alone are " + ", ".join(
             f"{risk} {each}" for risk, each in zip(risks, lowest, strict=True)
         )
     raise ValueError(

@@ -77,8 +77,8 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         one-vs-rest), LogisticRegressionCV, LinearDiscriminantAnalysis,
         QuadraticDiscriminantAnalysis or HistGradientBoostingClassifier. Margins, such
         as those of a support vector machine, are not logits. "auto" uses them if the
-        classifier has no `predict_proba`, for calibrators that need no more than their
-        order or a linear function, such as `IsotonicCalibration` and `PlattScaling`.
+        classifier has no `predict_proba` and the calibrator does not depend on their
+        origin and unit, such as `IsotonicCalibration` and `PlattScaling`.
 
     memory : str, path or joblib.Memory, default=None
         Cache for the classifiers and their predictions, so that a search over
@@ -123,9 +123,9 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
 
     Notes
     -----
-    A decision threshold belongs outside, as it applies to the calibrated probabilities:
-    `TunedThresholdClassifierCV(CalibratedClassifier(...))`. Inside, it would have no
-    effect, which is an error: the average of the folds has no such threshold.
+    A decision threshold belongs outside, where it applies to the calibrated
+    probabilities: `TunedThresholdClassifierCV(CalibratedClassifier(...))`. A threshold
+    inside raises an error, because it would have no effect.
 
     If a class is absent from the training part of a fold, the classifier of the fold
     gives it the smallest positive probability of each row, before calibration, and
@@ -299,7 +299,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         return make_splits(self.cv, X, y, needed, **split_params), not ensemble
 
     def uncalibrated(self) -> Self:
-        """Return a fitted copy without calibrators, to show what they change.
+        """Return a fitted copy without calibrators, for comparison.
 
         Returns
         -------
@@ -341,7 +341,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
     def predict(self, X: MatrixLike) -> Array:
         """Predict the most probable class, or the labels with a probability above 0.5.
 
-        For ties, the first of these classes is predicted.
+        Ties go to the first class.
 
         Parameters
         ----------

@@ -106,7 +106,7 @@ def _check_among(known, names, prefix, owner):
         if known is not None and name.partition("__")[0] not in known:
             raise ValueError(
                 f"{owner} has no parameter {name!r}, got {prefix}{name}."
-                f"{hint(name, known, otherwise=' Its documentation lists them.')}"
+                f"{hint(name, known, otherwise=' See its documentation.')}"
             )
 
 

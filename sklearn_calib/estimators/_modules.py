@@ -176,6 +176,6 @@ def warn_of_channels_last(shape: tuple[int, ...]) -> None:
             f"got (n_samples, {n_channels}, {height}, {last}), which looks like "
             f"{last} channels in the last dimension. The network has {n_channels} "
             "input channels. Use numpy.moveaxis(X, -1, 1) to put the channels first, "
-            "or set module__n_channels if they are.",
+            "or set module__n_channels if they are first already.",
             UserWarning,
         )

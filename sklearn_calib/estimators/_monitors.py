@@ -27,8 +27,8 @@ def warn_of_calibration_error(callbacks: Iterable[tuple[str, Callback]]) -> None
         if any(word.endswith(("ece", "mce")) for word in words):
             warnings.warn(
                 f"{name!r} in callbacks should not monitor {monitor!r}: an untrained "
-                "network with a low accuracy and a low confidence is calibrated, so "
-                "the first epoch may be the best. Monitor 'valid_log_loss', or "
+                "network with a low accuracy and a low confidence is well calibrated, "
+                "so the first epoch may be the best. Monitor 'valid_log_loss', or "
                 "'valid_refinement' if you calibrate the network afterwards.",
                 UserWarning,
             )

@@ -171,7 +171,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     interrupted_ : bool
         Whether a `KeyboardInterrupt` ended the training. `fit` calls `on_train_end` and
         raises it again. The network keeps its current weights, or with early stopping
-        the best. An interrupt before the first epoch leaves it as it was before `fit`.
+        the best. An interrupt before the first epoch leaves the estimator unchanged.
 
     validation_history_ : skorch.history.History
         The history of the first run. Defined only if `refit` led to a second run.

@@ -167,9 +167,10 @@ def _losses_of(function: Any, classes: Array, codes: Ints, predicted: Ints) -> F
     if losses.shape == codes.shape and not outside.any():
         return losses
     raise ValueError(
-        "max_risk must have callables that return one loss in [0, 1] per sample, or "
-        f"NaN, of shape {codes.shape}, got shape {losses.shape} with {outside.sum()} "
-        "values outside. Do not average, and divide the losses by the largest."
+        "max_risk must have callables that return one loss in [0, 1], or NaN, for each "
+        f"sample, of shape {codes.shape}, got shape {losses.shape} with "
+        f"{outside.sum()} values outside. Return the losses without averaging them, "
+        "divided by the largest possible loss."
     )
 
 
@@ -180,7 +181,8 @@ def _check_cost_matrix(cost_matrix: Any, n_classes: int) -> Floats:
     if cost.shape == shape and (cost >= 0).all() and 0 < cost.max() < np.inf:
         return cost
     raise ValueError(
-        f"cost_matrix must have finite non-negative costs, not all zero, in the shape "
-        f"{shape} of true and predicted classes, got shape {cost.shape} with values "
-        f"from {cost.min(initial=0):g} to {cost.max(initial=0):g}."
+        "cost_matrix must contain finite non-negative costs, not all zero, and have "
+        f"shape {shape}, got shape {cost.shape} with values from "
+        f"{cost.min(initial=0):g} to {cost.max(initial=0):g}. Rows are true classes, "
+        "and columns are predicted classes."
     )

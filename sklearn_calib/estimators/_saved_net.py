@@ -171,10 +171,10 @@ class SavableNet(StateMixin, NetWithFiles):
             ) from error
 
     def _check_outputs(self, logits: Floats) -> Floats:
-        """Return logits; of a loaded network, they must have a softmax.
+        """Return logits, and check that those of a loaded network have a softmax.
 
-        The training warns if it diverges. Weights in a file may overflow, or be
-        negative where a variance is expected.
+        The training warns if it diverges. The weights in a file may lead to overflow,
+        or be negative where a variance is expected.
         """
         if not self._is_loaded or self._trainer is not None:
             return logits

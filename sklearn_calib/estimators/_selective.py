@@ -75,9 +75,9 @@ class SelectiveClassifier(
           returns one loss in [0, 1] for each sample, or NaN for samples that do not
           count.
 
-        The bound of a rate of a class is a dict of labels and bounds, or one number for
-        each of the classes: `{"error_rate": 0.1, "false_negative_rate": {"sick":
-        0.05}}`.
+        For "false_negative_rate" and "false_discovery_rate", the value is a dict of
+        labels and bounds, or one number as the bound for each class:
+        `{"error_rate": 0.1, "false_negative_rate": {"sick": 0.05}}`.
 
     cost_matrix : array-like of shape (n_classes, n_classes), default=None
         Non-negative costs of the true class (row) and the predicted class (column).
@@ -131,9 +131,9 @@ class SelectiveClassifier(
         Error rate among these samples, an estimate without a guarantee.
 
     risks_ : dict
-        The risks in `max_risk` among these samples, as estimates without a guarantee:
-        numbers, or for rates of classes dicts of labels and numbers. The error rate
-        alone if `coverage` was set.
+        Estimates of the risks in `max_risk` on these samples, without a guarantee. The
+        values are numbers, or dicts of labels and numbers for rates of classes. With
+        `coverage`, the only risk is the error rate.
 
     guaranteed_risk_ : float, dict or None
         The bound that holds with probability `1 - delta`, which is `max_risk`. None if
@@ -157,8 +157,8 @@ class SelectiveClassifier(
     threshold that accepts all held-out samples, `delta` / 4 at that of the most
     confident half, and so on. A test that rejects passes its level to the next [2]_.
     For several risks, the p-value is the largest of theirs, so the bounds hold together
-    without a correction. Costs that differ, and losses of callables, are tested with
-    the Hoeffding-Bentkus inequality [1]_ instead.
+    without a correction. Costs of several sizes, and losses of callables, are tested
+    with the Hoeffding-Bentkus inequality [1]_ instead.
 
     The guarantee holds for new samples from the same distribution and a
     `FrozenEstimator`. With cross-validation it holds for the classifiers of the folds,
@@ -166,8 +166,9 @@ class SelectiveClassifier(
     thresholds are confidences of the same samples. This is valid if the risks do not
     increase with the confidence; simulations found no violation otherwise.
 
-    A decision threshold inside (`FixedThresholdClassifier`) is an error, as the
-    confidence is that of the most probable class. Outside, it drops the abstentions.
+    A classifier with a decision threshold (`FixedThresholdClassifier`) raises an error,
+    because the confidence is that of the most probable class. A threshold classifier
+    around `SelectiveClassifier` never abstains.
 
     For `coverage`, a sample with weight 2 counts as two samples. The guarantee ignores
     the weights, except that samples of weight zero are left out.

@@ -38,7 +38,7 @@ class ComparisonTable(CompleteTable):
     """DataFrame of `compare`, which is printed with one column for each metric.
 
     The first level of the columns is the metric, the second "value", "low" and "high".
-    Other tables made of it, such as single columns, are printed as they are.
+    Tables without all of these columns, such as selections, are printed as usual.
     """
 
     @property
@@ -84,7 +84,7 @@ class ComparisonTable(CompleteTable):
 
 
 def format_interval(value: float, low: float, high: float, *, digits: int) -> str:
-    """Return a value and its interval as text; an interval of nan is left out."""
+    """Return a value and its interval as text; an interval of NaN is left out."""
     if np.isnan(low):
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"

@@ -105,9 +105,9 @@ def difference_test(
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
         :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
-        `labels` is passed. Set other options with `functools.partial`. Or the name of a
-        scorer, as in :func:`get_scorer`, such as "neg_ece". The difference is then that
-        of the metric of the scorer, so for names with `neg_` lower is better.
+        `labels` is passed. Set other options with `functools.partial`. A string is the
+        name of a scorer, such as "neg_ece", see :func:`get_scorer`. Its metric is then
+        compared without the sign, so lower is better for names with `neg_`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type.

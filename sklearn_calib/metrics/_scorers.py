@@ -85,9 +85,11 @@ def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
         return deepcopy(_SCORERS[scoring])
     names = {*_SCORERS, *get_sklearn_scorer_names()}
     if scoring not in names:
+        negative = f"neg_{scoring}"
+        near = negative if negative in names else scoring
         raise ValueError(
             f"{parameter} must be the name of a scorer, got {scoring!r}."
-            f"{did_you_mean(scoring, sorted(names))} Valid names are "
+            f"{did_you_mean(near, sorted(names))} Valid names are "
             f"{get_scorer_names()} and those of sklearn.metrics.get_scorer_names()."
         )
     return get_sklearn_scorer(scoring)

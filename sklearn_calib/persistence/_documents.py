@@ -71,12 +71,12 @@ def to_dict(model: Any) -> dict[str, Any]:
 
 
 def from_dict(document: dict[str, Any], *, module: Any = None, loss: Any = None) -> Any:
-    """Return the model of a dict that `to_dict` returned.
+    """Restore a fitted model from a dict of `to_dict`.
 
     Parameters
     ----------
     document : dict
-        A dict of JSON values.
+        A dict of JSON values that `to_dict` returned.
 
     module : torch.nn.Module class or instance, default=None
         The network of a `NeuralClassifier`, see :func:`load`.
@@ -147,9 +147,8 @@ def _check_class(model: Any, key: str) -> None:
     name = type(model).__name__
     if CLASSES.get(name) is None or type(model) is not _find_class(name):
         raise TypeError(
-            f"{key} must be None, a number, a string, an array, or an object of one of "
-            f"the classes {sorted(CLASSES)} to be saved, got {model!r:.80}. Other "
-            "models can be saved with skops or joblib."
+            f"{key} must be of a class that can be saved, {sorted(CLASSES)}, got "
+            f"{model!r:.80}. Other models can be saved with skops or joblib."
         )
 
 

@@ -17,8 +17,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Save a fitted model in a file that cannot run code.
 
     Calibrators are saved as JSON. A model with a network is saved in the safetensors
-    format, which contains its weights and the same JSON. The file is complete even if
-    the process is killed.
+    format, with its weights and the same JSON in one file. The file is written
+    completely or not at all, even if the process is killed.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     with the same versions of the libraries. Constructor parameters and fitted
     attributes are saved.
 
-    What only the training of a network uses is not saved: the optimizer and its
-    parameters and state, callbacks, the history, `batch_transform`, `train_split`,
-    `iterator_train`, `torch_load_kwargs` and `device`. These have their defaults after
-    loading. The same holds for `memory` and a splitter `cv` of a
+    These have their defaults after loading: the optimizer with its parameters and
+    state, callbacks, the history, `class_weight`, `batch_transform`, `train_split`,
+    `iterator_train`, `torch_load_kwargs`, `compile` and `device` of a network, and
+    `held_out_as`, `memory`, `n_jobs`, `verbose` and a splitter `cv` of a
     `CalibratedClassifier`.
 
     Tuples in parameters become lists.
@@ -75,7 +75,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], *, module: Any = None, loss: Any = None) -> Any:
-    """Load a model that `save` has saved.
+    """Load a fitted model from a file of `save`.
 
     The file is checked, and nothing in it is executed. Files of all earlier versions
     can be loaded.
@@ -184,7 +184,7 @@ def _import_safetensors() -> Any:
         import safetensors.numpy
     except ImportError as error:
         raise ImportError(
-            "safetensors must be installed to save and load networks. Run "
-            "`pip install sklearn-calib[save]`."
+            "safetensors must be installed to save and load networks. Run: "
+            'pip install "sklearn-calib[save]".'
         ) from error
     return safetensors

@@ -22,7 +22,7 @@ from sklearn_calib._core.arrays import (
 @pytest.mark.parametrize(
     "dtype", ["bool", "uint8", "int64", "float16", "float32", "float64", "longdouble"]
 )
-def test_numbers_come_back_as_they_are(dtype):
+def test_numbers_are_returned_unchanged(dtype):
     array = np.ones((2, 3), dtype)
     assert check_numbers(array, "X") is array
     assert as_numbers(array, "X") is array

@@ -45,7 +45,7 @@ def test_without_ties(n_classes):
     np.testing.assert_array_equal(correct, proba.argmax(axis=1) == codes)
 
 
-def test_hits_are_of_checked_probabilities():
+def test_correct_predictions_need_checked_probabilities():
     with pytest.raises(ValueError, match="must be finite"):
         top_label_correct(as_proba_array([[np.nan, 0.5]]), np.array([0]))
     with pytest.raises(ValueError, match="rows that sum to one"):
@@ -97,10 +97,10 @@ def test_order_of_classes_does_not_matter(name, dtype):
 
 
 @all_confidences
-def test_greatest_where_the_classifier_is_surer(name):
+def test_confidence_increases_towards_a_one_hot_prediction(name):
     """Confidence increases from the uniform to a one-hot prediction."""
-    share = np.linspace(0, 1, 20)[:, None]
-    proba = share * np.eye(4)[2] + (1 - share) / 4
+    weight = np.linspace(0, 1, 20)[:, None]
+    proba = weight * np.eye(4)[2] + (1 - weight) / 4
     assert (np.diff(get_confidence(name)(proba)) > 0).all()
 
 

@@ -195,7 +195,7 @@ def test_proper_losses_need_no_map(posterior):
     np.testing.assert_allclose(posterior(proba), proba, rtol=1e-9)
 
 
-def test_log_odds_of_equal_probabilities_are_equal_beside_any_zeros():
+def test_log_odds_of_equal_probabilities_are_equal_with_any_zeros():
     zero = 0.01
     proba = np.array(
         [[0.75, 0.25, 0, 0, 0], [0.25, 0.25, 0.25, 0.25, 0], [0.2, 0.2, 0.2, 0.2, 0.2]]

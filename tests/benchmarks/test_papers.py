@@ -1,4 +1,4 @@
-"""The runner of the papers' experiments: its files, networks and a run in small."""
+"""The runner of the papers' experiments: its files, networks and a small run."""
 
 import importlib.util
 import sys

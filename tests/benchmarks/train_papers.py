@@ -1,4 +1,4 @@
-"""Train for the papers' tables in small, in a process that a test kills.
+"""Train small networks for the papers' tables, in a process that a test kills.
 
 Its arguments are FOLDER MOMENT. MOMENT is "never", or "writing" to die while the rows
 of the second run are written.
@@ -23,7 +23,7 @@ SMALL = {
 
 
 def read_noise():
-    """Return 160 training and 40 test images; how bright they are tells the class."""
+    """Return 160 training and 40 test images; the class is given by the brightness."""
     rng = np.random.default_rng(0)
     y = np.arange(200) % 3
     light = 100 + rng.normal(20 * y, 20)

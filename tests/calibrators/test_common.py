@@ -58,15 +58,15 @@ OF_TWO_CLASSES = [
     QuadraticLogisticCalibration(),
 ]
 # Their parameters are shared by all classes, so a class may have no samples.
-SHARE = "has no parameters of a single class"
+REASON = "has no parameters of a single class"
 SHARED = {
-    "EnsembleTemperatureScaling": SHARE,
-    "JointIsotonicCalibration": SHARE,
-    "FocalPosterior": SHARE,
-    "FocalTemperatureScaling": SHARE,
-    "MetaCal": SHARE,
-    "SplineCalibration": SHARE,
-    "TemperatureScaling": SHARE,
+    "EnsembleTemperatureScaling": REASON,
+    "JointIsotonicCalibration": REASON,
+    "FocalPosterior": REASON,
+    "FocalTemperatureScaling": REASON,
+    "MetaCal": REASON,
+    "SplineCalibration": REASON,
+    "TemperatureScaling": REASON,
 }
 EXCUSED["test_class_without_samples_is_said"] = SHARED
 FROM_BELOW = "quantile bins depend on the direction of counting"

@@ -98,7 +98,7 @@ def test_probabilities_on_edges_are_in_the_bin_below(n_bins):
     assert above[-1] > 0.6
 
 
-def test_a_run_of_certain_hits_leaves_a_tail():
+def test_a_run_of_certain_correct_predictions_leaves_a_tail():
     """The second class cannot represent small differences from 1."""
     rng = np.random.default_rng(2)
     score = 100 * rng.normal(size=2000)

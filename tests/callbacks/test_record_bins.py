@@ -30,17 +30,17 @@ class KeepPredictions(Callback):
     """Keep the predictions on training and validation data after each epoch."""
 
     def on_train_begin(self, *args, **kwargs):
-        self.shares = []
+        self.parts = []
 
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **kwargs):
-        self.shares.append(
-            [self.predict(net, share) for share in (dataset_valid, dataset_train)]
+        self.parts.append(
+            [self.predict(net, part) for part in (dataset_valid, dataset_train)]
         )
 
-    def predict(self, net, share):
-        rows, every = share.indices, np.arange(len(share))
-        proba, codes = net.predict_proba(share), share.dataset.y[rows]
-        weight = share.dataset.sample_weight
+    def predict(self, net, part):
+        rows, every = part.indices, np.arange(len(part))
+        proba, codes = net.predict_proba(part), part.dataset.y[rows]
+        weight = part.dataset.sample_weight
         weight = np.ones(len(rows)) if weight is None else weight[rows]
         correct = proba.argmax(axis=1) == codes
         proba = proba.astype(np.float32)
@@ -70,7 +70,7 @@ def means(values, binned, edges, weight):
 def test_common_bins(sample_weight):
     keep = KeepPredictions()
     net = fit(RecordBins(n_bins=4), keep, sample_weight=sample_weight)
-    for row, (valid, train) in zip(net.history_, keep.shares, strict=True):
+    for row, (valid, train) in zip(net.history_, keep.parts, strict=True):
         confidence, _, correct, weight = valid
         edges = np.array(row["bin_edges"])
         assert (edges[0], edges[-1], len(edges)) == (0, 1, 5)
@@ -88,7 +88,7 @@ def test_common_bins(sample_weight):
             assert_close(row[name], expected)
 
 
-def test_common_bins_hold_equal_numbers_of_the_validation_share():
+def test_common_bins_hold_equal_numbers_of_the_validation_set():
     net = fit(RecordBins(n_bins=5))
     assert net.history_[:, "bin_weight"] == [[18.0] * 5] * 3
 
@@ -96,7 +96,7 @@ def test_common_bins_hold_equal_numbers_of_the_validation_share():
 def test_independent_bins():
     keep = KeepPredictions()
     net = fit(RecordBins(n_bins=5, binning="independent"), keep)
-    for row, (_, (top, p_true, _, _)) in zip(net.history_, keep.shares, strict=True):
+    for row, (_, (top, p_true, _, _)) in zip(net.history_, keep.parts, strict=True):
         # 210 training samples, 42 in each of the five bins.
         order = np.argsort(p_true)
         for name, values in zip(TRAIN, (p_true, top), strict=True):
@@ -134,7 +134,7 @@ def test_bins_of_a_loss_are_kept():
     edges = [0.0, 0.4, 0.6, 1.0]
     keep = KeepPredictions()
     net = fit(RecordBins(n_bins=15), KeepBins(edges), keep)
-    for row, (_, train) in zip(net.history_, keep.shares, strict=True):
+    for row, (_, train) in zip(net.history_, keep.parts, strict=True):
         assert row["bin_edges"] == edges
         assert "bin_confidence" not in row
         expected = means(train[1], train[1], np.array(edges), train[3])
@@ -167,7 +167,7 @@ def test_recording_changes_nothing_else(seed):
     np.testing.assert_array_equal(*probas)
 
 
-def test_a_share_is_held_out_by_itself():
+def test_validation_set_is_held_out_by_the_callback():
     net = NeuralClassifier(max_epochs=1, callbacks=[RecordBins(n_bins=3)]).fit(X, y)
     assert sum(net.history_[-1, "bin_weight"]) == 30
 

@@ -105,23 +105,23 @@ def test_a_number_of_batches_may_come_from_numpy():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_loss_gets_the_validation_share(weighted):
+def test_the_loss_gets_the_validation_set(weighted):
     weight = np.random.default_rng(0).uniform(0.5, 2, 300) if weighted else None
     passes = ForwardPasses()
     net = fit(sample_weight=weight, callbacks=[passes])
-    shares = [valid_share(net) for _ in range(3)]
-    for (codes, proba, seen), share, expected in zip(
-        net.criterion_.seen, shares, passes.proba, strict=True
+    parts = [valid_rows(net) for _ in range(3)]
+    for (codes, proba, seen), part, expected in zip(
+        net.criterion_.seen, parts, passes.proba, strict=True
     ):
-        np.testing.assert_array_equal(codes, y[share])
+        np.testing.assert_array_equal(codes, y[part])
         np.testing.assert_allclose(proba, expected, rtol=1e-6)
         if weighted:
-            np.testing.assert_array_equal(seen, weight[share])
+            np.testing.assert_array_equal(seen, weight[part])
         else:
             assert seen is None
 
 
-def valid_share(net):
+def valid_rows(net):
     """Return the held-out rows, which depend on the seed."""
     split = validation_split(1 / 3, y, draw_seed(net.random_state))
     return split(torch.utils.data.TensorDataset(torch.arange(300)), y)[1].indices

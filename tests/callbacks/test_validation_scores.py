@@ -27,7 +27,7 @@ class KeepPredictions(Callback):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_history_holds_the_metrics_of_the_validation_share(weighted):
+def test_history_contains_the_metrics_of_the_validation_set(weighted):
     X, y = make_classification(
         n_samples=300, n_informative=5, n_classes=3, random_state=0
     )

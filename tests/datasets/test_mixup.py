@@ -65,7 +65,7 @@ def test_a_pair_without_weight_has_a_target():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 1.0, 5.0])
-def test_shares_follow_the_distribution(alpha):
+def test_weights_of_the_mixture_follow_the_distribution(alpha):
     """The variance of Beta(alpha, alpha) is 1 / (4 * (2 * alpha + 1))."""
     torch.manual_seed(0)
     pair = torch.tensor([[0.0], [1.0]])

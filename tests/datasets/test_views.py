@@ -45,7 +45,7 @@ def test_one_view_of_a_row_is_the_row():
     assert torch.equal(views(FeatureCorruption(), TABLE)[0], TABLE)
 
 
-def test_corrupted_share():
+def test_corrupted_fraction():
     """Of 4000 values, 1 in 1000 is replaced by itself."""
     corrupted = views(FeatureCorruption(corruption_rate=0.6), TABLE)[1]
     low, high = binom(4000, 0.6 * 0.999).interval(0.999)

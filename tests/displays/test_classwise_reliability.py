@@ -133,7 +133,7 @@ def test_absent_class_has_a_frequency_of_zero():
     assert (values[~np.isnan(values)] == 0).all()
 
 
-def test_tiny_all_sure_and_weighted():
+def test_few_samples_with_confidence_one_and_weights():
     display = draw([0, 1, 2], np.eye(3), sample_weight=[1, 2, 0.5])
     assert [one.counts.sum() for one in display.displays] == [3.5] * 3
 

@@ -145,7 +145,7 @@ def test_two_runs(history):
     assert third.gap_lines_[0].get_color() == "red"
 
 
-def test_a_later_run_finds_room(history):
+def test_a_later_run_fits_into_the_panels(history):
     """The part of the axes with negative gammas is grey."""
     display = GammaDynamicsDisplay.from_history(history)
     lower = [

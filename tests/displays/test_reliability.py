@@ -142,7 +142,7 @@ def test_color_and_name_can_be_chosen(display):
     assert add_second(display, color="black").line_.get_color() == "black"
 
 
-def test_axes_of_the_user_make_room_and_their_neighbours_stay():
+def test_axes_of_the_user_shrink_and_their_neighbours_stay():
     figure, axes = plt.subplots(1, 2)
     before = [ax.get_position().bounds for ax in axes]
     display = ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, ax=axes[0])

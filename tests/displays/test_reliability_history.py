@@ -72,7 +72,7 @@ def test_one_epoch_is_drawn_as_bars_and_gets_no_histogram_when_drawn_again():
     assert display.plot().histogram_ax_ is None
 
 
-def test_beside_a_display_with_a_histogram():
+def test_axes_shared_with_a_display_with_a_histogram():
     first = ReliabilityDisplay.from_predictions([0, 1], [0.2, 0.9])
     (second,) = ReliabilityDisplay.from_history(HISTORY, epochs=4, ax=first.ax_)
     assert second.ax_ is first.ax_
@@ -93,7 +93,7 @@ class Predict(Callback):
         )
 
 
-def test_errors_are_those_of_the_validation_share():
+def test_errors_are_those_of_the_validation_set():
     X, y = make_classification(n_samples=300, random_state=0)
     predict = Predict()
     net = NeuralClassifier(max_epochs=3, callbacks=[RecordBins(n_bins=5), predict])

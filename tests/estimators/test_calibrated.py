@@ -142,7 +142,7 @@ def test_repairs_overconfidence(estimator, n_classes):
         assert log_loss(y_test, proba) < log_loss(y_test, before)
 
 
-def test_no_calibrator_leaves_probabilities_as_they_are():
+def test_without_calibrator_probabilities_are_unchanged():
     X, y = make_data()
     for estimator in (GaussianNB(), LogisticRegression()):
         plain = CalibratedClassifier(estimator).fit(X, y)

@@ -79,8 +79,7 @@ def test_sklearn_checks_hold_for_every_loss(loss):
     }
     criterion = get_loss(loss)()
     if not (criterion.learns_from_validation or criterion.needs_indices):
-        # A validation share is other samples, once the samples are repeated, and so
-        # are the neighbours in a batch.
+        # The validation set and the batches differ, once the samples are repeated.
         checks.add("check_sample_weight_equivalence_on_dense_data")
     if loss == "selective_aurc":  # does not learn from scratch, as its notes say
         checks.remove("check_classifiers_train")

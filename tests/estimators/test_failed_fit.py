@@ -51,7 +51,7 @@ def failures(estimator):
         "weights of one class": ({}, (OTHER, LABELS, LABELS == "a"), ValueError),
         "rate": ({lr: -1}, (OTHER, LABELS), ValueError),
         "device": ({"device": "gpu"}, (OTHER, LABELS), ValueError),
-        "weights beside a loss": (
+        "weights for a loss without them": (
             {"loss": torch.nn.CrossEntropyLoss},
             (OTHER, LABELS, y + 1.0),
             TypeError,

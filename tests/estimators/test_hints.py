@@ -27,7 +27,7 @@ HINTS = {
 
 
 class Unread:
-    """Data that must not be looked at."""
+    """Data that raise an error if they are read."""
 
     def __array__(self, *args, **kwargs):
         raise AssertionError("the data were read")

@@ -68,8 +68,8 @@ def test_a_new_fit_has_a_new_history():
     assert (net.criterion_.history[:, 1] == 6).all()
 
 
-def test_another_share_held_out_has_another_history():
-    """Of as many samples; where a seed draws the same ones, it goes on."""
+def test_another_validation_set_has_another_history():
+    """With a seed, the same samples are drawn, and the history continues."""
     net = clone(NET).set_params(warm_start=True, validation_fraction=0.2, max_epochs=2)
     net.fit(X, y).fit(X, y)
     assert (net.criterion_.history[:, 1] == 4).all()

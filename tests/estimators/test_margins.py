@@ -149,7 +149,7 @@ def test_margins_in_the_cache_are_refused_too(tmp_path):
 
 
 def test_logits_and_probabilities_come_first():
-    """Margins are used for nothing but the lack of both."""
+    """Margins are used only if the classifier has neither."""
     X, y = make_data(2)
     log = SGDClassifier(loss="log_loss", random_state=0)
     for estimator, from_logits in [(LogisticRegression(), True), (log, False)]:

@@ -22,8 +22,8 @@ X, y = make_classification(
 SEEDED = {"max_epochs": 3, "validation_fraction": 0.3, "random_state": 0}
 
 
-def monitors_told(*callbacks, **params):
-    """Return what a fit tells about the monitors of its callbacks."""
+def warnings_of(*callbacks, **params):
+    """Return the warnings of a fit about the monitors of its callbacks."""
     net = NeuralClassifier(callbacks=[*callbacks], **{**SEEDED, **params})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -31,27 +31,27 @@ def monitors_told(*callbacks, **params):
     return [str(w.message) for w in caught if "should not monitor" in str(w.message)]
 
 
-def test_early_stopping_on_the_calibration_error_is_told():
-    (told,) = monitors_told(("stop", EarlyStopping("valid_ece")))
+def test_early_stopping_on_the_calibration_error_warns():
+    (told,) = warnings_of(("stop", EarlyStopping("valid_ece")))
     assert told.startswith("'stop' in callbacks should not monitor 'valid_ece'")
     assert "Monitor 'valid_log_loss', or 'valid_refinement' if" in told
     assert (
-        len(monitors_told(EarlyStopping, callbacks__EarlyStopping__monitor="valid_ece"))
+        len(warnings_of(EarlyStopping, callbacks__EarlyStopping__monitor="valid_ece"))
         == 1
     )
 
 
 @pytest.mark.parametrize("scoring", ["neg_ece", "neg_smooth_ece", "neg_mce"])
-def test_other_names_of_it_are_told(scoring):
+def test_other_names_of_the_calibration_error_warn(scoring):
     score = EpochScoring(scoring, lower_is_better=False, name=scoring)
-    assert len(monitors_told(score, EarlyStopping(scoring, lower_is_better=False))) == 1
+    assert len(warnings_of(score, EarlyStopping(scoring, lower_is_better=False))) == 1
 
 
-def test_a_checkpoint_of_the_lowest_calibration_error_is_told(tmp_path):
-    assert len(monitors_told(Checkpoint("valid_ece_best", dirname=tmp_path))) == 1
+def test_a_checkpoint_of_the_lowest_calibration_error_warns(tmp_path):
+    assert len(warnings_of(Checkpoint("valid_ece_best", dirname=tmp_path))) == 1
 
 
-def test_other_monitors_are_not(tmp_path):
+def test_other_monitors_do_not_warn(tmp_path):
     class Watch(Callback):
         monitor = "valid_ece"
 
@@ -68,7 +68,7 @@ def test_other_monitors_are_not(tmp_path):
         ("when", Checkpoint(lambda net: len(net.history) == 2, dirname=tmp_path)),
         Watch(),
     ]
-    assert monitors_told(*quiet) == []
+    assert warnings_of(*quiet) == []
 
 
 def test_the_warning_is_worth_following():
@@ -87,7 +87,7 @@ def test_the_warning_is_worth_following():
     assert scores["valid_refinement"] > 0.8
 
 
-def test_early_stopping_on_refinement_by_one_word():
+def test_early_stopping_on_refinement():
     params = {**SEEDED, "max_epochs": 200, "lr": 0.002, "n_iter_no_change": 5}
     net = NeuralClassifier(early_stopping="valid_refinement", **params).fit(X, y)
     errors = net.history_[:, "valid_refinement"]
@@ -112,12 +112,12 @@ def test_refit_after_early_stopping_on_refinement():
 
 
 @pytest.mark.parametrize("word", ["valid_ece", "refinement", 1, None])
-def test_other_words_are_refused(word):
+def test_other_scores_are_refused(word):
     with pytest.raises(ValueError, match=r"'early_stopping' .*'valid_refinement'"):
         NeuralClassifier(early_stopping=word, **SEEDED).fit(X, y)
 
 
-def test_partial_fit_names_the_word():
+def test_partial_fit_names_the_score():
     net = NeuralClassifier(early_stopping="valid_refinement")
     with pytest.raises(ValueError, match=r"must be False .* got 'valid_refinement'"):
         net.partial_fit(X, y, classes=[0, 1, 2])

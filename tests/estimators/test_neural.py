@@ -169,7 +169,7 @@ def test_weights_are_not_lost_in_a_data_loader(table):
         net.fit(X, y, sample_weight=np.ones(len(X)))
 
 
-# Validation share ------------------------------------------------------------------
+# Validation set --------------------------------------------------------------------
 
 
 def _valid_size(net):
@@ -202,7 +202,7 @@ def test_a_tenth_is_held_out_for_what_watches_it(table, params):
     )
 
 
-def test_the_share_is_stratified(table):
+def test_the_validation_set_is_stratified(table):
     X, y = table
     y = np.where(np.arange(len(y)) < 60, "rare", "usual")
     seen = []

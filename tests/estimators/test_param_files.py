@@ -105,7 +105,7 @@ def test_safetensors_is_missing(net, method, monkeypatch, tmp_path):
         getattr(net, method)(f_params=tmp_path / "net", use_safetensors=True)
 
 
-def test_what_is_no_matter_of_a_file_stays_as_it_is(net, tmp_path):
+def test_other_errors_of_load_params_are_those_of_skorch(net, tmp_path):
     with pytest.raises(FileNotFoundError):
         net.load_params(f_params=tmp_path / "nowhere.pt")
     with pytest.raises(AttributeError, match="to load 'f_extra' but for that to work"):

@@ -96,7 +96,7 @@ def test_each_epoch_sees_the_embeddings_of_new_views():
     np.testing.assert_array_equal(views[0][:, 0], views[1][:, 0])
 
 
-def test_validation_sees_the_samples_as_they_are():
+def test_validation_samples_are_not_augmented():
     inputs = ("inputs", Inputs())
     params = {"head__validation_fraction": 0.25, "head__callbacks": [inputs]}
     plain, augmented = (fit(augment_head=a, **params) for a in (None, noisy))

@@ -182,17 +182,17 @@ def test_lowest_risk_of_other_losses_is_reached(max_risk):
 def test_what_cannot_be_guaranteed_is_named():
     limits = {"error_rate": 0.2, "false_negative_rate": {"bee": 0.01}}
     message = (
-        r"max_risk must be risks that one threshold can guarantee together, got "
-        r"error_rate 0.2, false_negative_rate of 'bee' 0.01. The lowest of each alone "
-        r"are error_rate 0.0\d+, false_negative_rate of 'bee' 0.\d+, for delta=0.05 "
-        "and 3000 held-out samples"
+        r"max_risk must be limits that one threshold can guarantee together, got "
+        r"error_rate 0.2, false_negative_rate of 'bee' 0.01. The lowest limits of each "
+        r"risk alone are error_rate 0.0\d+, false_negative_rate of 'bee' 0.\d+, for "
+        "delta=0.05 and 3000 held-out samples"
     )
     with pytest.raises(ValueError, match=message):
         selective(limits).fit(X, Y)
 
 
 def test_class_without_accepted_samples_is_not_guaranteed():
-    """No sample is predicted as the class, which says nothing of its precision."""
+    """No sample is predicted as the class, so its precision is unknown."""
     some = CLASSIFIER.predict(X) != "bee"
     with pytest.raises(ValueError, match=r"of 'bee' 0\.9\. The lowest here is 1, "):
         selective({"false_discovery_rate": {"bee": 0.9}}).fit(X[some], Y[some])
@@ -311,13 +311,13 @@ def large_loss(y_true, y_pred):
         ({"cost": 0.1}, None, "cost_matrix and .* together, got no cost_matrix"),
         (0.1, COST, "given together, got a cost_matrix and max_risk=0.1"),
         ({"cost": 4}, COST, r"limit in \(0, 4\) for cost, got 4\."),
-        ({"cost": 1}, COST[:2], r"shape \(3, 3\) of true .* got shape \(2, 3\)"),
+        ({"cost": 1}, COST[:2], r"shape \(3, 3\), got shape \(2, 3\)"),
         ({"cost": 1}, 0 * COST, "costs, not all zero, .* from 0 to 0"),
         ({"cost": 1}, -COST, "non-negative costs, .* from -4 to "),
         ({"cost": 1}, COST + np.nan, "finite non-negative costs"),
         ({"cost": 1}, COST + np.inf, "finite non-negative costs"),
         ({"cost": 1}, [["a"]], "cost_matrix"),
-        ({no_loss: 0.1}, None, r"one loss in \[0, 1\] .* got shape \(\) with 0 val"),
+        ({no_loss: 0.1}, None, r"one loss in \[0, 1\], .* got shape \(\) with 0 val"),
         ({large_loss: 0.1}, None, r"got shape \(3000,\) with \d+ values outside"),
     ],
 )  # fmt: skip

@@ -69,7 +69,7 @@ def test_coverage_on_new_data(coverage, n_classes, confidence):
     model = selective(LogisticRegression(), coverage=coverage, confidence=confidence)
     model.fit(X, y)
     assert model.coverage_ == pytest.approx(coverage, abs=1e-9)
-    # Four standard deviations of the share of 2000 samples.
+    # Four standard deviations of a fraction of 2000 samples.
     assert model.coverage_score(X_test) == pytest.approx(coverage, abs=0.045)
     everything = model.estimator_.score(X_test, y_test)
     assert everything + 0.02 < model.score(X_test, y_test)
@@ -107,7 +107,7 @@ def test_threshold_is_of_held_out_predictions():
     assert model.accepts(X).all()
 
 
-def test_full_coverage_answers_what_is_less_sure_than_all_held_out():
+def test_full_coverage_accepts_confidences_below_all_held_out_ones():
     X, y = make_data()
     model = selective(coverage=1).fit(X, y)
     unsure = np.full((1, 3), 2 / 3)

@@ -167,7 +167,7 @@ def test_setting_what_is_there_pins_no_default():
     assert net.get_params()["callbacks__early_stopping__patience"] == 3
 
 
-def test_parameters_of_callbacks_are_listed_as_they_are_set():
+def test_parameters_of_callbacks_are_listed_when_they_are_set():
     stop = EarlyStopping(patience=4)
     net = NeuralClassifier(callbacks=[("stop", stop)])
     assert net.get_params()["callbacks__stop__patience"] == 4
@@ -189,8 +189,8 @@ def going_on(**change):
     return net.set_params(**change).partial_fit(X, y)
 
 
-def test_values_of_the_optimizer_act_on_it_as_it_is():
-    """With the moments that it has, as `LRScheduler` acts on it."""
+def test_values_of_the_optimizer_keep_its_state():
+    """It keeps its moments, as with `LRScheduler`."""
     scheduled = clone(NET).set_params(
         max_epochs=2, callbacks=[LRScheduler("StepLR", step_size=1, gamma=0.5)]
     )

@@ -41,17 +41,17 @@ def fit(layer, **params):
     ],
     ids=lambda params: "-".join(params) or "defaults",
 )
-def test_a_module_that_ends_in_softmax_is_told_once(params):
+def test_a_module_that_ends_in_softmax_warns_once(params):
     assert fit(nn.Softmax(dim=1), **params) == 1
 
 
 @pytest.mark.parametrize("layer", [nn.LogSoftmax(dim=1), nn.ReLU(), nn.Sigmoid()])
-def test_outputs_that_are_no_distribution_are_not(layer):
+def test_outputs_that_are_not_a_distribution_do_not_warn(layer):
     """The softmax of log-probabilities is these probabilities."""
     assert fit(layer) == 0
 
 
-def test_every_call_of_fit_tells_it():
+def test_every_call_of_fit_warns():
     net = NeuralClassifier(EndsIn, module__layer=nn.Softmax(dim=1), **SEEDED)
     net.set_params(warm_start=True)
     for method in (net.fit, net.fit, net.partial_fit):
@@ -60,7 +60,7 @@ def test_every_call_of_fit_tells_it():
 
 
 def test_the_warning_is_worth_following():
-    """Without the softmax, the same network is trained as it should be."""
+    """Without the softmax, the same network becomes confident."""
     net = NeuralClassifier(EndsIn, module__layer=nn.Softmax(dim=1), **SEEDED)
     with pytest.warns(UserWarning, match="look like probabilities"):
         squashed = net.fit(X, y).predict_proba(X)

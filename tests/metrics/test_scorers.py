@@ -268,6 +268,7 @@ def test_get_scorer():
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
+        ("ece", r"got 'ece'\. Did you mean 'neg_ece'\?"),
         ("neg_ec", r"got 'neg_ec'\. Did you mean 'neg_ece'\?"),
         ("acuracy", r"Did you mean 'accuracy'\?"),
         ("zzz", r"got 'zzz'\. Valid names are \['coverage_at_5_percent_risk', "),

@@ -1,4 +1,4 @@
-"""Files of strangers: they are refused, or give models whose probabilities are valid.
+"""Crafted files raise an error, or give models whose probabilities are valid.
 
 A mutated file must raise ValueError in `load`, or in `predict_proba`, or return
 probabilities. No other error may occur, and no large array may be allocated.

@@ -1,4 +1,4 @@
-"""Files of strangers with networks: the parameter or the tensor is named."""
+"""Crafted files of networks: the error names the parameter or the tensor."""
 
 import numpy as np
 import pytest

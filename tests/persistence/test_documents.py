@@ -1,4 +1,4 @@
-"""to_dict and from_dict: every calibrator comes back, and no other class is written."""
+"""to_dict and from_dict restore every calibrator, and reject other classes."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_names_of_columns(through_json):
 
 
 class OwnCalibrator(TemperatureScaling):
-    """Same name as no class of the table."""
+    """Class whose name is not in the table."""
 
 
 @pytest.mark.parametrize(

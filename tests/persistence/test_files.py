@@ -104,7 +104,7 @@ def test_safetensors_is_missing(net, fitted, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     for use in (lambda: save(net, tmp_path / "net"), lambda: load(tmp_path / "net")):
-        with pytest.raises(ImportError, match=r"pip install sklearn-calib\[save\]"):
+        with pytest.raises(ImportError, match=r'pip install "sklearn-calib\[save\]"'):
             use()
     save(fitted[0], tmp_path / "calibrator.json")
     load(tmp_path / "calibrator.json")

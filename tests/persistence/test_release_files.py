@@ -1,4 +1,4 @@
-"""The files of all releases can be loaded and give the predictions of then."""
+"""The files of all releases can be loaded and give the same predictions."""
 
 import json
 from pathlib import Path
