@@ -51,10 +51,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     attributes are saved.
 
     What only the training of a network uses is not saved: the optimizer and its
-    parameters and state, callbacks, the history, `batch_transform`, `train_split`,
-    `iterator_train`, `torch_load_kwargs` and `device`. These have their defaults after
-    loading. The same holds for `memory` and a splitter `cv` of a
-    `CalibratedClassifier`.
+    parameters and state, callbacks, the history, `class_weight`, `batch_transform`,
+    `train_split`, `iterator_train`, `torch_load_kwargs`, `compile` and `device`. These
+    have their defaults after loading. The same holds for `memory`, `held_out_as`,
+    `n_jobs`, `verbose` and a splitter `cv` of a `CalibratedClassifier`.
 
     Tuples in parameters become lists.
 

@@ -127,6 +127,34 @@ def test_a_module_of_the_user_is_passed(table, tmp_path):
         load(tmp_path / "model.safetensors", module=MLP)
 
 
+class TwoInputs(torch.nn.Module):
+    """A module of a user's, with two inputs."""
+
+    def __init__(self, n_classes):
+        super().__init__()
+        self.last = torch.nn.Linear(6, n_classes)
+
+    def forward(self, code, size):
+        return self.last(torch.cat([code.float(), size], dim=1))
+
+
+def test_a_network_with_several_inputs(table, tmp_path):
+    X = {"code": np.arange(270).reshape(90, 3) % 5, "size": table[0][:, :3]}
+    net = NeuralClassifier(TwoInputs, max_epochs=1, random_state=0).fit(X, table[1])
+    again = through_file(net, tmp_path, module=TwoInputs)
+    assert_equal(again, net, X)
+    with pytest.raises(ValueError, match=r"a dict of the inputs \['code', 'size'\]"):
+        again.predict_proba(table[0])
+    document = to_dict(net)
+    state = document["object"]["state"]
+    state["n_features_in_"] = 6
+    with pytest.raises(ValueError, match=r"input_names must be alone, .*n_features_in"):
+        from_dict(document, module=TwoInputs)
+    del state["input_names"]
+    with pytest.raises(ValueError, match=r"with input_names, .* got {'input_shape'}"):
+        from_dict(document, module=TwoInputs)
+
+
 def test_an_instance_of_the_user_is_passed(table, tmp_path):
     X, y = table
     make = lambda: torch.nn.Sequential(torch.nn.Linear(6, 3))  # noqa: E731
