@@ -146,10 +146,11 @@ def _check_class(model: Any, key: str) -> None:
     """Raise TypeError for an object of a class that is not in the table."""
     name = type(model).__name__
     if CLASSES.get(name) is None or type(model) is not _find_class(name):
+        plain = "" if key == "model" else "None, a number, a string, an array, or "
         raise TypeError(
-            f"{key} must be None, a number, a string, an array, or an object of one of "
-            f"the classes {sorted(CLASSES)} to be saved, got {model!r:.80}. Other "
-            "models can be saved with skops or joblib."
+            f"{key} must be {plain}an object of one of the classes {sorted(CLASSES)} "
+            f"to be saved, got {model!r:.80}. Other models can be saved with skops or "
+            "joblib."
         )
 
 
