@@ -306,6 +306,19 @@ def test_calibrated_networks(method, ensemble, net, table, tmp_path):
     assert clone(again).cv == 2
 
 
+@pytest.mark.filterwarnings("ignore:y contains no samples")
+@pytest.mark.each("method", [None, TemperatureScaling()])
+def test_a_class_that_is_absent_from_a_fold(method, net, table, tmp_path):
+    X, y = table
+    folds = [(np.flatnonzero(y < 2), np.arange(90)), (np.arange(90), np.arange(90))]
+    model = CalibratedClassifier(clone(net), method, cv=folds, ensemble=True).fit(X, y)
+    for each in (model, model.uncalibrated()):
+        again = through_file(each, tmp_path)
+        assert_equal(again, each, X)
+        pair, _ = again.calibrated_classifiers_
+        assert pair.estimator.classes_.tolist() == [0, 1]
+
+
 def test_a_calibrated_network_that_was_fitted_before(net, table, tmp_path):
     X, y = table
     frozen = FrozenEstimator(net)
