@@ -123,6 +123,7 @@ class Count(Spec):
 
     name: str
     sizes: tuple[str, ...] = ()
+    is_optional: bool = False
 
     def read(self, value: Any, key: str, source: Source) -> int:
         if type(value) is not int or value < 1:
@@ -157,7 +158,7 @@ class Labels(Spec):
 
 @dataclass(frozen=True)
 class Names(Spec):
-    """Names of columns, which data without names do not have."""
+    """Names of columns or inputs, which data without names do not have."""
 
     size: Size
     is_optional = True
@@ -249,6 +250,7 @@ class ListOf(Spec):
 
     item: Spec
     size: Size | None = None
+    is_optional: bool = False
 
     def read(self, value: Any, key: str, source: Source) -> list[Any]:
         values = check_list(value, key)

@@ -23,6 +23,9 @@ from sklearn_calib.calibrators._base import Calibrator
 MAX_STEPS = 50
 # Ties are replaced by several points, so that the spline is determined between knots.
 MIN_POINTS = 100
+# Confidences are rounded to this number of decimals, as the last digits of equal ones
+# may depend on the order of the classes.
+DECIMALS = 10
 
 
 class SplineCalibration(Calibrator):
@@ -47,9 +50,9 @@ class SplineCalibration(Calibrator):
     Attributes
     ----------
     maps_ : list of tuple of ndarray
-        Distinct confidences in the data of `fit` and their calibrated values, between
-        which `predict_proba` interpolates linearly. For two classes, there is one map
-        for each class; otherwise, there is one map.
+        Distinct confidences in the data of `fit`, rounded to ten decimals, and their
+        calibrated values, between which `predict_proba` interpolates linearly. For two
+        classes, there is one map for each class; otherwise, there is one map.
 
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
@@ -150,10 +153,12 @@ class SplineCalibration(Calibrator):
 
 
 def _scores(proba: Floats) -> list[tuple[Floats, Any]]:
-    """Return the probabilities to calibrate and their columns."""
+    """Return the rounded probabilities to calibrate and their columns."""
+    codes = proba.argmax(axis=1)
+    proba = proba.round(DECIMALS)
     if proba.shape[1] == 2:
         return [(proba[:, 1], 1), (proba[:, 0], 0)]
-    return [(proba.max(axis=1), proba.argmax(axis=1))]
+    return [(proba.max(axis=1), codes)]
 
 
 def _fit_spline(

@@ -72,6 +72,7 @@ class SavableNet(StateMixin, NetWithFiles):
     _input_shape: tuple[int, ...] | None
     _data_dtype: str | None
     _data_ndim: int | None
+    _data_names: list[str] | None
     _trainer: Any
     _is_loaded = False
 
@@ -79,9 +80,10 @@ class SavableNet(StateMixin, NetWithFiles):
     def _state_schema(self) -> dict[str, Spec]:
         return {
             "classes_": Labels(),
-            "n_features_in_": Count("n_features_in_"),
+            "n_features_in_": Count("n_features_in_", is_optional=True),
             "feature_names_in_": Names("n_features_in_"),
-            "input_shape": ListOf(Count("size")),
+            "input_shape": ListOf(Count("size"), is_optional=True),
+            "input_names": Names("n_inputs"),
             "module_": Tensors(),
             "criterion_": Tensors(is_optional=True),
         }
@@ -135,22 +137,25 @@ class SavableNet(StateMixin, NetWithFiles):
             if part in states
         }
         names = ("n_features_in_", "feature_names_in_")
+        if self._data_names is None:
+            inputs: dict[str, Any] = {"input_shape": self._input_shape}
+        else:
+            inputs = {"input_names": np.array(self._data_names)}
         return {
             **{n: v for n, v in vars(self).items() if n in names},
             "classes_": self.classes_,
-            "input_shape": self._input_shape,
+            **inputs,
             **tensors,
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        shape = tuple(state["input_shape"])
-        if shape[0] != state["n_features_in_"]:
-            refuse("input_shape", f"{state['n_features_in_']} at the start", shape)
+        shape, names = _read_inputs(state)
         self.classes_inferred_ = state["classes_"]
         for name in ("n_features_in_", "feature_names_in_"):
             if name in state:
                 setattr(self, name, state[name])
-        self._input_shape, self._data_ndim = shape, 1 + len(shape)
+        self._input_shape, self._data_ndim = shape, 1 + len(shape) if shape else None
+        self._data_names = names
         self._data_dtype, self.interrupted_ = self.dtype, False
         self._is_loaded = True
         parts = [part for part in ("module", "criterion") if f"{part}_" in state]
@@ -200,6 +205,21 @@ class SavableNet(StateMixin, NetWithFiles):
             found = tuple(module(data).shape)
         if found != (2, len(self.classes_)):
             refuse("module_", f"a network with {len(self.classes_)} outputs", found)
+
+
+def _read_inputs(state: dict[str, Any]) -> tuple[tuple[int, ...], list[str] | None]:
+    """Return the shape of a sample, or the names of several inputs."""
+    of_array = {"n_features_in_", "feature_names_in_", "input_shape"} & state.keys()
+    if "input_names" in state:
+        if of_array:
+            refuse("input_names", "alone, without the keys of an array", of_array)
+        return (), state["input_names"].tolist()
+    if missing := {"n_features_in_", "input_shape"} - of_array:
+        refuse("state", "an object with input_names, or the keys of an array", missing)
+    shape = tuple(state["input_shape"])
+    if shape[0] != state["n_features_in_"]:
+        refuse("input_shape", f"{state['n_features_in_']} at the start", shape)
+    return shape, None
 
 
 def _is_saved(name: str) -> bool:

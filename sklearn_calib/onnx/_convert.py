@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
-from sklearn_calib.onnx._graph import Graph, Tensor, hstack, maximum, node
+from sklearn_calib.onnx._graph import Graph, Tensor, hstack, maximum, node, where
 from sklearn_calib.onnx._links import focal_posterior, softmax
 from sklearn_calib.onnx._maps import MAPS, as_logits, calibrate
 from sklearn_calib.onnx._parts import (
@@ -55,22 +55,69 @@ def pair_proba(
     graph: Graph, model: Any, pair: Any, sources: Sequence[Source], dtype: Any
 ) -> Tensor:
     """Return the calibrated probabilities of the classifier of one fold."""
-    scores = part(graph, pair.estimator, sources, raw_scores=pair.from_logits).cast(
-        dtype
-    )
-    if pair.from_logits and len(model.classes_) == 2:
-        # The last column is the value of the decision function.
-        scores = scores.columns([-1])
-        scores = hstack([0 * scores, scores])
+    output = part(graph, pair.estimator, sources, raw_scores=pair.from_logits)
+    scores = all_columns(pair, output.cast(dtype))
     calibrator = pair.calibrator
     if calibrator is None:
         return softmax(scores) if pair.from_logits else scores
-    if not isinstance(model.calibrator, Calibrator):
-        scores = as_logits(calibrator, scores)
-        calibrator = calibrator.classifier_
-    kind = typed(dtype, [None, len(model.classes_)])
-    proba = part(graph, calibrator, [Source("scores", scores.name, kind)])
-    return maximum(proba.cast(dtype), np.finfo(dtype).tiny)
+    if not isinstance(calibrator, Calibrator | PerLabelCalibrator):
+        return margin_proba(graph, calibrator, scores)
+    if isinstance(model.calibrator, Calibrator | PerLabelCalibrator):
+        return part_proba(graph, calibrator, scores)
+    proba = part_proba(graph, calibrator.classifier_, as_logits(calibrator, scores))
+    codes = np.arange(len(model.classes_))
+    proba = fill_absent(proba, calibrator.classifier_.classes_, codes, False)
+    return maximum(proba, np.finfo(dtype).tiny)
+
+
+def all_columns(pair: Any, scores: Tensor) -> Tensor:
+    """Return scores with a column for each class, as `predict_scores`."""
+    present = pair.estimator.classes_
+    if isinstance(present, list):
+        raise ConversionError(
+            "model must predict one array of probabilities to be converted to ONNX, "
+            f"got a list of arrays, one for each label, from {pair.estimator!r:.80}."
+        )
+    if isinstance(pair.classes, list):
+        return scores
+    if pair.from_logits and len(present) == 2:
+        # The last column is the value of the decision function.
+        scores = scores.columns([-1])
+        scores = hstack([0 * scores, scores])
+    return fill_absent(scores, present, pair.classes, pair.from_logits)
+
+
+def fill_absent(
+    scores: Tensor, present: Any, classes: Any, from_logits: bool
+) -> Tensor:
+    """Add the columns of classes that a classifier was not trained with."""
+    is_present = np.isin(classes, present)
+    if is_present.all():
+        return scores
+    positive = scores if from_logits else where(scores > 0.0, scores, np.inf)
+    smallest = -(-positive).max()
+    indices = np.where(is_present, is_present.cumsum() - 1, is_present.sum())
+    filled = hstack([scores, smallest]).columns(indices.tolist())
+    return filled if from_logits else filled / filled.sum()
+
+
+def part_proba(graph: Graph, model: Any, scores: Tensor) -> Tensor:
+    """Return the probabilities of a calibrator or classifier of scores."""
+    kind = typed(scores.dtype, [None, model.n_features_in_])
+    if model.n_features_in_ == 1:
+        scores = scores.columns([-1])
+    return part(graph, model, [Source("scores", scores.name, kind)]).cast(scores.dtype)
+
+
+def margin_proba(graph: Graph, calibrator: Any, margins: Tensor) -> Tensor:
+    """Return the probabilities of a calibrator of margins, one for each target."""
+    per_label, scaled = calibrator.per_label_, margins / calibrator.scale_
+    if isinstance(calibrator.classes_, list):
+        return part_proba(graph, per_label, scaled)
+    if len(calibrator.classes_) == 2:
+        return part_proba(graph, per_label.calibrators_[0], scaled)
+    proba = part_proba(graph, per_label, scaled)
+    return proba / proba.sum()
 
 
 def neural_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
@@ -148,7 +195,7 @@ def set_types(operator: Any) -> None:
     model = operator.raw_operator
     n_classes, dtype = len(model.classes_), output_dtype(operator.inputs)
     operator.outputs[1].type = typed(dtype, [None, n_classes])
-    if isinstance(model, PerLabelCalibrator):
+    if isinstance(model.classes_, list):
         operator.outputs[0].type = Int64TensorType([None, n_classes])
     else:
         operator.outputs[0].type = label_constant(model.classes_)[1]([None])
@@ -203,7 +250,7 @@ def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> N
     """Name the outputs: the labels with the largest probabilities, and `output`."""
     label, values = (each.full_name for each in operator.outputs)
     graph.add("Identity", [output.name], values)
-    if isinstance(operator.raw_operator, PerLabelCalibrator):
+    if isinstance(operator.raw_operator.classes_, list):
         graph.add("Identity", [(proba > 0.5).astype(np.int64).name], label)
         return
     codes = node("ArgMax", proba, dtype=np.int64, axis=1, keepdims=0)

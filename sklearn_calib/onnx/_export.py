@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,11 @@ def _as_columns(X: Any) -> Any:
     """Return a DataFrame unchanged, and other data as an array with columns."""
     if issparse(X):
         raise TypeError("X must not be sparse, got a sparse matrix. Use X.toarray().")
+    if isinstance(X, Mapping):
+        raise TypeError(
+            f"X must be an array or a DataFrame, got a dict of {[*X]}. Networks with "
+            "several inputs cannot be exported."
+        )
     if not is_instance(X, "pandas", "DataFrame"):
         X = as_array(X, "X")
         X = X.reshape(-1, 1) if X.ndim == 1 else X

@@ -39,7 +39,7 @@ from sklearn_calib.onnx._links import (
 
 # The constants of the same calibrators in sklearn_calib.calibrators.
 RESOLUTION = float(np.finfo(np.float64).eps)
-DECIMALS = 10  # of the scores of VennAbers and ScalingBinning
+DECIMALS = 10  # of the scores of VennAbers, ScalingBinning and SplineCalibration
 TIE_BREAKER = 1e-9  # of JointIsotonicCalibration
 SLACK = 1e-5  # of the threshold of MetaCal
 # More steps of Newton's method than SplineCalibration takes.
@@ -150,7 +150,7 @@ def joint_isotonic(calibrator: Any, logits: Tensor) -> Tensor:
 
 def spline(calibrator: Any, logits: Tensor) -> Tensor:
     logits = logits.astype(np.float64)
-    proba, margin = softmax(logits), calibrator._margin
+    proba, margin = round_to(softmax(logits), DECIMALS), calibrator._margin
     if n_classes(calibrator) == 2:
         mapped = interpolate(proba.columns([1, 0]), calibrator.maps_)
         positive = (mapped.columns([0]) + 1 - mapped.columns([1])) / 2

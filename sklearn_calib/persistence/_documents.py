@@ -164,6 +164,20 @@ def read_document(
     `passed` contains the parameters that were passed to `load`. All tensors must be
     used.
     """
+    try:
+        _check_header(document)
+        model = _read_object(
+            document["object"], "object", is_fitted=True, tensors=tensors, passed=passed
+        )
+    except RecursionError:
+        raise ValueError("object must not be nested so deeply.") from None
+    if tensors:
+        refuse("tensors", "used in the document", sorted(tensors))
+    return model
+
+
+def _check_header(document: Any) -> None:
+    """Raise ValueError for a document of another format or of a later version."""
     check_object(document, "document", {"format", "version", "written_by", "object"})
     if document["format"] != FORMAT:
         refuse("format", repr(FORMAT), document["format"])
@@ -176,15 +190,6 @@ def read_document(
         )
     if not isinstance(document["written_by"], str):
         refuse("written_by", "a string", document["written_by"])
-    try:
-        model = _read_object(
-            document["object"], "object", is_fitted=True, tensors=tensors, passed=passed
-        )
-    except RecursionError:
-        raise ValueError("object must not be nested so deeply.") from None
-    if tensors:
-        refuse("tensors", "used in the document", sorted(tensors))
-    return model
 
 
 def _read_object(

@@ -115,6 +115,21 @@ def test_most_confidences_are_equal(tie):
     assert proba == pytest.approx(0.95, abs=0.01)
 
 
+def test_confidences_that_are_equal_up_to_rounding():
+    """The sum of a row may depend on which class is the most probable one."""
+    rng = np.random.default_rng(0)
+    logits = 1.5 * rng.normal(size=(300, 4))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    X = softmax(3 * logits)
+    X = np.where(X < 0.1, 0, X)
+    X[:50] = np.eye(4)[y[:50]]
+    fitted = SplineCalibration().fit(X / X.sum(axis=1, keepdims=True), y)
+    for row in (np.eye(4), [[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1]]):
+        top = fitted.predict_proba(row).max(axis=1)
+        np.testing.assert_allclose(top, top[0], rtol=1e-12)
+    assert (np.diff(fitted.maps_[0][0]) > 1e-11).all()
+
+
 def test_few_and_one_confidence():
     """There are at most as many knots as points."""
     X = np.array([[0.8, 0.1, 0.1]] * 4)

@@ -6,12 +6,14 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
@@ -23,7 +25,12 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib.calibrators import IsotonicCalibration, PlattScaling
+from sklearn_calib.calibrators import (
+    IsotonicCalibration,
+    PerLabelCalibrator,
+    PlattScaling,
+    VennAbers,
+)
 from sklearn_calib.onnx import _export, _maps, to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -118,6 +125,64 @@ def test_margins(data, largest_difference, margins):
     assert largest_difference(model, X) < 1e-5
 
 
+@pytest.mark.each(
+    "calibrator", [PlattScaling(), IsotonicCalibration(), VennAbers(), GaussianNB()]
+)
+@pytest.mark.each("ensemble", [True, False])
+def test_margins_without_probabilities(data, largest_difference, calibrator, ensemble):
+    """They are scaled, and calibrated separately for each class."""
+    X, y = data
+    model = CalibratedClassifier(LinearSVC(), calibrator, cv=3, ensemble=ensemble)
+    assert largest_difference(model.fit(X, y), X) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:y contains no samples")
+@pytest.mark.each("n_present", [2, 3])
+@pytest.mark.each(
+    ("classifier", "calibrator"),
+    [
+        (GaussianNB(), None),
+        (GaussianNB(), IsotonicCalibration()),
+        (GaussianNB(), LogisticRegression()),
+        (LogisticRegression(), TemperatureScaling()),
+        (LogisticRegression(), LogisticRegression()),
+        (LinearSVC(), PlattScaling()),
+    ],
+)
+def test_classes_that_are_absent_from_a_fold(
+    n_present, classifier, calibrator, largest_difference
+):
+    """The classifier of a fold has fewer columns than the calibrated model."""
+    X, y = make_classification(
+        200, 6, n_informative=6, n_redundant=0, n_classes=4, random_state=0
+    )
+    is_present = np.isin(y, [0, 2, 1][:n_present])
+    few, rest = np.flatnonzero(is_present), np.arange(200)
+    folds = [(few, rest), (rest, few)]
+    model = CalibratedClassifier(classifier, calibrator, cv=folds, ensemble=True)
+    model.fit(X, np.array(["c", "a", "d", "b"])[y])
+    assert len(model.calibrated_classifiers_[0].estimator.classes_) == n_present
+    assert largest_difference(model, X) < 1e-9
+
+
+def test_multilabel(data, run_onnx):
+    X, y = data
+    indicator = np.column_stack([y == 0, X[:, 0] > 0, X[:, 1] > y])
+    for classifier, calibrator in (
+        (OneVsRestClassifier(LogisticRegression()), TemperatureScaling()),
+        (OneVsRestClassifier(LogisticRegression()), None),
+        (RidgeClassifier(), PlattScaling()),
+    ):
+        per_label = calibrator and PerLabelCalibrator(calibrator)
+        model = CalibratedClassifier(classifier, per_label, cv=2).fit(X, indicator)
+        label, proba = run_onnx(model, X, atol=1e-9)
+        np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-9)
+        np.testing.assert_array_equal(label, model.predict(X))
+    forest = CalibratedClassifier(RandomForestClassifier(2), cv=2).fit(X, indicator)
+    with pytest.raises(ValueError, match=r"one array of probabilities .* got a list"):
+        to_onnx(forest, X)
+
+
 def test_columns_for_a_calibrator(run_onnx, data):
     X, y = data
     proba = pd.DataFrame(GaussianNB().fit(X, y).predict_proba(X)).add_prefix("p")
@@ -178,6 +243,7 @@ def test_parts_that_are_refused(data):
     ("X", "error", "message"),
     [
         (csr_array(np.eye(2)), TypeError, "must not be sparse"),
+        ({"a": np.eye(2)}, TypeError, r"a DataFrame, got a dict of \['a'\]"),
         (np.empty((0, 2)), ValueError, "at least one sample"),
         (0.5, ValueError, "at least one sample"),
         (np.full((3, 2), 0.5 + 0j), ValueError, "Complex data not supported"),

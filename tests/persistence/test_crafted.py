@@ -323,6 +323,16 @@ def test_nested_objects_are_limited(fit):
         from_dict(document)
 
 
+@pytest.mark.each("key", ["format", "version", "written_by", "object"])
+def test_nested_lists_are_limited(fit, key):
+    document, nested = to_dict(fit(PlattScaling())[0]), []
+    for _ in range(5000):
+        nested = [nested]
+    document[key] = nested
+    with pytest.raises(ValueError, match="must not be nested so deeply"):
+        from_dict(document)
+
+
 def test_a_large_matrix_of_a_small_file(fit):
     document = to_dict(fit(MatrixScaling())[0])
     document["object"]["state"]["coef_"]["shape"] = [10**6, 10**6]

@@ -127,6 +127,34 @@ def test_a_module_of_the_user_is_passed(table, tmp_path):
         load(tmp_path / "model.safetensors", module=MLP)
 
 
+class TwoInputs(torch.nn.Module):
+    """A module of a user's, with two inputs."""
+
+    def __init__(self, n_classes):
+        super().__init__()
+        self.last = torch.nn.Linear(6, n_classes)
+
+    def forward(self, code, size):
+        return self.last(torch.cat([code.float(), size], dim=1))
+
+
+def test_a_network_with_several_inputs(table, tmp_path):
+    X = {"code": np.arange(270).reshape(90, 3) % 5, "size": table[0][:, :3]}
+    net = NeuralClassifier(TwoInputs, max_epochs=1, random_state=0).fit(X, table[1])
+    again = through_file(net, tmp_path, module=TwoInputs)
+    assert_equal(again, net, X)
+    with pytest.raises(ValueError, match=r"a dict of the inputs \['code', 'size'\]"):
+        again.predict_proba(table[0])
+    document = to_dict(net)
+    state = document["object"]["state"]
+    state["n_features_in_"] = 6
+    with pytest.raises(ValueError, match=r"input_names must be alone, .*n_features_in"):
+        from_dict(document, module=TwoInputs)
+    del state["input_names"]
+    with pytest.raises(ValueError, match=r"with input_names, .* got {'input_shape'}"):
+        from_dict(document, module=TwoInputs)
+
+
 def test_an_instance_of_the_user_is_passed(table, tmp_path):
     X, y = table
     make = lambda: torch.nn.Sequential(torch.nn.Linear(6, 3))  # noqa: E731
@@ -276,6 +304,19 @@ def test_calibrated_networks(method, ensemble, net, table, tmp_path):
     assert again.n_features_in_ == 6
     assert len(again.calibrated_classifiers_) == len(model.calibrated_classifiers_)
     assert clone(again).cv == 2
+
+
+@pytest.mark.filterwarnings("ignore:y contains no samples")
+@pytest.mark.each("method", [None, TemperatureScaling()])
+def test_a_class_that_is_absent_from_a_fold(method, net, table, tmp_path):
+    X, y = table
+    folds = [(np.flatnonzero(y < 2), np.arange(90)), (np.arange(90), np.arange(90))]
+    model = CalibratedClassifier(clone(net), method, cv=folds, ensemble=True).fit(X, y)
+    for each in (model, model.uncalibrated()):
+        again = through_file(each, tmp_path)
+        assert_equal(again, each, X)
+        pair, _ = again.calibrated_classifiers_
+        assert pair.estimator.classes_.tolist() == [0, 1]
 
 
 def test_a_calibrated_network_that_was_fitted_before(net, table, tmp_path):

@@ -2,8 +2,10 @@
 
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, SelectiveClassifier, TemperatureScaling
+from sklearn_calib.calibrators import PlattScaling
 from sklearn_calib.persistence import to_dict
 
 skops = pytest.importorskip("skops.io")
@@ -42,6 +44,20 @@ def test_classifiers(table):
         TEMPERATURE,
         f"{ESTIMATORS}_calibrated.CalibratedClassifier",
         f"{ESTIMATORS}_calibrated_pair.CalibratedPair",
+    ]
+    margins = CalibratedClassifier(LinearSVC(), PlattScaling(), cv=2)
+    assert types(margins.fit(*table)) == [
+        f"{PACKAGE}calibrators._per_label.PerLabelCalibrator",
+        f"{PACKAGE}calibrators._platt.PlattScaling",
+        f"{ESTIMATORS}_calibrated.CalibratedClassifier",
+        f"{ESTIMATORS}_calibrated_pair.CalibratedPair",
+        f"{ESTIMATORS}_fold_calibrators.MarginCalibrator",
+    ]
+    other = CalibratedClassifier(classifier, classifier, cv=2)
+    assert types(other.fit(*table)) == [
+        f"{ESTIMATORS}_calibrated.CalibratedClassifier",
+        f"{ESTIMATORS}_calibrated_pair.CalibratedPair",
+        f"{ESTIMATORS}_classifier_calibrator.ClassifierCalibrator",
     ]
     selective = SelectiveClassifier(classifier, coverage=0.8, abstain_label=-1)
     assert types(selective.fit(*table)) == [
