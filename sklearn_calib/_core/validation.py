@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_array
 from sklearn.utils._array_api import _convert_to_numpy, device, get_namespace
 from sklearn.utils._param_validation import (
@@ -32,7 +31,6 @@ from sklearn_calib._core.limits import (
 from sklearn_calib._core.typing import Array, Floats, Function, Ints, Weights
 
 __all__ = [
-    "BaseSearchCV",
     "HasMethods",
     "Interval",
     "Options",
