@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn_calib._core.arrays import as_labels, check_unmasked
 from sklearn_calib._core.inputs import PROGRESS, TARGETS, as_columns, classes_of
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.predicted_scores import has_threshold
 from sklearn_calib._core.scorers import metric_and_input, metric_of
 from sklearn_calib._core.typing import Array, Options, Seed, Weights
 from sklearn_calib._core.validation import (
@@ -217,6 +219,13 @@ def _predict(
             raise ValueError(
                 "X must contain the samples to predict, got None with a classifier for "
                 f"{name!r}. Pass X, or stored probabilities of this classifier."
+            )
+        if has_threshold(estimator):
+            warnings.warn(
+                f"estimators[{name!r}] has a decision threshold, which is ignored: the "
+                "predicted class of all metrics is the most probable one. For metrics "
+                "of its own predictions, such as accuracy, use its method predict.",
+                UserWarning,
             )
         return estimator.predict_proba(X), np.asarray(estimator.classes_)
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
