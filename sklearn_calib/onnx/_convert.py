@@ -35,12 +35,27 @@ def per_label_proba(
     graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
 ) -> Tensor:
     X = table(graph, sources, dtype)
+    return calibrate_labels(model, X)
+
+
+def calibrate_labels(model: Any, X: Tensor) -> Tensor:
+    """Return the probability of each label, as PerLabelCalibrator does."""
     return hstack(
         [
             calibrate(each, X.columns([k])).columns([1])
             for k, each in enumerate(model.calibrators_)
         ]
     )
+
+
+def calibrate_margins(model: Any, margins: Tensor) -> Tensor:
+    """Return the probabilities of a MarginCalibrator."""
+    if len(model.classes_) == 2:
+        return calibrate(
+            model.per_label_.calibrators_[0], margins.columns([1]) / model.scale_
+        )
+    proba = calibrate_labels(model.per_label_, margins / model.scale_)
+    return proba / proba.sum()
 
 
 def calibrated_proba(
@@ -55,6 +70,12 @@ def pair_proba(
     graph: Graph, model: Any, pair: Any, sources: Sequence[Source], dtype: Any
 ) -> Tensor:
     """Return the calibrated probabilities of the classifier of one fold."""
+    if len(pair.estimator.classes_) < len(model.classes_):
+        raise ConversionError(
+            "model must have classifiers of all classes, got one that was trained "
+            "without some, which are filled in by predict_proba. Use fewer or "
+            "stratified folds, or add samples of these classes."
+        )
     scores = part(graph, pair.estimator, sources, raw_scores=pair.from_logits).cast(
         dtype
     )
@@ -68,6 +89,8 @@ def pair_proba(
     if not isinstance(model.calibrator, Calibrator):
         scores = as_logits(calibrator, scores)
         calibrator = calibrator.classifier_
+    elif not isinstance(calibrator, Calibrator):
+        return calibrate_margins(calibrator, scores)
     kind = typed(dtype, [None, len(model.classes_)])
     proba = part(graph, calibrator, [Source("scores", scores.name, kind)])
     return maximum(proba.cast(dtype), np.finfo(dtype).tiny)
@@ -146,6 +169,11 @@ def set_types(operator: Any) -> None:
     from skl2onnx.common.data_types import Int64TensorType
 
     model = operator.raw_operator
+    if isinstance(model.classes_, list) and not isinstance(model, PerLabelCalibrator):
+        raise ConversionError(
+            f"model must not be a multilabel {type(model).__name__}. Export its "
+            "classifiers and its calibrators, calibrated_classifiers_, one by one."
+        )
     n_classes, dtype = len(model.classes_), output_dtype(operator.inputs)
     operator.outputs[1].type = typed(dtype, [None, n_classes])
     if isinstance(model, PerLabelCalibrator):

@@ -11,8 +11,9 @@ from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -23,7 +24,11 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
-from sklearn_calib.calibrators import IsotonicCalibration, PlattScaling
+from sklearn_calib.calibrators import (
+    IsotonicCalibration,
+    PerLabelCalibrator,
+    PlattScaling,
+)
 from sklearn_calib.onnx import _export, _maps, to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -172,6 +177,28 @@ def test_parts_that_are_refused(data):
     model.classes_ = objects[:2]
     with pytest.raises(ValueError, match="classes of model must be numbers or strings"):
         to_onnx(model, [[0.5, 0.5]])
+
+
+@pytest.mark.each("calibrator", [PlattScaling(), IsotonicCalibration()])
+def test_margins_that_are_not_logits(data, largest_difference, calibrator):
+    X, y = data
+    model = CalibratedClassifier(LinearSVC(), calibrator, cv=2).fit(X, y)
+    assert largest_difference(model, X) < 1e-9
+
+
+def test_folds_without_a_class_and_multilabel_models_are_refused(data):
+    X, _ = data
+    y = np.append(np.tile([0, 1], 149), [0, 2])
+    model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=KFold(2))
+    with pytest.warns(UserWarning, match="no samples of some classes"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="must have classifiers of all classes"):
+        to_onnx(model, X)
+    several = np.column_stack([y > 0, X[:, 0] > 0]).astype(int)
+    calibrator = PerLabelCalibrator(TemperatureScaling())
+    model = CalibratedClassifier(KNeighborsClassifier(), calibrator, cv=2)
+    with pytest.raises(ValueError, match="must not be a multilabel CalibratedClass"):
+        to_onnx(model.fit(X, several), X)
 
 
 @pytest.mark.each(
