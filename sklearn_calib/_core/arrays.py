@@ -1,6 +1,7 @@
 """Conversion of data of any library to arrays of numbers or labels."""
 
 import sys
+from collections.abc import Mapping
 from decimal import Decimal
 from numbers import Complex, Real
 from typing import Any, TypeAlias
@@ -33,6 +34,12 @@ def check_unmasked(values: Any, name: str) -> None:
             f"{np.ma.count_masked(values)} of {values.size}. Fill them, or remove "
             "these samples."
         )
+
+
+def is_dict(X: Any) -> bool:
+    """Return whether X contains several inputs by name."""
+    # Sparse matrices in DOK format are mappings as well.
+    return isinstance(X, Mapping) and not issparse(X)
 
 
 def without_gradient(values: Any) -> Any:

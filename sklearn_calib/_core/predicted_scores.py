@@ -11,12 +11,19 @@ from sklearn.discriminant_analysis import (
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
 from sklearn_calib._core.arrays import check_unmasked
 from sklearn_calib._core.typing import Array, Floats
+
+# The class of all searches, also of those by successive halving, has no public name.
+Search = GridSearchCV.__base__
 
 # scikit-learn's classifiers whose predict_proba is the softmax of decision_function.
 # Their subclasses are included, such as LogisticRegressionCV.
@@ -53,11 +60,17 @@ def final_step(classifier: Any) -> Any:
         return final_step(classifier.steps[-1][1])
     if isinstance(classifier, FrozenEstimator):
         return final_step(classifier.estimator)
-    if isinstance(classifier, GridSearchCV | RandomizedSearchCV):
+    if isinstance(classifier, Search):
         # A search that is not fitted yet only has the estimator to start from.
         fitted = getattr(classifier, "best_estimator_", classifier.estimator)
         return final_step(fitted)
     return classifier
+
+
+def has_threshold(classifier: Any) -> bool:
+    """Return whether a classifier predicts with a decision threshold."""
+    kinds = FixedThresholdClassifier | TunedThresholdClassifierCV
+    return isinstance(final_step(classifier), kinds)
 
 
 def find_response(

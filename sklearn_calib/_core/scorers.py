@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.metrics import accuracy_score, log_loss, make_scorer
 
 from sklearn_calib._core.inputs import as_columns
 from sklearn_calib._core.typing import Array, Floats
@@ -79,4 +79,9 @@ def _call_scorer(
     # scikit-learn's metrics take the columns for those of sorted labels.
     order = np.argsort(classes)
     X, classifier = as_columns(y_proba)[:, order], _Precomputed(classes[order])
+    metric, _ = metric_of(scorer)
+    if metric is not None and metric.func is log_loss:
+        # Its scorer fails if a class is absent from y_true.
+        labels = classes[order]
+        return metric(y_true, X, labels=labels, sample_weight=sample_weight)
     return sign * scorer(classifier, X, y_true, sample_weight=sample_weight)

@@ -243,7 +243,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
             X, y, self.estimator, allow_multilabel=True
         )
         check_calibrator(self.calibrator, isinstance(self.classes_, list))
-        sample_weight = check_sample_weight(sample_weight, X)
+        sample_weight = check_sample_weight(sample_weight, y)
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit = self._plan(X, y, split_params)
         takes_margins = accepts_margins(self.calibrator)
@@ -262,6 +262,8 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
+        for classifier in classifiers:
+            self._refuse_threshold(classifier)  # that a search has chosen
         # The cache may contain margins, which another calibrator has accepted.
         find_response(classifiers[0], self.response_method, takes_margins=takes_margins)
         from_logits = response != "probabilities"

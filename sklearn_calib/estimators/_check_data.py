@@ -1,7 +1,5 @@
 """Validation of data, classes and weights for a network."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix, issparse
@@ -9,7 +7,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.arrays import as_labels, check_numbers, is_dict
 
 
 def check_data(estimator, *arrays, reset):
@@ -110,12 +108,6 @@ def check_one_input(X):
             f"X must be an array for RefCalClassifier, got a dict of {[*X]}. Use "
             "NeuralClassifier, or concatenate the inputs."
         )
-
-
-def is_dict(X):
-    """Return whether X contains several inputs by name."""
-    # Sparse matrices in DOK format are mappings as well.
-    return isinstance(X, Mapping) and not issparse(X)
 
 
 def sample_shape(X):

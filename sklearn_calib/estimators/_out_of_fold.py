@@ -14,13 +14,18 @@ from scipy.sparse import issparse, sparray, spmatrix
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import BaseCrossValidator, check_cv
-from sklearn.utils import assert_all_finite, column_or_1d, indexable
+from sklearn.utils import (
+    assert_all_finite,
+    check_consistent_length,
+    column_or_1d,
+    indexable,
+)
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked, shown
+from sklearn_calib._core.arrays import as_labels, check_unmasked, is_dict, shown
 from sklearn_calib._core.indicator import check_indicator
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.predicted_scores import find_response, predict_scores
@@ -41,19 +46,27 @@ def check_training_data(X, y, estimator, *, allow_multilabel=False):
     y = as_labels(y.toarray() if issparse(y) else y, "y")
     if allow_multilabel and y.ndim == 2 and y.shape[1] > 1:
         y = check_indicator(y, y.shape, name="y")
-        return *indexable(X, y), [np.array([0, 1])] * y.shape[1]
+        return _indexable(X, y), y, [np.array([0, 1])] * y.shape[1]
     y = column_or_1d(y, warn=True)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     if isinstance(estimator, FrozenEstimator):
-        return *indexable(X, y), np.asarray(estimator.classes_)
+        return _indexable(X, y), y, np.asarray(estimator.classes_)
     labels = np.unique(y)
     if len(labels) < 2:
         raise ValueError(
             f"y must contain at least two classes, got one class: {labels.tolist()}. "
             "Add samples of another class."
         )
-    return *indexable(X, y), labels
+    return _indexable(X, y), y, labels
+
+
+def _indexable(X, y):
+    """Return X with rows that can be taken, one for each label."""
+    if is_dict(X):
+        check_consistent_length(*X.values(), y)
+        return dict(zip(X, indexable(*X.values()), strict=True))
+    return indexable(X, y)[0]
 
 
 def make_splits(cv, X, y, classes, **params):
@@ -65,7 +78,8 @@ def make_splits(cv, X, y, classes, **params):
         _check_no_groups(cv)
     rows = np.arange(len(y))
     try:
-        folds = check_cv(cv, y, classifier=True).split(X, y, **params)
+        data = rows if is_dict(X) else X
+        folds = check_cv(cv, y, classifier=True).split(data, y, **params)
         splits = [(rows[train], rows[test]) for train, test in folds]
     except (IndexError, TypeError) as error:
         raise ValueError(
@@ -254,7 +268,9 @@ def copy_features(classifier, owner):
 
 
 def take(X, rows):
-    """Return rows of an array, a sparse matrix, a DataFrame or a list."""
+    """Return rows of an array, a sparse matrix, a DataFrame, a list or a dict."""
+    if is_dict(X):
+        return {name: take(part, rows) for name, part in X.items()}
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     if hasattr(X, "shape") or isinstance(rows, slice):

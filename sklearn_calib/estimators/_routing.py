@@ -5,7 +5,6 @@ from typing import Any
 
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -14,7 +13,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_calib._core.predicted_scores import final_step
+from sklearn_calib._core.predicted_scores import final_step, has_threshold
 
 
 class RoutingMixin:
@@ -36,12 +35,15 @@ class RoutingMixin:
                 "fitted classifier as FrozenEstimator(estimator), from sklearn.frozen."
             )
         super()._validate_params()
-        final = final_step(self.estimator)
-        if isinstance(final, FixedThresholdClassifier | TunedThresholdClassifierCV):
+        self._refuse_threshold(self.estimator)
+
+    def _refuse_threshold(self, classifier):
+        """Raise ValueError for a classifier, fitted or not, with a threshold."""
+        if has_threshold(classifier):
             raise ValueError(
                 "estimator must not have a decision threshold, got "
-                f"{type(final).__name__}: {type(self).__name__} would ignore it. "
-                f"{self._threshold_hint}"
+                f"{type(final_step(classifier)).__name__}: {type(self).__name__} would "
+                f"ignore it. {self._threshold_hint}"
             )
 
     def _route(self, sample_weight, fit_params):

@@ -276,7 +276,7 @@ class SelectiveClassifier(
         check_goals(self.estimator, self.coverage, self.max_risk)
         get_confidence(self.confidence)
         X, y, self.classes_ = check_training_data(X, y, self.estimator)
-        weight = check_sample_weight(sample_weight, X)
+        weight = check_sample_weight(sample_weight, y)
         self.abstain_label_ = resolve_abstain_label(self.abstain_label, self.classes_)
         fit_params, split_params = self._route(weight, fit_params)
         risks = resolve_risks(self.max_risk, self.cost_matrix, self.classes_)
@@ -306,6 +306,7 @@ class SelectiveClassifier(
         (self.estimator_,), scores, kind = fit_and_predict(
             self.estimator, *data, n_jobs=self.n_jobs, verbose=self.verbose
         )
+        self._refuse_threshold(self.estimator_)  # that a search has chosen
         self._from_logits = kind == "logits"
         if self.confidence == "max_logit" and not self._from_logits:
             refuse_max_logit(self.estimator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked
+from sklearn_calib._core.arrays import as_labels, check_unmasked, is_instance
 from sklearn_calib._core.inputs import PROGRESS, TARGETS, as_columns, classes_of
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.predicted_scores import has_threshold
 from sklearn_calib._core.scorers import metric_and_input, metric_of
 from sklearn_calib._core.typing import Array, Options, Seed, Weights
 from sklearn_calib._core.validation import (
@@ -218,6 +220,13 @@ def _predict(
                 "X must contain the samples to predict, got None with a classifier for "
                 f"{name!r}. Pass X, or stored probabilities of this classifier."
             )
+        if has_threshold(estimator):
+            warnings.warn(
+                f"estimators[{name!r}] has a decision threshold, which is ignored: the "
+                "predicted class of all metrics is the most probable one. For metrics "
+                "of its own predictions, such as accuracy, use its method predict.",
+                UserWarning,
+            )
         return estimator.predict_proba(X), np.asarray(estimator.classes_)
     if isinstance(estimator, BaseEstimator) or np.ndim(estimator) == 0:
         raise ValueError(
@@ -233,7 +242,15 @@ def _predict(
             f"and {len(y)} labels. Pass both for the same samples."
         )
     encode_labels(y, labels=labels, n_classes=proba.shape[1], name="y")
-    return proba, classes_of(y, labels)
+    classes = classes_of(y, labels)
+    if is_instance(estimator, "pandas", "DataFrame"):
+        names, wanted = estimator.columns.tolist(), classes.tolist()
+        if names != wanted and {*names} == {*wanted}:
+            raise ValueError(
+                f"{where} must have its columns in the order of labels, {wanted}, got "
+                f"{names}. Pass labels={names}, or sort the columns."
+            )
+    return proba, classes
 
 
 def _measure(

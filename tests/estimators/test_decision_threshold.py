@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
+    HalvingGridSearchCV,
     TunedThresholdClassifierCV,
     train_test_split,
 )
@@ -35,6 +37,8 @@ INSIDE = {
     "pipeline": make_pipeline(StandardScaler(), TUNED),
     "prefit pipeline": FrozenEstimator(make_pipeline(FIXED).fit(X, Y)),
     "search": GridSearchCV(FIXED, {"estimator__var_smoothing": [1e-9, 1e-3]}, cv=2),
+    "halving search": HalvingGridSearchCV(FIXED, {"threshold": [0.1]}, cv=2),
+    "chosen": GridSearchCV(make_pipeline(GaussianNB()), {"gaussiannb": [FIXED]}, cv=2),
 }
 
 

@@ -8,12 +8,18 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict, predefined_split
 from torch import nn
 
-from sklearn_calib import CalibratedClassifier, NeuralClassifier
+from sklearn_calib import (
+    CalibratedClassifier,
+    NeuralClassifier,
+    SelectiveClassifier,
+    TemperatureScaling,
+)
 from sklearn_calib.datasets import Mixup
 
 rng = np.random.default_rng(0)
@@ -113,6 +119,25 @@ def test_searches_and_calibration_take_a_slice_dict():
     GridSearchCV(net, {"lr": [0.01, 0.05]}, cv=2).fit(inputs, y)
     model = CalibratedClassifier(net, cv=2).fit(inputs, y)
     assert model.predict_proba(inputs).shape == (90, 2)
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        CalibratedClassifier(NET, TemperatureScaling(), cv=2),
+        SelectiveClassifier(NET, coverage=0.8, cv=2),
+    ],
+)
+@pytest.mark.parametrize("container", [dict, UserDict])
+def test_wrappers_take_a_dict(wrapper, container):
+    weight = np.tile([1.0, 2.0], 45)
+    sliced = clone(wrapper).fit(SliceDict(**X), y, weight).predict_proba(SliceDict(**X))
+    model = clone(wrapper).fit(container(X), y, weight)
+    np.testing.assert_array_equal(model.predict_proba(container(X)), sliced)
+    frozen = clone(wrapper).set_params(estimator=FrozenEstimator(clone(NET).fit(X, y)))
+    assert frozen.fit(X, y).predict_proba(X).shape == (90, 2)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        wrapper.fit({**X, "age": AGE[:9]}, y)
 
 
 def test_partial_fit():

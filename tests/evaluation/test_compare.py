@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, make_scorer, matthews_corrcoef
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 
@@ -245,3 +246,31 @@ def test_classifier_without_probabilities():
 def test_estimators_without_names():
     with pytest.raises(TypeError, match=r"estimators must be a dict.*got list"):
         compare([MODELS["bayes"]], *DATA)
+
+
+def test_a_class_that_is_absent_from_y():
+    """Its column still counts, for the metrics of scikit-learn as well."""
+    proba = np.array([[0.5, 0.2, 0.3], [0.1, 0.8, 0.1], [0.2, 0.4, 0.4]])
+    y, metrics = ["a", "b", "a"], ["neg_log_loss", "accuracy", "neg_ece"]
+    for order in ([0, 1, 2], [2, 0, 1]):
+        table = compare(
+            {"stored": proba[:, order]},
+            None,
+            y,
+            metrics=metrics,
+            labels=np.array(["a", "b", "c"])[order],
+            n_resamples=0,
+        )
+        value = table.loc["stored", ("log_loss", "value")]
+        assert value == pytest.approx(-np.log([0.5, 0.8, 0.2]).mean(), abs=1e-12)
+
+
+def test_a_decision_threshold_is_ignored_with_a_warning():
+    X, y = make_classification(200, random_state=0)
+    y = np.array(["healthy", "sick"])[y]
+    plain = LogisticRegression().fit(X, y)
+    model = FixedThresholdClassifier(plain, threshold=0.1, pos_label="sick").fit(X, y)
+    with pytest.warns(UserWarning, match=r"estimators\['sick'\] has a decision thres"):
+        table = compare({"sick": model, "plain": plain}, X, y, n_resamples=0)
+    assert model.score(X, y) < plain.score(X, y)
+    assert (table.loc["sick"] == table.loc["plain"])["accuracy"]["value"]

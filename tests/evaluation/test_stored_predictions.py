@@ -57,6 +57,19 @@ def test_columns_of_stored_probabilities_are_labels():
     compare(rows, None, Y_TEST[some], metrics=metrics, **options)
 
 
+def test_names_of_columns_in_another_order_are_refused():
+    frame = pd.DataFrame(PROBA, columns=MODEL.classes_)
+    other = frame[LABELS]
+    with pytest.raises(ValueError, match=r"columns in the order of labels.*Pass lab"):
+        compare({"stored": other}, None, Y_TEST, **FAST)
+    rows = {"stored": other, "model": MODEL}
+    table = compare(rows, X_TEST, Y_TEST, labels=LABELS, **FAST)
+    np.testing.assert_allclose(table.loc["stored"], table.loc["model"], rtol=1e-12)
+    pd.testing.assert_frame_equal(
+        compare({"stored": frame}, None, Y_TEST, **FAST), table.loc[["stored"]]
+    )
+
+
 def test_one_column_is_the_positive_class():
     y = Y_TEST == "plum"
     proba = PROBA[:, 2]
