@@ -157,14 +157,20 @@ def fill_absent(
     """Add the columns of classes that a classifier was not trained with.
 
     These classes get the smallest positive probability of the row, and rows of
-    probabilities are normalised again. The logits are the smallest of the row.
+    probabilities are normalised again. If only the predicted class has a positive
+    probability, they get zero, as the other classes; calibrators replace zeros. The
+    logits are the smallest of the row.
     """
     is_present = np.isin(classes, present)
     if is_present.all() or scores.shape[1] != is_present.sum():
         return scores
-    positive = scores if from_logits else np.where(scores > 0, scores, np.inf)
     filled = np.empty((len(scores), len(classes)), scores.dtype)
-    filled[:] = positive.min(axis=1, keepdims=True)
+    smallest = scores.min(axis=1, keepdims=True)
+    if not from_logits:
+        between = (scores > 0) & (scores < scores.max(axis=1, keepdims=True))
+        positive = np.where(between, scores, np.inf).min(axis=1, keepdims=True)
+        smallest = np.where(positive < np.inf, positive, smallest)
+    filled[:] = smallest
     filled[:, is_present] = scores
     return filled if from_logits else filled / filled.sum(axis=1, keepdims=True)
 

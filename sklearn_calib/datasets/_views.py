@@ -14,6 +14,9 @@ from sklearn_calib.datasets._tensors import check_tensors
 # Function of the bounds of an interval that draws one number for each view.
 Uniform: TypeAlias = Callable[[float, float], Tensor]
 
+# Larger batches do not fit into memory.
+MOST_VIEWS = 10_000
+
 
 @dataclass
 class FeatureCorruption:
@@ -108,8 +111,8 @@ class ImageAugmentation:
         need not be in [0, 1]. 0 disables the jitter.
 
     n_views : int, default=2
-        Number of views of each image, at least 1. Contrastive losses need two; the
-        linear head of ``RefCalClassifier(augment_head=...)`` needs one.
+        Number of views of each image, from 1 to 10,000. Contrastive losses need two;
+        the linear head of ``RefCalClassifier(augment_head=...)`` needs one.
 
     Raises
     ------
@@ -224,11 +227,12 @@ def _check_fraction(name: str, value: Any) -> None:
 
 
 def _check_n_views(value: Any) -> None:
-    """Raise an error unless the value is a positive integer."""
+    """Raise an error unless the value is an integer in the range."""
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_count or value < 1:
+    if not is_count or not 1 <= value <= MOST_VIEWS:
         raise (ValueError if is_count else TypeError)(
-            f"n_views must be a positive integer, got {value!r}. The default is 2."
+            f"n_views must be a positive integer up to {MOST_VIEWS}, got {value!r}. "
+            "The default is 2."
         )
 
 

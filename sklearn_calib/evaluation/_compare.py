@@ -190,6 +190,9 @@ def compare(
     check_unmasked(X, "X")
     y = as_labels(y, "y")
     sample_weight = check_sample_weight(sample_weight, y)
+    if labels is not None:  # also if there are only classifiers
+        n_classes = len(as_labels(labels, "labels"))
+        encode_labels(y, labels=labels, n_classes=n_classes, name="y")
     predictions = {
         name: _predict(name, each, X, y, labels) for name, each in estimators.items()
     }

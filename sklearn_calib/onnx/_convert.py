@@ -94,8 +94,11 @@ def fill_absent(
     is_present = np.isin(classes, present)
     if is_present.all():
         return scores
-    positive = scores if from_logits else where(scores > 0.0, scores, np.inf)
-    smallest = -(-positive).max()
+    smallest = -(-scores).max()
+    if not from_logits:
+        between = (scores > 0.0) & (scores < scores.max())
+        positive = -(-where(between, scores, np.inf)).max()
+        smallest = where(positive < np.inf, positive, smallest)
     indices = np.where(is_present, is_present.cumsum() - 1, is_present.sum())
     filled = hstack([scores, smallest]).columns(indices.tolist())
     return filled if from_logits else filled / filled.sum()

@@ -125,10 +125,11 @@ def test_absent_class_has_smallest_probability_of_the_row(estimator, from_logits
 
 
 def test_zero_is_not_the_smallest_positive_probability():
-    proba = np.array([[0.0, 0.25, 0.75], [1.0, 0.0, 0.0]])
+    proba = np.array([[0.0, 0.25, 0.75], [1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]])
     classes = np.arange(5)
     filled = fill_absent(proba, [0, 1, 3], classes, False)
-    expected = [np.array([0, 1, 1, 3, 1]) / 6, np.array([1, 0, 1, 0, 1]) / 3]
+    # The predicted class of the second row is the only one with a vote.
+    expected = [np.array([0, 1, 1, 3, 1]) / 6, np.eye(5)[0], np.ones(5) / 5]
     np.testing.assert_allclose(filled, expected)
     logits = np.array([[0.0, -2.0, 3.0]], dtype=np.float32)
     filled = fill_absent(logits, [0, 1, 3], classes, True)
