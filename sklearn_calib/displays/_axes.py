@@ -13,6 +13,14 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Place and style of a legend above the axes.
+ABOVE: dict[str, Any] = {
+    "loc": "lower left",
+    "bbox_to_anchor": (0, 1),
+    "fontsize": "small",
+    "frameon": False,
+}
+
 # The palette of Okabe and Ito, which is safe for colour-blind readers, without its
 # yellow, which is hard to see on white. Markers distinguish the lines in grey prints.
 STYLES = [

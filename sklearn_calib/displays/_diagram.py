@@ -11,6 +11,7 @@ import numpy as np
 from sklearn_calib._core.binning import bin_sums
 from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib.displays._axes import (
+    ABOVE,
     STYLES,
     add_axes_below,
     artists,
@@ -236,13 +237,10 @@ class ReliabilityDiagram(Drawing):
         # Bars and lines may fill the axes, so the legend is above them.
         self.ax_.legend(
             *zip(*handles, strict=True),
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
             ncols=n_columns,
             columnspacing=1,
             handlelength=1.5,
-            fontsize="small",
-            frameon=False,
+            **ABOVE,
         )
 
     def _handles(self) -> list[Any]:

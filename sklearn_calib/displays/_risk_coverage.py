@@ -20,7 +20,7 @@ from sklearn_calib._core.risk_coverage import (
 )
 from sklearn_calib._core.typing import Confidence, Floats
 from sklearn_calib._core.validation import Interval, validate_params
-from sklearn_calib.displays._axes import STYLES, artists, new_axes
+from sklearn_calib.displays._axes import ABOVE, STYLES, artists, new_axes
 from sklearn_calib.displays._predictions import FromEstimator
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ COVERAGE = np.linspace(0, 1, 1001)[1:]
 FIRST_SHOWN = 0.02
 # Fractions of the height that the legend takes, for its frame and for each row.
 LEGEND, LEGEND_ROW = 0.06, 0.05
+# Number of classifiers from which on the legend is above the axes.
+N_LEGEND_ABOVE = 3
 # Styles of the reference curves, which have the classifier's colour.
 REFERENCES: dict[str, Any] = {
     "Random order": {"linestyle": (0, (7, 4)), "linewidth": 1, "alpha": 0.8},
@@ -294,7 +296,9 @@ class RiskCoverageDisplay(FromEstimator):
         Notes
         -----
         The scale of the y-axis is set by the risk at coverages of at least 0.02. At
-        lower coverages, the curve may leave the axes.
+        lower coverages, the curve may leave the axes. From three classifiers on, the
+        legend is above the axes; figures with ``layout="constrained"`` make space for
+        it.
         """
         self.ax_ = new_axes((5.6, 4.4)) if ax is None else ax
         self.figure_ = self.ax_.figure
@@ -344,10 +348,12 @@ class RiskCoverageDisplay(FromEstimator):
             styles["Operating point"] = {**POINT_STYLE, "markersize": 10}
         others = [Line2D([], [], color="0.3", **style) for style in styles.values()]
         labels = [line.get_label() for line in lines] + list(styles)
-        self.ax_.legend([*lines, *others], labels, loc="upper left", fontsize="small")
-        # The legend must not cover the lines of the random order.
-        below_legend = 1 - LEGEND - LEGEND_ROW * len(labels)
-        top = highest / max(below_legend, 0.5) or 1
+        handles, is_above = [*lines, *others], len(lines) >= N_LEGEND_ABOVE
+        place = ABOVE if is_above else {"loc": "upper left", "fontsize": "small"}
+        self.ax_.legend(handles, labels, **place)
+        # A legend inside must not cover the lines of the random order.
+        height = LEGEND + (0 if is_above else LEGEND_ROW * len(labels))
+        top = highest / max(1 - height, 0.5) or 1
         self.ax_.set(
             xlim=(0, 1), ylim=(0, top), xlabel="Coverage", ylabel=self.risk_name
         )

@@ -63,8 +63,13 @@ REFUSED = {
 
 
 def check_not_refused(names):
-    """Raise TypeError for parameters of skorch that are not supported here."""
+    """Raise TypeError for fitted attributes, and parameters that are not supported."""
     for name in names:
+        if name.endswith("_"):
+            raise TypeError(
+                f"{name!r} is not a parameter of NeuralClassifier. Names of fitted "
+                "attributes end in an underscore; remove it from the name."
+            )
         prefix = name.split("__")[0]
         if prefix in REFUSED:
             raise TypeError(

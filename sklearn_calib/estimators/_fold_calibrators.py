@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_calib._core.predicted_scores import has_threshold
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
@@ -20,6 +21,11 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
         raise TypeError(
             "calibrator must be None or an instance with fit and predict_proba, got "
             f"{calibrator!r}. Pass an object such as TemperatureScaling()."
+        )
+    if has_threshold(calibrator):
+        raise ValueError(
+            "calibrator must not have a decision threshold, which would be ignored, "
+            f"got {calibrator!r}. Pass the classifier inside it."
         )
     is_per_label = isinstance(calibrator, PerLabelCalibrator)
     if is_per_label and not is_multilabel:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._core.arrays import as_numbers, shown
+from sklearn_calib._core.arrays import as_numbers, is_instance, shown
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib._core.validation import did_you_mean
 
@@ -119,7 +119,7 @@ def _resolve(key: Any, goal: Any, cost_matrix: Any, classes: Array) -> list[Risk
         losses = partial(_losses_of, key, classes)
         return [_risk(key, goal, losses, is_binary=False)]
     if key == "cost":
-        cost = _check_cost_matrix(cost_matrix, len(classes))
+        cost = _check_cost_matrix(cost_matrix, classes)
         highest = float(cost.max())
         costs = partial(_costs, cost / highest)
         is_binary = bool(np.isin(cost, [0, highest]).all())
@@ -174,8 +174,11 @@ def _losses_of(function: Any, classes: Array, codes: Ints, predicted: Ints) -> F
     )
 
 
-def _check_cost_matrix(cost_matrix: Any, n_classes: int) -> Floats:
+def _check_cost_matrix(cost_matrix: Any, classes: Array) -> Floats:
     """Return the cost matrix in float64 after checking its shape and its values."""
+    if is_instance(cost_matrix, "pandas", "DataFrame"):
+        _check_order(cost_matrix, classes.tolist())
+    n_classes = len(classes)
     cost = as_numbers(cost_matrix, "cost_matrix").astype(np.float64)
     shape = (n_classes, n_classes)
     if cost.shape == shape and (cost >= 0).all() and 0 < cost.max() < np.inf:
@@ -186,3 +189,13 @@ def _check_cost_matrix(cost_matrix: Any, n_classes: int) -> Floats:
         f"{cost.min(initial=0):g} to {cost.max(initial=0):g}. Rows are true classes, "
         "and columns are predicted classes."
     )
+
+
+def _check_order(cost_matrix: Any, classes: list[Any]) -> None:
+    """Raise ValueError if a DataFrame contains the classes in another order."""
+    for names in (cost_matrix.index.tolist(), cost_matrix.columns.tolist()):
+        if names != classes and {*names} == {*classes}:
+            raise ValueError(
+                "cost_matrix must have rows and columns in the order of classes_, "
+                f"{classes}, got {names}. Use cost_matrix.loc[{classes}, {classes}]."
+            )

@@ -134,6 +134,8 @@ def test_legend_is_above_the_lines_of_a_random_order(n_more):
     legend = display.ax_.get_legend().get_window_extent()
     level = display.ax_.transData.transform((0, display.risk[-1]))[1]
     assert level < legend.y0
+    assert (legend.y0 >= display.ax_.get_window_extent().y1) == (n_more >= 2)
+    assert legend.y1 <= display.figure_.get_window_extent().y1
 
 
 def test_first_samples_do_not_set_the_scale():

@@ -92,3 +92,9 @@ def test_threshold_around_a_pipeline_of_a_wrapper():
     model = FixedThresholdClassifier(pipeline, threshold=0.1, pos_label="sick")
     counts = (model.fit(X, Y).predict(X_TEST) == "sick").sum()
     assert counts == (pipeline.fit(X, Y).predict_proba(X_TEST)[:, 1] >= 0.1).sum()
+
+
+def test_calibrator_with_a_threshold_is_refused():
+    model = CalibratedClassifier(GaussianNB(), FIXED)
+    with pytest.raises(ValueError, match="calibrator must not have a decision thresh"):
+        model.fit(X, Y)

@@ -114,3 +114,9 @@ def test_at_most_three_names():
     known = [f"parameter_{i}" for i in range(9)]
     assert len(find_near("parameter", known)) == 3
     assert len(find_near("x", [f"{each}__x" for each in known])) == 3
+
+
+@pytest.mark.parametrize("name", ["lr_", "module_", "__"])
+def test_fitted_attributes_are_not_parameters(name):
+    with pytest.raises(TypeError, match=f"'{name}' is not a parameter"):
+        NeuralClassifier(**{name: 1})

@@ -324,3 +324,14 @@ def large_loss(y_true, y_pred):
 def test_bad_risks(max_risk, cost_matrix, message):
     with pytest.raises(ValueError, match=message):
         selective(max_risk, cost_matrix=cost_matrix).fit(X, Y)
+
+
+def test_costs_of_a_frame_are_in_the_order_of_the_classes():
+    pd = pytest.importorskip("pandas")
+    labels = ["ant", "bee", "cat"]
+    frame = pd.DataFrame(COST, index=labels, columns=labels)
+    one = selective({"cost": 1}, cost_matrix=frame).fit(X, Y)
+    assert one.risks_ == selective({"cost": 1}, cost_matrix=COST).fit(X, Y).risks_
+    for other in (frame[labels[::-1]], frame.loc[labels[::-1]]):
+        with pytest.raises(ValueError, match=r"in the order of classes_, .* got"):
+            selective({"cost": 1}, cost_matrix=other).fit(X, Y)
