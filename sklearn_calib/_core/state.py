@@ -305,10 +305,11 @@ class StateMixin:
     @property
     def _state_schema(self) -> dict[str, Spec]:
         """The fitted attributes, in the order in which they are read."""
-        raise NotImplementedError
+        raise NotImplementedError  # each subclass has its own
 
     def _get_saved_params(self) -> dict[str, Any]:
         """Return the constructor parameters that are saved."""
+        # Subclasses inherit from BaseEstimator too.
         return self.get_params(deep=False)  # type: ignore[attr-defined]
 
     def _get_passed_params(self) -> dict[str, Any]:
