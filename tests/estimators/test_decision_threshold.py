@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - enables it
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (

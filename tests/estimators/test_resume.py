@@ -42,7 +42,7 @@ def run(net, n_epochs, *callbacks, **params):
     return net.fit(X, LABELS, **weighted)
 
 
-def by_warm_start(net, folder):  # noqa: ARG001
+def by_warm_start(net, folder):  # noqa: ARG001 - as the others
     run(net, 4, warm_start=True)
     return run(net, 3)
 

@@ -157,7 +157,10 @@ def test_a_network_with_several_inputs(table, tmp_path):
 
 def test_an_instance_of_the_user_is_passed(table, tmp_path):
     X, y = table
-    make = lambda: torch.nn.Sequential(torch.nn.Linear(6, 3))  # noqa: E731
+
+    def make():
+        return torch.nn.Sequential(torch.nn.Linear(6, 3))
+
     net = NeuralClassifier(make(), max_epochs=1, random_state=0).fit(X, y)
     module = make()
     before = module[0].weight.clone()
