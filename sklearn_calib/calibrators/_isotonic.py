@@ -1,5 +1,7 @@
 """Isotonic regression: one map for each class, or one for all classes."""
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ from scipy.optimize import isotonic_regression
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.state import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
 from sklearn_calib.calibrators._one_vs_rest import (
     _OneVsRestCalibrator,
     probabilities,
@@ -16,6 +18,10 @@ from sklearn_calib.calibrators._one_vs_rest import (
 
 # Weight of the predicted probability, to order classes with equal calibrated values.
 TIE_BREAKER = 1e-9
+
+# The probabilities of all classes are sorted in this number of blocks. With more, the
+# memory is smaller, but values are looked up more often.
+N_BLOCKS = 64
 
 # Points of an increasing map.
 INCREASING = Tuple(
@@ -196,12 +202,17 @@ class JointIsotonicCalibration(Calibrator):
         self.from_logits = from_logits
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        proba = probabilities(logits, self.from_logits)
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
-        target = codes[:, None] == np.arange(proba.shape[1])
         self._mixing = 1 / (weight.sum() + 1)
-        pairs = proba.ravel(), target.ravel().astype(np.float64)
-        self.map_ = _fit_points(*pairs, weight.repeat(proba.shape[1]), False)
+        step = max(MIN_ROWS, math.ceil(len(codes) / N_BLOCKS))
+
+        def blocks() -> Iterator[tuple[Floats, Ints, Floats]]:
+            for start in range(0, len(codes), step):
+                rows = slice(start, start + step)
+                proba = probabilities(logits[rows], self.from_logits)
+                yield proba, codes[rows], weight[rows]
+
+        self.map_ = _fit_joint_points(blocks)
 
     def _calibrate(self, logits: Floats) -> Floats:
         before = probabilities(logits, self.from_logits)
@@ -218,6 +229,48 @@ def _keep_top(proba: Floats, logits: Floats) -> Floats:
     largest = proba[rows].max(axis=1)
     proba[rows, top[rows]] = np.nextafter(largest, 1, dtype=proba.dtype)
     return proba
+
+
+def _fit_joint_points(
+    blocks: Callable[[], Iterable[tuple[Floats, Ints, Floats]]],
+) -> tuple[Floats, Floats]:
+    """Return the points of the isotonic regression of all classes together.
+
+    `blocks` returns the probabilities, true columns and weights in blocks of rows. Only
+    the probabilities of true classes are kept. Between two of them all targets are 0,
+    so the regression is constant there.
+    """
+    pairs = [(_of_true(*block), block[2]) for block in blocks()]
+    true, weight = map(np.concatenate, zip(*pairs, strict=True))
+    value, _, positives = sums_by_value(true, np.ones(len(true)), weight)
+    # Runs of values: below the first value, equal to it, below the second, and so on.
+    n_runs = 2 * len(value) + 1
+    low, high, mass = np.full(n_runs, 1.0), np.zeros(n_runs), np.zeros(n_runs)
+    for proba, _, weight in blocks():
+        seen = weight > 0
+        weight = weight[seen].repeat(proba.shape[1])
+        proba = proba[seen].ravel()
+        order = proba.argsort()
+        proba, weight = proba[order], weight[order]
+        ends = [np.searchsorted(proba, value, side) for side in ("left", "right")]
+        ends = np.concatenate([[0], np.transpose(ends).ravel(), [len(proba)]])
+        runs = np.flatnonzero(np.diff(ends))
+        low[runs] = np.minimum(low[runs], proba[ends[runs]])
+        high[runs] = np.maximum(high[runs], proba[ends[runs + 1] - 1])
+        mass[runs] += np.add.reduceat(weight, ends[runs]) if len(runs) else 0.0
+    target = np.zeros(n_runs)
+    target[1::2] = positives / mass[1::2]
+    runs = np.flatnonzero(mass)
+    fit = isotonic_regression(target[runs], weights=mass[runs])
+    first, last = runs[fit.blocks[:-1]], runs[fit.blocks[1:] - 1]
+    points = np.column_stack([low[first], high[last]]).ravel()
+    is_new = np.append(True, np.diff(points) > 0)
+    return points[is_new], fit.x[fit.blocks[:-1]].repeat(2)[is_new]
+
+
+def _of_true(proba: Floats, codes: Ints, _: Floats) -> Floats:
+    """Return the probabilities of the true classes."""
+    return proba[np.arange(len(codes)), codes]
 
 
 def _fit_points(
