@@ -44,7 +44,8 @@ from sklearn_calib._core.validation import (
 RESOLUTION = float(np.finfo(np.float64).eps)
 
 # At least this many rows are calibrated at once, so that overhead per class is small.
-MIN_ROWS = 1024
+# More are slower for a thousand classes, as a block does not fit in the cache.
+MIN_ROWS = 512
 
 # Up to this number of bins, no error is raised, even if most of them are empty.
 MANY_BINS = 1000

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -22,6 +22,8 @@ TIE_BREAKER = 1e-9
 # The probabilities of all classes are sorted in this number of blocks. With more, the
 # memory is smaller, but values are looked up more often.
 N_BLOCKS = 64
+
+SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 # Points of an increasing map.
 INCREASING = Tuple(
@@ -240,24 +242,17 @@ def _fit_joint_points(
     the probabilities of true classes are kept. Between two of them all targets are 0,
     so the regression is constant there.
     """
-    pairs = [(_of_true(*block), block[2]) for block in blocks()]
+    pairs = [(p[np.arange(len(p)), codes], weight) for p, codes, weight in blocks()]
     true, weight = map(np.concatenate, zip(*pairs, strict=True))
-    value, _, positives = sums_by_value(true, np.ones(len(true)), weight)
-    # Runs of values: below the first value, equal to it, below the second, and so on.
+    value, positives, _ = sums_by_value(true, np.ones(len(true)), weight)
+    # Runs of values: below the first true one, equal to it, between two, and so on.
     n_runs = 2 * len(value) + 1
-    low, high, mass = np.full(n_runs, 1.0), np.zeros(n_runs), np.zeros(n_runs)
+    low, high, mass = np.full(n_runs, np.inf), np.zeros(n_runs), np.zeros(n_runs)
     for proba, _, weight in blocks():
-        seen = weight > 0
-        weight = weight[seen].repeat(proba.shape[1])
-        proba = proba[seen].ravel()
-        order = proba.argsort()
-        proba, weight = proba[order], weight[order]
-        ends = [np.searchsorted(proba, value, side) for side in ("left", "right")]
-        ends = np.concatenate([[0], np.transpose(ends).ravel(), [len(proba)]])
-        runs = np.flatnonzero(np.diff(ends))
-        low[runs] = np.minimum(low[runs], proba[ends[runs]])
-        high[runs] = np.maximum(high[runs], proba[ends[runs + 1] - 1])
-        mass[runs] += np.add.reduceat(weight, ends[runs]) if len(runs) else 0.0
+        runs, *sums = _sums_of_runs(proba[weight > 0], weight[weight > 0], value)
+        low[runs] = np.minimum(low[runs], sums[0])
+        high[runs] = np.maximum(high[runs], sums[1])
+        mass[runs] += sums[2]
     target = np.zeros(n_runs)
     target[1::2] = positives / mass[1::2]
     runs = np.flatnonzero(mass)
@@ -268,9 +263,21 @@ def _fit_joint_points(
     return points[is_new], fit.x[fit.blocks[:-1]].repeat(2)[is_new]
 
 
-def _of_true(proba: Floats, codes: Ints, _: Floats) -> Floats:
-    """Return the probabilities of the true classes."""
-    return proba[np.arange(len(codes)), codes]
+def _sums_of_runs(
+    proba: Floats, weight: Floats, value: Floats
+) -> tuple[Ints, Floats, Floats, Floats]:
+    """Return the runs in a block, their smallest and largest values, and weights."""
+    if len(proba) == 0:
+        none = np.zeros(0)
+        return none.astype(np.int64), none, none, none
+    weight = weight.repeat(proba.shape[1])
+    order = proba.argsort(axis=None)
+    proba, weight = proba.ravel()[order], weight[order]
+    edges = np.transpose([np.searchsorted(proba, value, side) for side in SIDES])
+    ends = np.concatenate([[0], edges.ravel(), [len(proba)]])
+    runs = np.flatnonzero(np.diff(ends))
+    start, last = ends[runs], ends[runs + 1] - 1
+    return runs, proba[start], proba[last], np.add.reduceat(weight, start)
 
 
 def _fit_points(

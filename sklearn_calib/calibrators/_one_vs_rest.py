@@ -171,7 +171,7 @@ class _OneVsRestCalibrator(Calibrator):
 
 def _blocks(logits: Floats) -> Iterator[Floats]:
     """Yield blocks of rows."""
-    for rows in row_blocks(*logits.shape, at_least=MIN_ROWS):
+    for rows in row_blocks(len(logits), logits.shape[1], at_least=MIN_ROWS):
         yield logits[rows]
 
 

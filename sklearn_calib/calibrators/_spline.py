@@ -135,11 +135,12 @@ class SplineCalibration(Calibrator):
             [(score, codes[rows] == column) for score, column in _scores(logits[rows])]
             for rows in row_blocks(*logits.shape)
         ]
+        pairs = [
+            map(np.concatenate, zip(*each, strict=True))
+            for each in zip(*blocks, strict=True)
+        ]
         self.maps_ = [
-            _fit_spline(
-                *map(np.concatenate, zip(*parts, strict=True)), weight, self.n_knots
-            )
-            for parts in zip(*blocks, strict=True)
+            _fit_spline(score, target, weight, self.n_knots) for score, target in pairs
         ]
         self._margin = 1 / (weight.sum() + 2)
 

@@ -140,7 +140,7 @@ class VennAbers(_OneVsRestCalibrator):
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
         interval = np.empty((*X.shape, 2), dtype=X.dtype)
-        for rows in row_blocks(*X.shape, at_least=MIN_ROWS):
+        for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
             interval[rows] = self._intervals(self._as_logits(X[rows]))
         return interval
 

@@ -1,6 +1,6 @@
 """`NeuralClassifier`: skorch's classifier with the loss as a parameter."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from skorch.utils import is_dataset
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.validation import row_blocks
 from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
 from sklearn_calib.estimators._check_data import check_data
@@ -369,14 +370,24 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         proba : ndarray of shape (n_samples, n_classes)
             Rows sum to one. Columns are in the order of `classes_`.
         """
-        proba = softmax(self._logits(X))
+        proba = self._logits(X)
+        for rows in row_blocks(*proba.shape):
+            proba[rows] = softmax(proba[rows])
         if not self.posterior:
             return proba
         check_posterior(self)
         return self._loss.posterior(proba)
 
+    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
+        for output in self._outputs(X):
+            yield self._check_outputs(concatenate_logits([output]))
+
     def _logits(self, X: Inputs) -> Floats:
+        return self._check_outputs(concatenate_logits(self._outputs(X)))
+
+    def _outputs(self, X: Inputs) -> Iterator[Any]:
+        """Yield the outputs of the network for each mini-batch."""
         check_is_fitted(self)
         if not is_dataset(X):
             X = check_data(self, X, reset=False)
-        return self._check_outputs(concatenate_logits(self.forward_iter(X)))
+        yield from self.forward_iter(X)

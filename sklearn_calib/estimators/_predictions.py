@@ -1,8 +1,9 @@
 """Predictions of a classifier that returns logits."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
 from sklearn.base import ClassifierMixin
 from torch.utils.data import Dataset
 
@@ -17,8 +18,8 @@ Inputs: TypeAlias = MatrixLike | Mapping[str, Any] | Dataset[Any]
 class PredictsFromLogits(ClassifierMixin):
     """Classifier whose decision function and classes follow from its logits.
 
-    Subclasses have the method `_logits(X)`, which returns an array of float64 of shape
-    (n_samples, n_classes).
+    Subclasses have the method `_logit_blocks(X)`, which yields arrays of float64 with
+    the logits of some samples each, and `_logits(X)`, which returns those of all.
     """
 
     def decision_function(self, X: Inputs) -> Floats:
@@ -50,13 +51,17 @@ class PredictsFromLogits(ClassifierMixin):
         y_pred : ndarray of shape (n_samples,)
             Predicted labels.
         """
-        codes = softmax(self._logits(X)).argmax(axis=1)
-        return self.classes_[codes]
+        blocks = self._logit_blocks(X)
+        codes = [softmax(logits).argmax(axis=1) for logits in blocks]
+        return self.classes_[np.concatenate(codes)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
+        raise NotImplementedError
 
     def _logits(self, X: Inputs) -> Floats:
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """`RefCalClassifier`: contrastive training of an encoder, then of a linear head."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -325,6 +325,9 @@ class RefCalClassifier(
         """
         embeddings = self._embed(X)
         return self.head_.predict_proba(embeddings)
+
+    def _logit_blocks(self, X: Any) -> Iterator[Floats]:
+        yield from self.head_._logit_blocks(self._embed(X))
 
     def _logits(self, X: Any) -> Floats:
         embeddings = self._embed(X)
