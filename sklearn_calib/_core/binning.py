@@ -21,6 +21,8 @@ SLACK = 1 - 1e-12
 MOST_SWEPT = 1000
 # With more bins, empty ones are omitted if only the sums are needed.
 MANY_BINS = 1000
+# The overhead of a comparison for each edge pays off from about this many values.
+FEW_VALUES = 1000
 # The product of ranks and bins must fit in a 64-bit integer.
 MOST_BINS = 2**31
 
@@ -214,7 +216,7 @@ def _is_rising(ends: Ints, mass: Floats, n_correct: Floats) -> bool:
 
 def bin_index(values: Floats, edges: Floats) -> Ints:
     """Return the bin index of each value, given the interior edges."""
-    if len(edges) > 100:
+    if len(edges) > 100 or values.size < FEW_VALUES:
         return np.searchsorted(edges, values)
     # For few edges, comparing all values with each edge is five times faster.
     index = np.zeros(values.shape, dtype=np.uint8)
