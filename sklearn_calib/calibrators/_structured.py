@@ -176,7 +176,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     The calibrated probabilities are softmax((I + V) log p + b), where p are the
     probabilities after temperature scaling. A penalty, which decreases with the number
     of samples, shrinks V and the intercepts b towards zero, and most strongly the
-    off-diagonal elements of V [1]_.
+    off-diagonal elements of V [1]_. `fit` raises an error for more than
+    5000 classes; use :class:`StructuredVectorScaling` for them.
 
     **Recommended for many classes**: the default strength need not be tuned, and with
     enough misclassified samples, the log loss is lower than that of
