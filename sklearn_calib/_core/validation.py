@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_sample_weight
 
-from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.arrays import as_labels, check_in_memory, check_numbers
 from sklearn_calib._core.limits import (
     HALF_EPS,
     ROW_SUM_TOLERANCE,
@@ -54,6 +54,12 @@ __all__ = [
 ]
 
 convert_to_numpy = _convert_to_numpy
+
+# Where Dask arrays of probabilities are reduced block by block, for an error message.
+REDUCES = (
+    "Update a CalibrationAccumulator with Dask arrays, which reduces their blocks, or "
+    "call compute()."
+)
 
 # Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536
@@ -160,6 +166,7 @@ def check_proba_shape(
     """Return probabilities as a float array without checking the values."""
     uses = "Convert it to numpy. Only errors with uniform or quantile bins accept it."
     check_dispatch(proba, name, uses)
+    check_in_memory(proba, name, REDUCES)
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:

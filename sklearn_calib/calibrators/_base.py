@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
@@ -231,6 +232,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         self._fit(logits, codes, sample_weight)
         return self
 
+    @maps_blocks(keeps_float32=True)
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return calibrated probabilities.
 
@@ -261,6 +263,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
+    @maps_blocks()
     def predict(self, X: ArrayLike) -> Array:
         """Predict the class with the largest calibrated probability.
 

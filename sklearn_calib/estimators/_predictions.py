@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from sklearn.base import ClassifierMixin
 from torch.utils.data import Dataset
 
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.estimators._out_of_fold import MatrixLike
@@ -37,6 +38,7 @@ class PredictsFromLogits(ClassifierMixin):
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
+    @maps_blocks()
     def predict(self, X: Inputs) -> Array:
         """Predict the most probable class; ties go to the first class.
 

@@ -33,6 +33,7 @@ from sklearn_calib.metrics._accumulator_cells import (
     sample_totals,
 )
 from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
+from sklearn_calib.metrics._dask_errors import has_dask_arrays, sum_of_chunks
 
 
 class CalibrationAccumulator(BaseEstimator):
@@ -164,6 +165,8 @@ class CalibrationAccumulator(BaseEstimator):
         self._validate_params()
         n_rows = len(self.labels) if self.mode == "classwise" else 1
         check_cells(self.n_bins, n_rows, self.strategy)
+        if has_dask_arrays(y_true, y_proba, sample_weight):
+            return self.merge(sum_of_chunks(self, y_true, y_proba, sample_weight))
         proba, codes, weight = check_targets(
             y_true, y_proba, self.labels, sample_weight
         )
