@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from sklearn_calib._core.binning import gap_error, quantile_ends
 from sklearn_calib._core.confidence import top_label_correct
@@ -20,23 +18,25 @@ from sklearn_calib._core.inputs import (
     check_targets,
     confidence_and_correct,
 )
-from sklearn_calib._core.typing import Array, Floats, Options
+from sklearn_calib._core.typing import Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
 from sklearn_calib.metrics._accumulator_cells import (
     cell_edges,
     cell_options,
-    check_cells,
     class_sums,
     factor_of,
+    is_empty,
     merge_cells,
+    ones_if_zero,
     row_sums,
     sample_totals,
 )
+from sklearn_calib.metrics._accumulator_state import AccumulatorState
 from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
 from sklearn_calib.metrics._dask_errors import has_dask_arrays, sum_of_chunks
 
 
-class CalibrationAccumulator(BaseEstimator):
+class CalibrationAccumulator(AccumulatorState):
     r"""Calibration errors (such as the ECE) over chunks of data, in constant memory.
 
     The accumulator stores sums over bins instead of the samples. Accumulators of
@@ -114,9 +114,6 @@ class CalibrationAccumulator(BaseEstimator):
         "strategy": BINS["strategy"],
         "mode": [StrOptions(MODES)],
     }
-    sums_: Floats
-    totals_: Floats
-    factor_: float
 
     def __init__(
         self,
@@ -131,6 +128,49 @@ class CalibrationAccumulator(BaseEstimator):
         self.strategy = strategy
         self.mode = mode
 
+    @classmethod
+    def from_batches(cls, batches: Iterable[Sequence[Any]], **params: Any) -> Self:
+        """Create an accumulator from an iterable of batches.
+
+        Parameters
+        ----------
+        batches : iterable of tuples
+            The arguments of :meth:`update` for each batch: `(y_true, y_proba)` or
+            `(y_true, y_proba, sample_weight)`. Only one batch at a time is in memory.
+
+        **params : dict
+            Parameters of the accumulator, such as `labels`.
+
+        Returns
+        -------
+        accumulator : CalibrationAccumulator
+            A new accumulator.
+
+        Raises
+        ------
+        TypeError
+            If a batch is not a tuple or a list.
+
+        ValueError
+            If a batch does not have two or three items, or is invalid.
+        """
+        new = cls(**params)
+        for number, batch in enumerate(batches):
+            if not isinstance(batch, tuple | list):
+                raise TypeError(
+                    "batches must be an iterable of tuples (y_true, y_proba) or "
+                    f"(y_true, y_proba, sample_weight), got {type(batch).__name__} for "
+                    f"batch {number}. Pass zip(y_true_batches, y_proba_batches)."
+                )
+            if not 2 <= len(batch) <= 3:
+                raise ValueError(
+                    "batches must have two or three items, (y_true, y_proba) or "
+                    f"(y_true, y_proba, sample_weight), got {len(batch)} for batch "
+                    f"{number}."
+                )
+            new.update(*batch)
+        return new
+
     def update(
         self,
         y_true: ArrayLike,
@@ -142,14 +182,15 @@ class CalibrationAccumulator(BaseEstimator):
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            True labels.
+            True labels. Each block of a Dask array is a chunk, see Notes.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains the probabilities of the
             positive class, which is the second of the two labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. At least one weight of each chunk must be positive.
+            Sample weights. A chunk whose weights are all zero, like a chunk without
+            samples, adds nothing.
 
         Returns
         -------
@@ -161,14 +202,22 @@ class CalibrationAccumulator(BaseEstimator):
         ValueError
             If a label is unknown, or `y_proba` contains values that are not
             probabilities, or a parameter has changed. The chunk is then not added.
+
+        Notes
+        -----
+        Dask adds the sums of the blocks of its arrays where they are computed, on the
+        workers of a cluster too, and loads only the blocks that it works on. The other
+        arrays are split into the same blocks.
         """
         self._validate_params()
-        n_rows = len(self.labels) if self.mode == "classwise" else 1
-        check_cells(self.n_bins, n_rows, self.strategy)
+        self._shape()
         if has_dask_arrays(y_true, y_proba, sample_weight):
             return self.merge(sum_of_chunks(self, y_true, y_proba, sample_weight))
+        if is_empty(y_true) and is_empty(y_proba):
+            return self
+        ones = ones_if_zero(sample_weight)
         proba, codes, weight = check_targets(
-            y_true, y_proba, self.labels, sample_weight
+            y_true, y_proba, self.labels, sample_weight if ones is None else ones
         )
         columns, cells = as_columns(proba), cell_options(self.n_bins, self.strategy)
         top = top_label_correct(columns, codes)
@@ -180,48 +229,9 @@ class CalibrationAccumulator(BaseEstimator):
             evaluated = confidence_and_correct(proba, codes, self.mode)
             sums = row_sums(*evaluated, weight, cells)
         totals = sample_totals(*top, columns, codes, weight)
+        if ones is not None:
+            return self
         return self._add(sums, totals, factor_of(sample_weight))
-
-    def merge(self, other: CalibrationAccumulator) -> Self:
-        """Add the sums of another accumulator with the same parameters.
-
-        Parameters
-        ----------
-        other : CalibrationAccumulator
-            Another accumulator, which is not changed. It may be empty.
-
-        Returns
-        -------
-        self : CalibrationAccumulator
-            The object itself. `one + other` returns a new one.
-
-        Raises
-        ------
-        TypeError
-            If `other` is not a `CalibrationAccumulator`.
-
-        ValueError
-            If the parameters of the two accumulators differ, or have changed.
-        """
-        if not isinstance(other, CalibrationAccumulator):
-            raise TypeError(
-                "other must be a CalibrationAccumulator, got "
-                f"{type(other).__name__}. Pass arrays to update."
-            )
-        mine, its = self._settings(), other._settings()
-        if mine != its:
-            raise ValueError(
-                f"other must have the parameters {mine}, got {its}. Create all "
-                "accumulators with sklearn.base.clone of the first."
-            )
-        if other._has_seen():
-            other._check_unchanged()
-            self._add(other.sums_, other.totals_, other.factor_)
-        return self
-
-    def __add__(self, other: CalibrationAccumulator) -> Self:
-        """Return a new accumulator with the sums of both."""
-        return copy.deepcopy(self).merge(other)
 
     @validate_params(
         {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
@@ -354,45 +364,6 @@ class CalibrationAccumulator(BaseEstimator):
             "ece": self.compute(),
             "mode": self.mode,
         }
-
-    def _has_seen(self) -> bool:
-        """Whether samples have been added."""
-        return hasattr(self, "sums_")
-
-    def _check_has_seen(self) -> None:
-        """Raise an error if no samples have been added or the parameters changed."""
-        if not self._has_seen():
-            raise NotFittedError(
-                "This CalibrationAccumulator does not contain any samples. Call "
-                "'update' with a chunk of samples, or 'merge', before using it."
-            )
-        self._check_unchanged()
-
-    def _settings(self) -> Options:
-        """Return the parameters in a form that can be compared."""
-        return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
-
-    def _add(self, sums: Array, totals: Floats, factor: float) -> Self:
-        """Add sums whose weights are multiplied by a factor to the stored sums."""
-        if self._has_seen():
-            self._check_unchanged()
-            common = min(self.factor_, factor)
-            mine, its = common / self.factor_, common / factor
-            sums = mine * self.sums_ + its * sums
-            totals, factor = mine * self.totals_ + its * totals, common
-        else:
-            self._settings_seen = self._settings()
-        self.sums_, self.totals_, self.factor_ = sums, totals, factor
-        return self
-
-    def _check_unchanged(self) -> None:
-        """Raise an error if parameters have changed since the first update."""
-        if self._settings() != self._settings_seen:
-            raise ValueError(
-                f"Parameters must not change after the first update, got "
-                f"{self._settings()} after {self._settings_seen}. Use "
-                "sklearn.base.clone to create a new accumulator."
-            )
 
     def _bins(self) -> tuple[list[Floats], Floats]:
         """Return the bin edges of each row, and the sums over bins."""

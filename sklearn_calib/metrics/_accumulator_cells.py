@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -40,6 +42,11 @@ def cell_options(n_bins: int, strategy: str) -> Options:
     return {"n_bins": N_CELLS, "strategy": "arcsine"}
 
 
+def n_cells(n_bins: int, strategy: str) -> int:
+    """Return the number of cells of a row."""
+    return int(cell_options(n_bins, strategy)["n_bins"])
+
+
 def cell_edges(n_bins: int, strategy: str) -> Floats:
     """Return the edges of the cells, from 0 to 1."""
     edges = interior_edges(np.empty(0), **cell_options(n_bins, strategy))
@@ -68,6 +75,21 @@ def merge_cells(
     cumulated = np.pad(sums.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))
     merged = [np.diff(cumulated[:, row, end]) for row, end in enumerate(ends)]
     return [edges[end] for end in ends], np.stack(merged, axis=1)
+
+
+def is_empty(array: Any) -> bool:
+    """Whether an array-like has no rows; other checks do not accept it."""
+    if isinstance(array, list | tuple):
+        return not array
+    return getattr(array, "shape", ())[:1] == (0,)
+
+
+def ones_if_zero(sample_weight: ArrayLike | None) -> Array | None:
+    """Return ones if all weights of a chunk are zero, else None."""
+    if sample_weight is None:
+        return None
+    weight = as_numbers(sample_weight, "sample_weight")
+    return None if weight.any() else np.ones(weight.shape)
 
 
 def factor_of(sample_weight: ArrayLike | None) -> float:
