@@ -135,7 +135,14 @@ def labels_of_blocks(y_true: Any) -> Array:
 
 def _lazy_or_numpy(values: Any, name: str) -> Any:
     """Return a Dask array unchanged, and other values as a numpy array."""
+    if not is_dask_array(values):
+        values = (as_labels if name == "y_true" else as_numbers)(values, name)
     if name == "y_true":
-        y = values if is_dask_array(values) else as_labels(values, name)
-        return one_column(y)
-    return values if is_dask_array(values) else as_numbers(values, name)
+        return one_column(values)
+    if values.ndim == 1 or (values.ndim == 2 and name == "y_proba"):
+        return values
+    shape = "(n_samples,)" + " or (n_samples, n_classes)" * (name == "y_proba")
+    raise ValueError(
+        f"{name} must have shape {shape}, got {values.shape}. Pass one row for each "
+        "sample."
+    )

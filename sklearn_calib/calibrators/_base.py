@@ -245,7 +245,8 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         -------
         proba : ndarray of shape (n_samples, n_classes)
             Calibrated probabilities, all positive. Each row sums to one, and the
-            columns are in the order of `classes_`.
+            columns are in the order of `classes_`. For a Dask array, they are a lazy
+            Dask array with the same blocks of rows.
         """
         check_is_fitted(self)
         X = self._check_input(X, reset=False)

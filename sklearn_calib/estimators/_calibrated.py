@@ -335,7 +335,8 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         -------
         proba : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             Rows sum to one, and columns are in the order of `classes_`. For multilabel
-            problems, the probability of each label.
+            problems, the probability of each label. For a Dask array, they are a lazy
+            Dask array of float64.
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_

@@ -369,7 +369,8 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to one. Columns are in the order of `classes_`.
+            Rows sum to one. Columns are in the order of `classes_`. For a Dask array,
+            they are a lazy Dask array.
         """
         proba = softmax(self._logits(X))
         if not self.posterior:

@@ -211,6 +211,10 @@ def expected_calibration_error(
     device of the arrays, which must support 64-bit floats, and only sums over bins are
     copied to numpy. "sweep" and "isotonic" are only available for numpy arrays.
 
+    Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
+    as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
+    `y_true` are computed twice.
+
     References
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern

@@ -127,7 +127,8 @@ def classwise_calibration_error(
     number of classes ([3]_, Prop. 4.3). This is not a bound on the error of the
     population; see the notes of :func:`expected_calibration_error`.
 
-    The array API is supported as in :func:`expected_calibration_error`.
+    The array API and Dask arrays are supported as in
+    :func:`expected_calibration_error`.
 
     References
     ----------
