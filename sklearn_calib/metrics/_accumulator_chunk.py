@@ -9,15 +9,15 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.class_bins import class_bin_sums
-from sklearn_calib._core.confidence import top_label_correct
+from sklearn_calib._core.confidence import block_correct
 from sklearn_calib._core.inputs import (
     as_columns,
     check_targets,
     confidence_and_correct,
 )
 from sklearn_calib._core.limits import weight_factor
-from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
-from sklearn_calib._core.validation import row_blocks
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options, Weights
+from sklearn_calib._core.validation import proba_blocks, row_blocks
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid
 
 # Number of cells of the classes whose sums are computed together.
@@ -57,18 +57,43 @@ def chunk_sums(
         sample_weight = sample_weight if has_weight else np.ones(sample_weight.shape)
         factor = weight_factor(sample_weight.max()) if sample_weight.size else 1.0
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    columns = as_columns(proba)
-    top = top_label_correct(columns, codes)
+    confidence, correct, totals = _top_label_totals(proba, codes, weight)
+    top = confidence, correct
     cells = {}
     for mode, grid in grids.items():
         if mode == "classwise":
-            cells[mode] = _class_cells(columns, codes, weight, grid)
+            cells[mode] = _class_cells(as_columns(proba), codes, weight, grid)
         else:
             is_top = mode == "top_label"
-            evaluated = top if is_top else confidence_and_correct(proba, codes, mode)
-            cells[mode] = _row_cells(*evaluated, weight, grid)
-    totals = _sample_totals(*top, columns, codes, weight)
+            evaluated, true = (
+                top if is_top else confidence_and_correct(proba, codes, mode)
+            )
+            cells[mode] = _row_cells(evaluated, true, weight, grid)
     return Sums(cells, totals, factor) if has_weight else None
+
+
+def _top_label_totals(
+    proba: Floats, codes: Ints, weight: Weights
+) -> tuple[Floats, Bools, Floats]:
+    """Return confidence, correctness, and the sums in `totals_`; check row sums."""
+    confidence = np.empty(len(proba), dtype=proba.dtype)
+    correct = np.empty(len(proba), dtype=bool)
+    totals = np.zeros(5)
+    least = np.finfo(proba.dtype).eps
+    for rows, part in proba_blocks(proba):
+        # The columns are contiguous, as in the other blocks with few columns.
+        block = part if part.ndim == 2 else np.stack([1 - part, part]).T
+        confidence[rows], correct[rows], p_true = block_correct(block, codes[rows])
+        squares = np.einsum("ij,ij->i", block, block)
+        log_loss = -np.log(np.maximum(p_true, least))
+        summands = correct[rows], confidence[rows], squares - 2 * p_true, log_loss
+        if weight is None:
+            sums = [len(block), *(each.sum(dtype=np.float64) for each in summands)]
+        else:
+            sums = [weight[rows].sum(), *(weight[rows] @ each for each in summands)]
+        totals += sums
+    totals[3] += totals[0]
+    return confidence, correct, totals
 
 
 def _row_cells(
@@ -121,15 +146,3 @@ def _class_cells(columns: Floats, codes: Ints, weight: Weights, grid: Grid) -> C
         parts.append(Cells.from_dense(sums, grid.n_cells * first))
     places, parts_sums = zip(*parts, strict=True)
     return Cells(np.concatenate(places), np.concatenate(parts_sums, axis=1))
-
-
-def _sample_totals(
-    confidence: Floats, correct: Array, proba: Floats, codes: Ints, weight: Weights
-) -> Floats:
-    """Return the sums of weight, correctness, confidence, Brier score and log loss."""
-    p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
-    squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
-    log_loss = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
-    summands = correct, confidence, squares, log_loss
-    weight = np.ones(len(proba)) if weight is None else weight
-    return np.array([weight.sum(), *(weight @ summand for summand in summands)])

@@ -24,6 +24,7 @@ from sklearn_calib.metrics._classwise_error import (
 from sklearn_calib.metrics._hypothesis_tests import (
     SignificanceResult,
     spiegelhalter_result,
+    spiegelhalter_test,
 )
 
 # Errors with bins, which are computed from the sums over bins, and their norms.
@@ -146,3 +147,33 @@ def spiegelhalter(
     return spiegelhalter_result(
         deviation, variance, alternative, is_impossible=bool(impossible.any())
     )
+
+
+def evaluate(
+    cells: Cells, grid: Grid, n_rows: int, metric: Metric, mode: str, options: Options
+) -> Any:
+    """Return a metric of cells."""
+    own_bins = not {"n_bins", "strategy"} & options.keys()
+    if metric in BINNED and own_bins:
+        sums = sums_over_bins(cells, grid, n_rows)
+        return binned_error(sums, grid.strategy, **{**BINNED[metric], **options})
+    if not grid.is_fine:
+        raise ValueError(
+            'strategy must be "quantile" for metrics without bins and mode '
+            f'"classwise", got {grid.strategy!r}.'
+        )
+    if metric is spiegelhalter_test:
+        return spiegelhalter(cells, grid, **options)
+    rows = cells.rows(n_rows, grid.n_cells)
+    values = [points(row, grid).measure(metric, mode, options) for row in rows]
+    return values[0] if mode != "classwise" else float(np.mean(values))
+
+
+def sums_over_bins(cells: Cells, grid: Grid, n_rows: int) -> Floats:
+    """Return the sums over bins, of shape (3, n_rows, n_bins)."""
+    if grid.is_fine:
+        rows = cells.rows(n_rows, grid.n_cells)
+        return np.stack([row.in_bins(grid) for row in rows], axis=1)
+    sums = np.zeros((3, n_rows * grid.n_cells))
+    sums[:, cells.place] = cells.sums[:3]
+    return sums.reshape(3, n_rows, grid.n_cells)
