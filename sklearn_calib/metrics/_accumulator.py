@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core.inputs import BINS, MODES
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.metrics._accumulator_chunk import chunk_sums
+from sklearn_calib.metrics._accumulator_chunk import chunk_sums, split_by_group
 from sklearn_calib.metrics._accumulator_results import AccumulatorResults
 
 
@@ -154,6 +154,8 @@ class CalibrationAccumulator(AccumulatorResults):
         y_true: ArrayLike,
         y_proba: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Add a chunk of samples.
 
@@ -170,6 +172,11 @@ class CalibrationAccumulator(AccumulatorResults):
             Sample weights. A chunk whose weights are all zero, like a chunk without
             samples, adds nothing.
 
+        groups : array-like of shape (n_samples,) or (n_samples, n_features), \
+                default=None
+            Group of each sample, as in :func:`per_group`. The samples are also added to
+            the accumulators of their groups in `groups_`.
+
         Returns
         -------
         self : CalibrationAccumulator
@@ -183,5 +190,16 @@ class CalibrationAccumulator(AccumulatorResults):
         """
         self._validate_params()
         grids = {mode: self._grid(mode) for mode in self._modes()}
-        new = chunk_sums(y_true, y_proba, sample_weight, self.labels, grids)
-        return self if new is None else self._add(new)
+        if groups is None:
+            new = chunk_sums(y_true, y_proba, sample_weight, self.labels, grids)
+            return self if new is None else self._add(new)
+        parts = split_by_group(groups, y_true, y_proba, sample_weight)
+        # All parts are checked before the first is added.
+        sums = {
+            name: chunk_sums(*part, self.labels, grids) for name, part in parts.items()
+        }
+        for name, new in sums.items():
+            if new is not None:
+                self._add(new)
+                self._add_to_group(name, new)
+        return self

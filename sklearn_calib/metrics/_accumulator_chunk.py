@@ -7,17 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.confidence import block_correct
+from sklearn_calib._core.groups import group_members
 from sklearn_calib._core.inputs import (
     as_columns,
+    check_lengths,
     check_targets,
     confidence_and_correct,
 )
 from sklearn_calib._core.limits import weight_factor
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options, Weights
-from sklearn_calib._core.validation import proba_blocks, row_blocks
+from sklearn_calib._core.validation import check_sample_weight, proba_blocks, row_blocks
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid
 
 # Number of cells of the classes whose sums are computed together.
@@ -37,6 +39,33 @@ def is_empty(array: Any) -> bool:
     if isinstance(array, list | tuple):
         return not array
     return getattr(array, "shape", ())[:1] == (0,)
+
+
+def split_by_group(
+    groups: ArrayLike,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+) -> dict[Any, tuple[Any, Any, Any]]:
+    """Return labels, probabilities and weights of each group, by its name."""
+    if is_empty(groups) and is_empty(y_true) and is_empty(y_proba):
+        return {}
+    y_true, y_proba = as_labels(y_true, "y_true"), as_numbers(y_proba, "y_proba")
+    check_lengths(len(y_true), len(y_proba))
+    weight = None
+    if sample_weight is not None:
+        weight = as_numbers(sample_weight, "sample_weight")
+        check_sample_weight(np.maximum(weight, 1), y_true)  # only its shape
+    members = group_members(groups, len(y_true))
+    return {
+        # NaN is not equal to itself, so it would be another group in each chunk.
+        name if name == name else None: (
+            y_true[rows],
+            y_proba[rows],
+            None if weight is None else weight[rows],
+        )
+        for name, rows in members.items()
+    }
 
 
 def chunk_sums(
