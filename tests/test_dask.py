@@ -21,6 +21,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     maximum_calibration_error,
 )
+from sklearn_calib.persistence import to_dict
 
 LABELS = ["a", "b", "c"]
 N_SAMPLES = 300
@@ -107,6 +108,23 @@ def test_binary_as_one_column(mode, shape):
     assert value == pytest.approx(expected, rel=1e-12)
 
 
+def test_accumulator_adds_groups_of_blocks():
+    y_true, y_proba, weight = problem()
+    settings = {"labels": LABELS, "mode": ["top_label", "classwise"]}
+    groups = np.arange(N_SAMPLES) // 37
+    two = np.column_stack([groups, y_true == "a"])
+    for group in groups, two:
+        expected = CalibrationAccumulator(**settings)
+        expected.update(y_true, y_proba, weight, groups=group)
+        for given in lazy(group), group:
+            total = CalibrationAccumulator(**settings)
+            total.update(lazy(y_true), lazy(y_proba), lazy(weight), groups=given)
+            assert total.groups_.keys() == expected.groups_.keys()
+            for name, each in expected.groups_.items():
+                value = total.groups_[name].compute(mode="classwise")
+                assert value == pytest.approx(each.compute(mode="classwise"), rel=1e-12)
+
+
 @pytest.mark.each("strategy", ["uniform", "quantile"])
 @pytest.mark.each("rows", [ROWS, (N_SAMPLES,), (30,) * 10])
 @pytest.mark.each("known", [True, False])
@@ -118,8 +136,10 @@ def test_accumulator_adds_blocks(strategy, rows, known):
     if not known:
         blocks = [*map(of_unknown_length, blocks)]
     accumulator = CalibrationAccumulator(**settings).update(*data).update(*blocks)
-    np.testing.assert_allclose(accumulator.sums_, expected.sums_, atol=1e-11)
     np.testing.assert_allclose(accumulator.totals_, expected.totals_, rtol=1e-12)
+    for norm in "l1", "l2", "max":
+        value = accumulator.compute(norm=norm)
+        assert value == pytest.approx(expected.compute(norm=norm), rel=1e-11)
 
 
 def test_no_more_than_one_block_for_each_thread_is_in_memory():
@@ -152,17 +172,17 @@ def test_no_more_than_one_block_for_each_thread_is_in_memory():
 def test_a_refused_block_leaves_no_trace():
     y_true, y_proba, _ = problem()
     accumulator = CalibrationAccumulator(labels=LABELS).update(y_true, y_proba)
-    before = accumulator.sums_.copy()
+    before = to_dict(accumulator)
     y_proba[250] = np.nan
     with pytest.raises(ValueError, match="y_proba must be finite, got NaN"):
         accumulator.update(lazy(y_true), lazy(y_proba))
-    np.testing.assert_array_equal(accumulator.sums_, before)
+    assert to_dict(accumulator) == before
 
 
 def test_bad_input():
     y_true, y_proba, weight = problem()
     error = expected_calibration_error
-    with pytest.raises(ValueError, match=r"one row for each sample, got 299 and 300"):
+    with pytest.raises(ValueError, match=r"must have .* got 299 and 300 rows"):
         error(y_true[1:], lazy(y_proba))
     with pytest.raises(ValueError, match=r"got 300 and 300 and 2 rows"):
         error(y_true, lazy(y_proba), sample_weight=weight[:2])

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core.arrays import (
+    as_array,
     as_labels,
     as_numbers,
     check_in_memory,
@@ -21,6 +22,14 @@ from sklearn_calib._core.arrays import (
 )
 from sklearn_calib._core.typing import Array, Function, Options
 from sklearn_calib._core.validation import one_column
+
+# Conversion of arrays in memory.
+CONVERT = {
+    "groups": as_array,
+    "sample_weight": as_numbers,
+    "y_proba": as_numbers,
+    "y_true": as_labels,
+}
 
 
 def maps_blocks(*, keeps_float32: bool = False) -> Callable[[Function], Function]:
@@ -78,42 +87,45 @@ def _map_blocks(method: Any, estimator: Any, X: Any, empty: Array) -> Any:
     return blockwise(predict, (0, *new_axes), X, tuple(range(X.ndim)), **options)
 
 
-def sum_of_blocks(
-    state_of: Callable[..., Any], y_true: Any, y_proba: Any, sample_weight: Any
-) -> Any:
+def sum_of_blocks(state_of: Callable[..., Any], arrays: dict[str, Any]) -> Any:
     """Return the sum of the states of all blocks of rows, added as a tree.
 
     Parameters
     ----------
     state_of : callable
-        Returns the state of the labels, probabilities and weights of a block. States
+        Returns the state of a block, called with a part of each array by name. States
         can be added.
 
-    y_true, y_proba, sample_weight : Dask array, array-like or None
-        Labels, probabilities and weights of the same samples, at least one of them as a
-        Dask array.
+    arrays : dict of str to Dask array, array-like or None
+        Arrays of the same samples, at least one of them a Dask array.
     """
     from dask.array import asarray, blockwise
 
-    arrays = [_lazy_or_numpy(y_true, "y_true"), _lazy_or_numpy(y_proba, "y_proba")]
-    if sample_weight is not None:
-        arrays.append(_lazy_or_numpy(sample_weight, "sample_weight"))
-    lengths = [array.shape[0] for array in arrays]
+    given = {
+        name: _lazy_or_numpy(array, name)
+        for name, array in arrays.items()
+        if array is not None
+    }
+    lengths = [array.shape[0] for array in given.values()]
     # Dask arrays may have an unknown number of rows, NaN.
     if len({length for length in lengths if not np.isnan(length)}) > 1:
         raise ValueError(
-            "y_true, y_proba and sample_weight must have one row for each sample, got "
+            f"{' and '.join(given)} must have one row for each sample, got "
             f"{' and '.join(map(str, lengths))} rows. Pass them for the same samples."
         )
 
+    # The function is sent to the workers, without the arrays.
+    names = [*given]
+
     def state_array(*block: Any) -> Array:
         state = np.empty(1, object)
-        state[0] = state_of(*block)
+        state[0] = state_of(**dict(zip(names, block, strict=True)))
         return state
 
-    pairs = [
-        part for a in arrays for part in (asarray(a, chunks=-1), tuple(range(a.ndim)))
-    ]
+    # Rows have the index 0; the columns of each array have an index of their own.
+    pairs: list[Any] = []
+    for column, array in enumerate(given.values(), start=1):
+        pairs += [asarray(array, chunks=-1), (0, column)[: array.ndim]]
     options: Options = {"concatenate": True, "meta": np.empty(0, object)}
     states = blockwise(state_array, (0,), *pairs, adjust_chunks={0: 1}, **options)
     return states.sum().compute()
@@ -135,13 +147,14 @@ def labels_of_blocks(y_true: Any) -> Array:
 
 def _lazy_or_numpy(values: Any, name: str) -> Any:
     """Return a Dask array unchanged, and other values as a numpy array."""
+    is_vector = name in ("y_true", "sample_weight")
     if not is_dask_array(values):
-        values = (as_labels if name == "y_true" else as_numbers)(values, name)
+        values = CONVERT[name](values, name)
     if name == "y_true":
         return one_column(values)
-    if values.ndim == 1 or (values.ndim == 2 and name == "y_proba"):
+    if values.ndim == 1 or (values.ndim == 2 and not is_vector):
         return values
-    shape = "(n_samples,)" + " or (n_samples, n_classes)" * (name == "y_proba")
+    shape = "(n_samples,)" + " or (n_samples, n_columns)" * (not is_vector)
     raise ValueError(
         f"{name} must have shape {shape}, got {values.shape}. Pass one row for each "
         "sample."

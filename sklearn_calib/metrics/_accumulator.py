@@ -6,37 +6,16 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.binning import gap_error, quantile_ends
-from sklearn_calib._core.confidence import top_label_correct
-from sklearn_calib._core.inputs import (
-    BINS,
-    MODES,
-    as_columns,
-    check_targets,
-    confidence_and_correct,
-)
-from sklearn_calib._core.typing import Floats, Options
-from sklearn_calib._core.validation import Interval, StrOptions, validate_params
-from sklearn_calib.metrics._accumulator_cells import (
-    cell_edges,
-    cell_options,
-    class_sums,
-    factor_of,
-    is_empty,
-    merge_cells,
-    ones_if_zero,
-    row_sums,
-    sample_totals,
-)
-from sklearn_calib.metrics._accumulator_state import AccumulatorState
-from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
+from sklearn_calib._core.inputs import BINS, MODES
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.metrics._accumulator_chunk import chunk_sums, split_by_group
+from sklearn_calib.metrics._accumulator_results import AccumulatorResults
 from sklearn_calib.metrics._dask_errors import has_dask_arrays, sum_of_chunks
 
 
-class CalibrationAccumulator(AccumulatorState):
+class CalibrationAccumulator(AccumulatorResults):
     r"""Calibration errors (such as the ECE) over chunks of data, in constant memory.
 
     The accumulator stores sums over bins instead of the samples. Accumulators of
@@ -112,7 +91,7 @@ class CalibrationAccumulator(AccumulatorState):
         "labels": ["array-like"],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
         "strategy": BINS["strategy"],
-        "mode": [StrOptions(MODES)],
+        "mode": [StrOptions(MODES), list, tuple],
     }
 
     def __init__(
@@ -121,12 +100,12 @@ class CalibrationAccumulator(AccumulatorState):
         labels: ArrayLike,
         n_bins: int = 15,
         strategy: str = "uniform",
-        mode: str = "top_label",
+        mode: str | Sequence[str] = "top_label",
     ) -> None:
         self.labels: Any = labels
         self.n_bins = n_bins
         self.strategy = strategy
-        self.mode = mode
+        self.mode: Any = mode
 
     @classmethod
     def from_batches(cls, batches: Iterable[Sequence[Any]], **params: Any) -> Self:
@@ -176,6 +155,8 @@ class CalibrationAccumulator(AccumulatorState):
         y_true: ArrayLike,
         y_proba: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Add a chunk of samples.
 
@@ -191,6 +172,11 @@ class CalibrationAccumulator(AccumulatorState):
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. A chunk whose weights are all zero, like a chunk without
             samples, adds nothing.
+
+        groups : array-like of shape (n_samples,) or (n_samples, n_features), \
+                default=None
+            Group of each sample, as in :func:`per_group`. The samples are also added to
+            the accumulators of their groups in `groups_`.
 
         Returns
         -------
@@ -210,165 +196,26 @@ class CalibrationAccumulator(AccumulatorState):
         arrays are split into the same blocks.
         """
         self._validate_params()
-        self._shape()
-        if has_dask_arrays(y_true, y_proba, sample_weight):
-            return self.merge(sum_of_chunks(self, y_true, y_proba, sample_weight))
-        if is_empty(y_true) and is_empty(y_proba):
-            return self
-        ones = ones_if_zero(sample_weight)
-        proba, codes, weight = check_targets(
-            y_true, y_proba, self.labels, sample_weight if ones is None else ones
-        )
-        columns, cells = as_columns(proba), cell_options(self.n_bins, self.strategy)
-        top = top_label_correct(columns, codes)
-        if self.mode == "classwise":
-            sums = class_sums(columns, codes, weight, cells)
-        elif self.mode == "top_label":
-            sums = row_sums(*top, weight, cells)
-        else:
-            evaluated = confidence_and_correct(proba, codes, self.mode)
-            sums = row_sums(*evaluated, weight, cells)
-        totals = sample_totals(*top, columns, codes, weight)
-        if ones is not None:
-            return self
-        return self._add(sums, totals, factor_of(sample_weight))
-
-    @validate_params(
-        {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
-        prefer_skip_nested_validation=True,
-    )
-    def compute(
-        self, *, norm: str = "l1", reduce_bias: bool = False, average: str = "mean"
-    ) -> float:
-        """Return the calibration error of all samples added so far.
-
-        Parameters
-        ----------
-        norm : {"l1", "l2", "max"}, default="l1"
-            How the gaps of the bins are aggregated, as in
-            :func:`expected_calibration_error`.
-
-        reduce_bias : bool, default=False
-            Whether to subtract an estimate of the upward bias, as in
-            :func:`expected_calibration_error`.
-
-        average : {"mean", "sum"}, default="mean"
-            Whether to return the mean or the sum over the classes, for mode
-            "classwise".
-
-        Returns
-        -------
-        error : float
-            Calibration error. Lower is better; 0 is best.
-
-        Raises
-        ------
-        ValueError
-            If `reduce_bias` is used with "max".
-
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        check_reduce_bias(reduce_bias, norm, self.strategy)
-        _, sums = self._bins()
-        weight, gap, correct = sums
-        options: Options = {"reduce_bias": reduce_bias, "average": average}
-        return gap_error(weight, gap, correct, norm, **options)
-
-    def error_bound(self) -> float:
-        """Return a bound on the approximation error of "quantile" bins, for norm "l1".
-
-        Returns
-        -------
-        bound : float
-            Bound on the absolute difference of :meth:`compute`, with `norm="l1"` and
-            `reduce_bias=False`, from the error of all samples at once. It is 0 for
-            "uniform".
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        self._check_has_seen()
-        if self.strategy == "uniform":
-            return 0.0
-        edges = cell_edges(self.n_bins, self.strategy)
-        bounds = []
-        for weight, _, correct in self.sums_.swapaxes(0, 1):
-            cell = np.unique(quantile_ends(weight.cumsum(), self.n_bins)) - 1
-            missed = weight[cell] - correct[cell]
-            moved = correct[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
-            bounds.append(2 * moved.sum() / weight.sum())
-        return float(np.mean(bounds))
-
-    def scores(self) -> dict[str, float]:
-        """Return accuracy, mean confidence, Brier score and log loss of all samples.
-
-        Returns
-        -------
-        scores : dict of str to float
-            "accuracy" and "mean_confidence" of the predicted class; "log_loss" and
-            "brier_score_loss" as defined by scikit-learn. For the log loss,
-            probabilities of 0 are clipped to the machine epsilon of their dtype. The
-            Brier score is that of the positive class for two classes, and the sum over
-            classes for more.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        self._check_has_seen()
-        accuracy, confidence, squares, log_loss = self.totals_[1:] / self.totals_[0]
-        return {
-            "accuracy": float(accuracy),
-            "mean_confidence": float(confidence),
-            "brier_score_loss": float(squares / (2 if len(self.labels) == 2 else 1)),
-            "log_loss": float(log_loss),
-        }
-
-    def reliability_curve(self) -> dict[str, Any]:
-        """Return the data of a reliability diagram.
-
-        Returns
-        -------
-        curve : dict
-            The arguments of :class:`~sklearn_calib.displays.ReliabilityDisplay`, as in
-            `ReliabilityDisplay(**curve).plot()`: edges, counts, frequencies and mean
-            confidences of the bins (NaN for empty bins), the calibration error and the
-            mode.
-
-        Raises
-        ------
-        ValueError
-            If the mode is "classwise".
-
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        if self.mode == "classwise":
-            raise ValueError(
-                'mode must be "top_label" or "positive" for a reliability curve, got '
-                '"classwise". Use a separate accumulator with one of these modes.'
+        grids = {mode: self._grid(mode) for mode in self._modes()}
+        if has_dask_arrays(y_true, y_proba, sample_weight, groups):
+            total = sum_of_chunks(
+                self,
+                y_true=y_true,
+                y_proba=y_proba,
+                sample_weight=sample_weight,
+                groups=groups,
             )
-        edges, sums = self._bins()
-        weight, gap, correct = sums[:, 0]
-        filled = np.where(weight > 0, weight, np.nan)
-        return {
-            "bin_edges": edges[0],
-            "counts": weight,
-            "prob_true": correct / filled,
-            "prob_pred": (correct + gap) / filled,
-            "histogram": weight if self.strategy == "uniform" else None,
-            "ece": self.compute(),
-            "mode": self.mode,
+            return self.merge(total)
+        if groups is None:
+            new = chunk_sums(y_true, y_proba, sample_weight, self.labels, grids)
+            return self if new is None else self._add(new)
+        parts = split_by_group(groups, y_true, y_proba, sample_weight)
+        # All parts are checked before the first is added.
+        sums = {
+            name: chunk_sums(*part, self.labels, grids) for name, part in parts.items()
         }
-
-    def _bins(self) -> tuple[list[Floats], Floats]:
-        """Return the bin edges of each row, and the sums over bins."""
-        self._check_has_seen()
-        edges = cell_edges(self.n_bins, self.strategy)
-        if self.strategy == "uniform":
-            return [edges] * self.sums_.shape[1], self.sums_
-        return merge_cells(self.sums_, edges, self.n_bins)
+        for name, new in sums.items():
+            if new is not None:
+                self._add(new)
+                self._add_to_group(name, new)
+        return self

@@ -55,13 +55,15 @@ def sums_of_dask_arrays(
 
 
 def sum_of_chunks(
-    accumulator: CalibrationAccumulator, y_true: Any, y_proba: Any, sample_weight: Any
+    accumulator: CalibrationAccumulator, **arrays: Any
 ) -> CalibrationAccumulator:
-    """Return the sum of accumulators of all blocks, with the same parameters."""
-    state_of = partial(_accumulate, clone(accumulator))
-    return sum_of_blocks(state_of, y_true, y_proba, sample_weight)
+    """Return the sum of accumulators of all blocks, with the same parameters.
+
+    `arrays` contains the arguments of `update`.
+    """
+    return sum_of_blocks(partial(_accumulate, clone(accumulator)), arrays)
 
 
-def _accumulate(empty: CalibrationAccumulator, *chunk: Any) -> CalibrationAccumulator:
+def _accumulate(empty: CalibrationAccumulator, **chunk: Any) -> CalibrationAccumulator:
     """Return a new accumulator of a chunk, as several threads share the empty one."""
-    return clone(empty).update(*chunk)
+    return clone(empty).update(**chunk)

@@ -140,7 +140,7 @@ def test_mutated_documents_of_accumulators(mode):
                 model = from_dict(mutated)
             except ValueError:
                 return
-            if isinstance(model, CalibrationAccumulator) and hasattr(model, "sums_"):
+            if isinstance(model, CalibrationAccumulator) and hasattr(model, "cells_"):
                 assert 0 <= model.compute() <= 1 + 1e-6
                 assert 0 <= (model + model).scores()["accuracy"] <= 1 + 1e-6
 
