@@ -36,6 +36,7 @@ MAY_IMPORT = {
 WITHOUT_TORCH = {"_core", "calibrators", "displays", "evaluation", "metrics"}
 WITHOUT_TORCH |= {"persistence"}
 OF_ONNX = {"onnx", "onnxruntime", "onnxscript", "skl2onnx"}
+OF_DASK = {"dask", "distributed"}
 # The only files that know scikit-learn's private names.
 KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "_core/scorer_names.py"}
 
@@ -105,7 +106,9 @@ def test_no_package_imports_a_module_of_another():
     assert not {name: names for name, names in found.items() if names}
 
 
-@pytest.mark.parametrize("packages", [{"matplotlib"}, OF_ONNX], ids=["plot", "onnx"])
+@pytest.mark.parametrize(
+    "packages", [{"matplotlib"}, OF_ONNX, OF_DASK], ids=["plot", "onnx", "dask"]
+)
 def test_packages_of_extras_are_imported_inside_functions(packages):
     loaded = {name: set(imported_when_loaded(tree)) for name, tree in TREES.items()}
     assert not {
@@ -118,6 +121,11 @@ def test_packages_of_extras_are_imported_inside_functions(packages):
 def test_onnx_is_imported_in_its_package_only():
     found = {name for name, tree in TREES.items() if OF_ONNX & roots(tree)}
     assert {name.split("/")[0] for name in found} == {"onnx"}
+
+
+def test_dask_is_imported_in_one_module_only():
+    found = {name for name, tree in TREES.items() if OF_DASK & roots(tree)}
+    assert found == {"_core/dask_blocks.py"}
 
 
 def roots(tree):

@@ -17,7 +17,12 @@ OPTIONAL = [
     "mlflow",
     "optuna",
     "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+    "ray",
     "shap",
+    "torchmetrics",
     "transformers",
     "xgboost",
 ]
@@ -48,7 +53,13 @@ def test_recipe(page, tmp_path):
     blocks, absent = split_by_need(page)
     script = tmp_path / "recipe.py"
     script.write_text("\n".join(code for code, _ in blocks), "utf-8")
-    command = [sys.executable, script]
+    # PySpark's warning of versions of pandas that it may not support.
+    command = [
+        sys.executable,
+        "-W",
+        "ignore:PySpark does not yet:FutureWarning",
+        script,
+    ]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "Warning" not in run.stderr

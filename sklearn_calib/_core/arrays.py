@@ -17,6 +17,9 @@ Problem: TypeAlias = tuple[type[Exception], str] | None
 # Labels of different kinds cannot be sorted, and True would be equal to 1.
 LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 
+# Collections of Dask that numpy would load as a whole, besides its arrays.
+FRAMES = ("DataFrame", "Index", "Series")
+
 # Maximum number of labels in a message.
 MANY_LABELS = 10
 
@@ -42,6 +45,23 @@ def is_dict(X: Any) -> bool:
     return isinstance(X, Mapping) and not issparse(X)
 
 
+def is_dask_array(values: Any) -> bool:
+    """Whether values are a Dask array."""
+    return is_instance(values, "dask.array", "Array")
+
+
+def check_in_memory(
+    values: Any, name: str, way_out: str = "Call its method compute()."
+) -> None:
+    """Raise TypeError for Dask collections, all blocks of which numpy would load."""
+    frames = (is_instance(values, "dask.dataframe", kind) for kind in FRAMES)
+    if is_dask_array(values) or any(frames):
+        raise TypeError(
+            f"{name} must be in memory here, got a Dask {type(values).__name__}. "
+            f"{way_out}"
+        )
+
+
 def without_gradient(values: Any) -> Any:
     """Return a tensor detached from the autograd graph; other values are unchanged."""
     return values.detach() if is_instance(values, "torch", "Tensor") else values
@@ -50,6 +70,7 @@ def without_gradient(values: Any) -> Any:
 def as_array(values: Any, name: str) -> Array:
     """Return data of any library as a numpy array."""
     check_unmasked(values, name)
+    check_in_memory(values, name)
     try:
         return np.asarray(without_gradient(values))
     except ValueError as error:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
@@ -232,6 +233,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         self._fit(logits, codes, sample_weight)
         return self
 
+    @maps_blocks(keeps_float32=True)
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return calibrated probabilities.
 
@@ -244,7 +246,8 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         -------
         proba : ndarray of shape (n_samples, n_classes)
             Calibrated probabilities, all positive. Each row sums to one, and the
-            columns are in the order of `classes_`.
+            columns are in the order of `classes_`. For a Dask array, they are a lazy
+            Dask array with the same blocks of rows.
         """
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
@@ -262,6 +265,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             )
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
+    @maps_blocks()
     def predict(self, X: ArrayLike) -> Array:
         """Predict the class with the largest calibrated probability.
 

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core.arrays import check_numbers
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.json_values import refuse
@@ -164,6 +165,7 @@ class PerLabelCalibrator(
         super()._set_state(state)
         self.classes_ = [each.classes_ for each in self.calibrators_]
 
+    @maps_blocks(keeps_float32=True)
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the calibrated probability of each label.
 
@@ -183,6 +185,7 @@ class PerLabelCalibrator(
         )
         return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
 
+    @maps_blocks()
     def predict(self, X: ArrayLike) -> Ints:
         """Return the labels with a probability above one half.
 

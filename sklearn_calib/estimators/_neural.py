@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
 from skorch.utils import is_dataset
 
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Floats
@@ -355,6 +356,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         trainer.train(X, y, sample_weight, classes)
         return self
 
+    @maps_blocks()
     def predict_proba(self, X: Inputs) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
@@ -368,7 +370,8 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to one. Columns are in the order of `classes_`.
+            Rows sum to one. Columns are in the order of `classes_`. For a Dask array,
+            they are a lazy Dask array.
         """
         proba = self._logits(X)
         for rows in row_blocks(*proba.shape):

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from torch.utils.data import Dataset
 
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.estimators._out_of_fold import MatrixLike
@@ -38,6 +39,7 @@ class PredictsFromLogits(ClassifierMixin):
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
+    @maps_blocks()
     def predict(self, X: Inputs) -> Array:
         """Predict the most probable class; ties go to the first class.
 

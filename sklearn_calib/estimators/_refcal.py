@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from skorch.history import History
 
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
@@ -310,6 +311,7 @@ class RefCalClassifier(
         """
         return self._embed(X)
 
+    @maps_blocks()
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 

@@ -30,6 +30,7 @@ from sklearn_calib.metrics._classwise_error import (
     check_reduce_bias,
     over_classes,
 )
+from sklearn_calib.metrics._dask_errors import has_dask_arrays, sums_of_dask_arrays
 
 
 @overload
@@ -210,6 +211,10 @@ def expected_calibration_error(
     device of the arrays, which must support 64-bit floats, and only sums over bins are
     copied to numpy. "sweep" and "isotonic" are only available for numpy arrays.
 
+    Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
+    as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
+    `y_true` are computed twice.
+
     References
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
@@ -244,8 +249,12 @@ def expected_calibration_error(
             'return_n_bins must be False with strategy="isotonic", which has no bins, '
             'got True. Use strategy="uniform" or "quantile".'
         )
+    bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
+    if has_dask_arrays(y_true, y_proba, sample_weight):
+        total = sums_of_dask_arrays(y_true, y_proba, labels, sample_weight, **bins)
+        error = total.compute(norm=norm, reduce_bias=reduce_bias)
+        return (error, int(n_bins)) if return_n_bins else error
     if is_array_api(y_proba):
-        bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         error = gap_error(*sums, norm, reduce_bias=reduce_bias)
         return (error, sums[0].shape[1]) if return_n_bins else error
