@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.interval_kind import interval_kind
-from sklearn_calib._core.typing import Array, Floats, Ints, Metric, Options, Seed
+from sklearn_calib._core.typing import Floats, Ints, Metric, Options, Seed
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid
 from sklearn_calib.metrics._accumulator_metrics import evaluate
 from sklearn_calib.metrics._bootstrap import (
@@ -19,10 +20,11 @@ from sklearn_calib.metrics._bootstrap import (
 )
 from sklearn_calib.metrics._resampling import (
     JACKKNIFE_PARTS,
-    Draw,
     check_number,
     measure_draws,
 )
+
+rng_of = np.random.default_rng
 
 
 class CellSample(NamedTuple):
@@ -59,22 +61,46 @@ class CellSample(NamedTuple):
         rng = check_random_state(random_state)
         seeds = draw_seeds(rng, n_resamples)
 
-        def measure(draw: Draw, seeds: Ints = seeds) -> Floats:
-            return measure_draws(self, draw, seeds, n_jobs=None, verbose=0)
+        counts, unit = self._counts()
+
+        def measure(draw: Callable[[Any], Floats], seeds: Ints = seeds) -> Floats:
+            return measure_draws(
+                self, lambda seed: {"weight": draw(seed)}, seeds, n_jobs=None, verbose=0
+            )
 
         def jackknife() -> Floats:
-            leave_out = self._jackknife(np.random.default_rng(seeds[0]))
-            return measure(leave_out, np.arange(JACKKNIFE_PARTS))
+            parts = np.full(JACKKNIFE_PARTS, 1 / JACKKNIFE_PARTS)
+            drawn = rng_of(seeds[0]).multinomial(np.rint(counts).astype(int), parts)
+            return measure(
+                lambda part: unit * np.maximum(0, counts - drawn[..., part]),
+                np.arange(JACKKNIFE_PARTS),
+            )
+
+        def halves() -> Floats:
+            whole = np.rint(counts).astype(int)
+            return measure(lambda seed: unit * rng_of(seed).binomial(whole, 0.5))
+
+        def null() -> Floats:
+            weight, squares = self.cells.with_squares()[[0, 3]]
+            of_both = squares / weight
+            n_samples = np.rint(weight / of_both).astype(int)
+            mean = np.clip(self._mean(), 0, 1)
+
+            def draw(seed: int) -> Floats:
+                correct = rng_of(seed).binomial(n_samples, mean)
+                return of_both * np.array([correct, n_samples - correct])
+
+            return measure(draw)
 
         return interval_of_draws(
             bound_options,
             self.measure(),
             method,
             (1 - confidence_level) / 2,
-            draws=lambda: measure(self._draw_all),
+            draws=lambda: measure(lambda seed: unit * rng_of(seed).poisson(counts)),
             jackknife=jackknife,
-            halves=lambda: measure(self._draw_half),
-            null=lambda: measure(self._draw_calibrated),
+            halves=halves,
+            null=null,
         )
 
     def _mean(self) -> Floats:
@@ -94,34 +120,3 @@ class CellSample(NamedTuple):
         unit = np.divide(of_both, both, where=both > 0, out=np.ones_like(both))
         unit = np.where(unit > 0, unit, 1.0)
         return both / unit, unit
-
-    def _draw_all(self, seed: int) -> dict[str, Array]:
-        """Draw samples with replacement."""
-        counts, unit = self._counts()
-        return {"weight": unit * np.random.default_rng(seed).poisson(counts)}
-
-    def _draw_half(self, seed: int) -> dict[str, Array]:
-        """Draw half of the samples."""
-        counts, unit = self._counts()
-        drawn = np.random.default_rng(seed).binomial(np.rint(counts).astype(int), 0.5)
-        return {"weight": unit * drawn}
-
-    def _draw_calibrated(self, seed: int) -> dict[str, Array]:
-        """Draw labels from the probabilities."""
-        weight, squares = self.cells.with_squares()[[0, 3]]
-        unit = squares / weight
-        n_samples = np.rint(weight / unit).astype(int)
-        mean = np.clip(self._mean(), 0, 1)
-        correct = np.random.default_rng(seed).binomial(n_samples, mean)
-        return {"weight": unit * np.array([correct, n_samples - correct])}
-
-    def _jackknife(self, rng: np.random.Generator) -> Draw:
-        """Return a function that leaves out one of 100 random parts of the samples."""
-        counts, unit = self._counts()
-        parts = np.full(JACKKNIFE_PARTS, 1 / JACKKNIFE_PARTS)
-        drawn = rng.multinomial(np.rint(counts).astype(int), parts)
-
-        def leave_out(part: int) -> dict[str, Array]:
-            return {"weight": unit * np.maximum(0, counts - drawn[..., part])}
-
-        return leave_out

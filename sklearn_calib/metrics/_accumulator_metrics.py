@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -44,14 +44,17 @@ class Points(NamedTuple):
     def measure(self, metric: Metric, mode: str, options: Options) -> Any:
         """Return a metric of these samples."""
         is_correct = np.repeat([1, 0], self.weight.shape[1])
-        proba = self.confidence.ravel()
+        weight = self.weight.ravel()
+        seen = weight > 0
+        is_correct, weight = is_correct[seen], weight[seen]
+        proba = self.confidence.ravel()[seen]
         if mode == "top_label" and takes(metric, "confidence"):
             # The predicted class is 1, and its rank is that of the confidence.
             options = {**options, "confidence": proba}
             proba = np.ones(len(proba))
         if takes(metric, "labels"):
             options = {**options, "labels": [0, 1]}
-        return metric(is_correct, proba, sample_weight=self.weight.ravel(), **options)
+        return metric(is_correct, proba, sample_weight=weight, **options)
 
 
 def points(cells: Cells, grid: Grid) -> Points:
@@ -64,6 +67,7 @@ def points(cells: Cells, grid: Grid) -> Points:
     return Points(np.stack([mean, mean]), np.stack([correct, weight - correct]))
 
 
+@lru_cache
 def takes(metric: Metric, name: str) -> bool:
     """Whether a metric has a parameter."""
     return name in signature(metric).parameters

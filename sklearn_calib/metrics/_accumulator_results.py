@@ -40,9 +40,11 @@ class AccumulatorResults(AccumulatorState):
         Parameters
         ----------
         metric : callable, default=expected_calibration_error
-            Metric of this package, or of your own with the signature
-            `metric(y_true, y_proba, *, sample_weight, **options)` for mode "positive".
-            The error bounds of the metrics are in the Notes.
+            Metric of this package that is a function of the evaluated confidence and of
+            correctness, such as :func:`aurc_loss`, :func:`ks_calibration_error` or
+            :func:`spiegelhalter_test`. For mode "positive", any metric of two classes
+            with the parameter `sample_weight`, also your own. The Notes of the class
+            state their accuracy.
 
         mode : {"top_label", "positive", "classwise"}, default=None
             Evaluated mode. It can be omitted unless the accumulator has several.
