@@ -8,6 +8,8 @@ from sklearn_calib.callbacks import Checkpoint
 
 # Parameters that may differ between a run and its continuation.
 _FREE = ("callbacks", "device", "max_epochs", "verbose")
+# Parameters of skorch's mixin for accelerate.
+_FREE += ("accelerator", "callbacks__print_log__sink", "unwrap_after_train")
 
 
 def find_checkpoint(net):
