@@ -142,8 +142,9 @@ def iterate_batches(
 
 def whole_batches(batches: Iterable[Any]) -> Iterable[Any]:
     """Return mini-batches that all processes get, although accelerate divides them."""
-    is_divided = isinstance(batches, DataLoader) and is_one_of_many()
-    return WholeBatches(batches) if is_divided else batches
+    if isinstance(batches, DataLoader) and is_one_of_many():
+        return WholeBatches(batches)
+    return batches
 
 
 def resolve_subset(dataset: Any) -> tuple[Any, Array]:

@@ -1,6 +1,7 @@
 """Network that several processes train together."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from sklearn_calib._torch.processes import (
     gather_rows,
     group_of,
     own_part,
+    unwrapped,
 )
 from sklearn_calib.estimators._devices import NetOnDevice
 from sklearn_calib.estimators._seeds import epoch_seed, seeded_torch
@@ -46,6 +48,19 @@ class SharedNet(NetOnDevice):
         with seeded_torch(seed):
             output = super().infer(own_part(x, group), **fit_params)
         return gather_rows(output, n_rows, group)
+
+    @contextmanager
+    def _unwrapped(self) -> Iterator[None]:
+        """Give the parameters the names that they have in a single process."""
+        module = vars(self).get("module_")
+        if group_of(module) is None:
+            yield
+            return
+        self.module_ = unwrapped(module)
+        try:
+            yield
+        finally:
+            self.module_ = module
 
     def _check_same(self, batch: Any) -> None:
         """Raise ValueError unless all processes have the same mini-batch."""

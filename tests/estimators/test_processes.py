@@ -82,6 +82,11 @@ def test_training_resumes_from_the_checkpoint_of_the_first_process(results):
     assert_close(results[0]["resumed"], results[0]["focal"], "resumed")
 
 
+def test_the_first_process_writes_the_files_of_best_weights(results, tmp_path):
+    expected = script.result(script.train_with_files(tmp_path))
+    assert_close(results[0]["best weights"], expected, "best weights")
+
+
 def test_dropout_differs_between_the_parts(results):
     masks = np.array(results[0]["masks"])
     assert masks.shape == (8, 6)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from sklearn.datasets import make_classification
-from skorch.callbacks import EarlyStopping
+from skorch.callbacks import Checkpoint as BestWeights, EarlyStopping
 from skorch.dataset import ValidSplit
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -136,6 +136,12 @@ def result(net, X=X, **_):
     }
 
 
+def train_with_files(folder):
+    """Return the net with the best weights, loaded from a file."""
+    files = BestWeights("valid_log_loss_best", dirname=folder, load_best=True)
+    return train(lr=0.1, max_epochs=8, callbacks=[files])
+
+
 def masks():
     """Return the dropout masks of all samples of a mini-batch."""
     net = Together(Mask, dtype="float64", random_state=0).initialize()
@@ -168,6 +174,7 @@ def main(rank, n_processes, folder):
     file = Path(folder, "checkpoint")
     train(max_epochs=1, callbacks=[Checkpoint(file)])
     results["resumed"] = result(train(callbacks=[Checkpoint(file)]))
+    results["best weights"] = result(train_with_files(folder))
     results["masks"] = masks()
     results["errors"] = {
         "seed": message(random_state=None),
