@@ -48,6 +48,17 @@ def wait(group: Any) -> None:
         dist.barrier(group)
 
 
+def share_buffers(module: Any) -> None:
+    """Give all processes the buffers of the first, such as running means.
+
+    `DistributedDataParallel` does this before a forward pass, but not after the last.
+    """
+    group = group_of(module)
+    if group is not None:
+        for buffer in module.buffers():
+            dist.broadcast(buffer, dist.get_global_rank(group, 0), group)
+
+
 def own_part(rows: Any, group: Any) -> Any:
     """Return the rows of a mini-batch that belong to this process."""
     if isinstance(rows, Mapping):
@@ -66,6 +77,14 @@ def gather_rows(output: Any, n_rows: int, group: Any) -> Any:
         return tuple(gather_rows(each, n_rows, group) for each in output)
     n_each, n_larger = divmod(n_rows, group.size())
     sizes = [n_each + (rank < n_larger) for rank in range(group.size())]
+    if not isinstance(output, Tensor) or output.shape[:1] != (sizes[group.rank()],):
+        raise TypeError(
+            "module must return a tensor with a row for each sample, or a tuple of "
+            "these, if several processes train it together, got "
+            f"{tuple(getattr(output, 'shape', ()))} of type {type(output).__name__} "
+            f"for {sizes[group.rank()]} samples. Train it in one process, or return "
+            "one value for each sample."
+        )
     # gloo gathers tensors of equal shape only.
     n_missing = sizes[0] - len(output)
     own = pad(output.detach(), (0, 0) * (output.ndim - 1) + (0, n_missing))

@@ -15,6 +15,7 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
+from sklearn_calib._torch.processes import share_buffers
 from sklearn_calib.estimators._check_data import (
     check_data,
     check_representable,
@@ -178,6 +179,7 @@ class Trainer:
         Unlike in skorch, the net is last, since mixins unwrap its module then, and
         early stopping restores the weights of the wrapped module.
         """
+        share_buffers(self.net.module_)
         for _, callback in self.net.callbacks_:
             callback.on_train_end(self.net, X=X, y=y)
         self.net.on_train_end(self.net, X=X, y=y)

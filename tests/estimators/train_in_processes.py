@@ -69,6 +69,14 @@ class Mask(nn.Module):
         return nn.functional.dropout(inputs * self.scale, training=self.training)
 
 
+class Penalised(nn.Linear):
+    """Network that returns logits and a penalty of its weights."""
+
+    def forward(self, inputs):
+        """Return logits and a number, which has no rows."""
+        return super().forward(inputs), self.weight.square().sum()
+
+
 class Together(NeuralClassifier):
     """NeuralClassifier that all processes train together."""
 
@@ -153,7 +161,7 @@ def message(**params):
     """Return the message of the error that a training raises."""
     try:
         train(**params)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         return str(error)
     return "no error"
 
@@ -170,6 +178,8 @@ def main(rank, n_processes, folder):
     )
     results = {name: result(train(**case), **case) for name, case in CASES.items()}
     results["mixup"] = result(train(batch_transform=Mixup()))
+    images = X.reshape(-1, 1, 2, 3)
+    results["batch norm"] = result(train(X=images, validation_fraction=None), X=images)
     results["dropout"] = result(train(module__dropout=0.5))
     file = Path(folder, "checkpoint")
     train(max_epochs=1, callbacks=[Checkpoint(file)])
@@ -179,6 +189,7 @@ def main(rank, n_processes, folder):
     results["errors"] = {
         "seed": message(random_state=None),
         "split": message(train_split=ValidSplit(0.3), validation_fraction=None),
+        "output": message(module=Penalised(6, 3)),
         "data": message(X=X[rank:], y=y[rank:]),
     }
     Path(folder, f"{rank}.pickle").write_bytes(pickle.dumps(results))
