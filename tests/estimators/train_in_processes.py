@@ -104,6 +104,7 @@ CASES = {
         **STOP,
         "callbacks": [EarlyStopping("valid_loss", patience=2, load_best=True)],
     },
+    "plain gradients": {"optimizer": torch.optim.SGD, "lr": 0.1},
     "refit": {"early_stopping": True, "refit": True, "loss": "adafocal", **STOP},
     "records bins": {"callbacks": [RecordBins(n_bins=3)]},
     "updates between batches": {
