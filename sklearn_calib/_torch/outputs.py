@@ -1,7 +1,10 @@
 """Outputs of networks."""
 
 import numpy as np
+from skorch import NeuralNet
 from skorch.utils import to_numpy
+
+from sklearn_calib._torch.processes import is_one_of_many
 
 
 def concatenate_logits(batches):
@@ -10,3 +13,13 @@ def concatenate_logits(batches):
     # numpy converts single precision without an intermediate array, but not bfloat16.
     outputs = [out if out.element_size() > 2 else out.float() for out in outputs]
     return np.concatenate([to_numpy(out) for out in outputs], dtype=np.float64)
+
+
+def predict_batch(net, batch, training=False):
+    """Return the output of a network for a mini-batch, as `evaluation_step` does.
+
+    The `evaluation_step` of skorch's mixin for accelerate gathers the outputs of all
+    processes, which `infer` has done already.
+    """
+    step = NeuralNet.evaluation_step if is_one_of_many() else type(net).evaluation_step
+    return step(net, batch, training=training)

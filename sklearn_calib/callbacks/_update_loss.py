@@ -13,7 +13,7 @@ from skorch.utils import to_numpy
 from torch.utils.data import Dataset
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
 from sklearn_calib.callbacks._record import record
 from sklearn_calib.losses import CalibrationLoss
 
@@ -116,7 +116,7 @@ class UpdateLoss(Callback):
         """Update before a training batch, if an update is due."""
         if training and self.is_due_:
             batches = net.get_iterator(self.dataset_valid_, training=False)
-            outputs = [(net.evaluation_step(batch), batch) for batch in batches]
+            outputs = [(predict_batch(net, batch), batch) for batch in batches]
             self._update(net, outputs)
 
     def on_batch_end(

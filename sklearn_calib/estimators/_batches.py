@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import Interval, validate_params
+from sklearn_calib._torch.processes import is_one_of_many
 
 
 class Batch(tuple):
@@ -64,6 +65,19 @@ class ArrayBatches:
             yield batch
 
 
+class WholeBatches:
+    """Mini-batches of a `DataLoader`, which accelerate does not divide."""
+
+    def __init__(self, batches: DataLoader[Any]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches)
+
+
 @validate_params(
     {
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -81,8 +95,7 @@ def iterate_batches(
     several times as fast as a `DataLoader` that fetches and collates individual
     samples. Sparse matrices in CSR format are converted to dense tensors one batch at a
     time. If X is a dict, so is the X of each batch. A `DataLoader` is returned for
-    other datasets, if `kwargs` are given, and for distributed training, since
-    accelerate can only distribute a `DataLoader`.
+    other datasets, and if `kwargs` are given.
 
     Parameters
     ----------
@@ -115,25 +128,23 @@ def iterate_batches(
     source, rows = resolve_subset(dataset)
     X, y = getattr(source, "X", None), getattr(source, "y", None)
     sample_weight = getattr(source, "sample_weight", None)
-    is_plain = not kwargs and not _is_one_of_many()
-    if is_plain and _has_rows(X) and isinstance(y, np.ndarray | None):
+    if not kwargs and _has_rows(X) and isinstance(y, np.ndarray | None):
         y = np.zeros(len(source)) if y is None else y
         return ArrayBatches(X, y, sample_weight, rows, batch_size, shuffle)
     if sample_weight is not None:
         raise ValueError(
-            "sample_weight needs batches that are sliced from arrays by one process, "
-            f"got the DataLoader options {sorted(kwargs)}. Omit them and train in one "
-            "process, or fit without sample_weight."
+            "sample_weight needs batches that are sliced from arrays, got the "
+            f"DataLoader options {sorted(kwargs)}. Omit them, or fit without "
+            "sample_weight."
         )
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **kwargs)
 
 
-def _is_one_of_many() -> bool:
-    """Return whether several processes train together."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return False
-    return distributed.get_world_size() > 1
+def whole_batches(batches: Iterable[Any]) -> Iterable[Any]:
+    """Return mini-batches that all processes get, although accelerate divides them."""
+    if isinstance(batches, DataLoader) and is_one_of_many():
+        return WholeBatches(batches)
+    return batches
 
 
 def resolve_subset(dataset: Any) -> tuple[Any, Array]:

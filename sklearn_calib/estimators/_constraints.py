@@ -17,6 +17,7 @@ from skorch.callbacks import (
 
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
+from sklearn_calib._torch.processes import group_of
 from sklearn_calib.estimators._class_weight import check_class_weight
 from sklearn_calib.estimators._devices import check_device
 from sklearn_calib.estimators._hints import (
@@ -192,6 +193,15 @@ def check_takes_weights(criterion):
             f"sample_weight must be None for the loss {type(criterion).__name__}, "
             "which does not support it. Choose a loss whose forward accepts "
             "sample_weight, or repeat the samples."
+        )
+
+
+def check_shared(net, seed):
+    """Raise ValueError if several processes train the net together without a seed."""
+    if seed is None and group_of(net.module_) is not None:
+        raise ValueError(
+            "random_state must be an integer if several processes train a network "
+            "together, got None. Set it to the same integer in all processes."
         )
 
 

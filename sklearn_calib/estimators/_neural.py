@@ -186,6 +186,11 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     loss (:class:`~sklearn_calib.calibrators.FocalPosterior`), it is proportional to
     ``q_k / ((1 - q_k)**gamma - gamma * q_k * (1 - q_k)**(gamma - 1) * log(q_k))``.
 
+    Several processes can train the network together, wrapped by
+    :class:`torch.nn.parallel.DistributedDataParallel`. All of them call `fit` with the
+    same data. Each computes a part of every mini-batch, and the results are those of a
+    single process.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

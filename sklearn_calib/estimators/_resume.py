@@ -7,7 +7,11 @@ from torch import nn
 from sklearn_calib.callbacks import Checkpoint
 
 # Parameters that may differ between a run and its continuation.
-_FREE = ("callbacks", "device", "max_epochs", "verbose")
+_FREE = (
+    *("callbacks", "device", "max_epochs", "verbose"),
+    # Those of skorch's mixin for accelerate.
+    *("accelerator", "callbacks__print_log__sink", "unwrap_after_train"),
+)
 
 
 def find_checkpoint(net):

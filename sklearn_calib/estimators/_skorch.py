@@ -23,7 +23,7 @@ from sklearn_calib.callbacks import (
     valid_log_loss,
     valid_refinement,
 )
-from sklearn_calib.estimators._batches import Batch
+from sklearn_calib.estimators._batches import Batch, whole_batches
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
@@ -253,11 +253,11 @@ class SkorchClassifier(NestedParams, SavableNet):
         """Return the mini-batches of a dataset, shuffled for training."""
         iterator_train = self.get_params_for("iterator_train")
         if not (training and self._trainer) or "shuffle" in iterator_train:
-            return super().get_iterator(dataset, training=training)
+            return whole_batches(super().get_iterator(dataset, training=training))
         params = {"batch_size": self.batch_size, **iterator_train}
         if params["batch_size"] == -1:
             params["batch_size"] = len(dataset)
-        return self.iterator_train(dataset, shuffle=True, **params)
+        return whole_batches(self.iterator_train(dataset, shuffle=True, **params))
 
     def _set_training(self, training: bool = True) -> None:
         # Traversing the modules for every batch takes 3 % of an epoch's time for small
@@ -281,6 +281,7 @@ class SkorchClassifier(NestedParams, SavableNet):
     def _keep(self, batch: Any) -> None:
         if self._trainer is not None:
             self._trainer.batch = batch
+            self._check_same(batch)
 
     def train_step(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
         """Train on one mini-batch, transformed by `batch_transform`."""
@@ -292,7 +293,7 @@ class SkorchClassifier(NestedParams, SavableNet):
 
     def _transform(self, batch: Any) -> Batch:
         """Return the transformed mini-batch, with soft targets."""
-        X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
+        X, y = (to_tensor(part, device=self._placement) for part in unpack_data(batch))
         target = one_hot(y, len(self.classes_inferred_))
         target = target.to(getattr(torch, self.dtype))
         weight = self._on_device(batch, "sample_weight")
@@ -318,7 +319,7 @@ class SkorchClassifier(NestedParams, SavableNet):
             options["sample_weight"] = weight.to(logits.dtype)
         if training and self._loss.needs_indices:
             options["indices"] = self._indices(batch)
-        y_true = to_tensor(y_true, device=self.device)
+        y_true = to_tensor(y_true, device=self._placement)
         return self.criterion_(logits, y_true, **options)
 
     def _indices(self, batch: Any) -> Tensor:
@@ -344,10 +345,10 @@ class SkorchClassifier(NestedParams, SavableNet):
         super().on_batch_end(net, batch=batch, training=training, **kwargs)
         if training and self._loss.needs_indices:
             logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-            y = to_tensor(unpack_data(batch)[1], device=self.device)
+            y = to_tensor(unpack_data(batch)[1], device=self._placement)
             self._loss.record(logits, y, indices=self._indices(batch))
 
     def _on_device(self, batch: Any, name: str) -> Tensor | None:
         """Return an attribute of a mini-batch on the device, or None."""
         values = getattr(batch, name, None)
-        return None if values is None else to_tensor(values, device=self.device)
+        return None if values is None else to_tensor(values, device=self._placement)

@@ -15,6 +15,7 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
+from sklearn_calib._torch.processes import share_buffers
 from sklearn_calib.estimators._check_data import (
     check_data,
     check_representable,
@@ -27,6 +28,7 @@ from sklearn_calib.estimators._constraints import (
     check_can_refit,
     check_params,
     check_posterior,
+    check_shared,
     check_takes_weights,
 )
 from sklearn_calib.estimators._hints import accepted_names, hint_for_fit
@@ -135,6 +137,7 @@ class Trainer:
                 else:
                     renew(net)
                     net._initialize_callbacks()
+                check_shared(net, self.seed)
                 check_posterior(net)
                 if net.refit:
                     check_can_refit(net.callbacks_)
@@ -166,9 +169,20 @@ class Trainer:
             if not self._has_stopped_early():
                 net.interrupted_ = len(net.history) > n_epochs_before
                 if net.interrupted_:
-                    net.notify("on_train_end", X=X, y=y)
+                    self._end(X, y)
                 raise
-        net.notify("on_train_end", X=X, y=y)
+        self._end(X, y)
+
+    def _end(self, X, y):
+        """Notify the callbacks and the net that the training has ended.
+
+        Unlike in skorch, the net is last, since mixins unwrap its module then, and
+        early stopping restores the weights of the wrapped module.
+        """
+        share_buffers(self.net.module_)
+        for _, callback in self.net.callbacks_:
+            callback.on_train_end(self.net, X=X, y=y)
+        self.net.on_train_end(self.net, X=X, y=y)
 
     def _has_stopped_early(self):
         """Return whether the interrupt came from skorch's early stopping."""

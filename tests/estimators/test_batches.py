@@ -6,6 +6,7 @@ import torch
 from skorch.dataset import Dataset
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
+from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import iterate_batches
 
 
@@ -85,21 +86,23 @@ def test_a_dataset_without_labels_gives_a_placeholder():
     assert len(y) == 3
 
 
-@pytest.mark.parametrize(("n_processes", "is_loader"), [(1, False), (2, True)])
-def test_processes_that_train_together_get_a_loader(
-    monkeypatch, n_processes, is_loader
-):
-    """accelerate distributes a DataLoader; other iterables go to all processes."""
+@pytest.mark.parametrize(("n_processes", "is_divided"), [(1, True), (2, False)])
+def test_accelerate_does_not_divide_the_batches(monkeypatch, n_processes, is_divided):
+    """It divides a DataLoader, and returns other iterables as they are."""
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: n_processes)
-    batches = iterate_batches(_dataset(8), batch_size=3)
-    assert isinstance(batches, DataLoader) == is_loader
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    net = NeuralClassifier(batch_size=3, iterator_train=DataLoader)
+    dataset = TensorDataset(torch.zeros(8, 2), torch.arange(8))
+    for is_training in (True, False):
+        batches = net.get_iterator(dataset, training=is_training)
+        assert isinstance(batches, DataLoader) == is_divided
+        assert [len(y) for _, y in batches] == [len(y) for _, y in batches] == [3, 3, 2]
+        assert len(batches) == 3
 
 
-def test_processes_that_train_together_take_no_weights(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+def test_a_data_loader_takes_no_weights():
     dataset = _dataset(8)
     dataset.sample_weight = np.ones(8)
-    with pytest.raises(ValueError, match=r"sample_weight .* by one process"):
-        iterate_batches(dataset)
+    with pytest.raises(ValueError, match=r"sample_weight .* sliced from arrays"):
+        iterate_batches(dataset, drop_last=True)
