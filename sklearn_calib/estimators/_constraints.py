@@ -56,7 +56,7 @@ CONSTRAINTS = {
 
 # Parameters of skorch that are not supported here, with their replacements.
 REFUSED = {
-    "classes": "Use partial_fit(X, y, classes=...)",
+    "classes": "Use fit(X, y, classes=...)",
     "criterion": "Use loss, and loss__... for its parameters",
     "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
 }

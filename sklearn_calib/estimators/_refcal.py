@@ -16,6 +16,7 @@ from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._classes import check_partial_fit
 from sklearn_calib.estimators._constraints import CONSTRAINTS, check_module_takes
 from sklearn_calib.estimators._nested_params import (
     STAGES,
@@ -31,7 +32,6 @@ from sklearn_calib.estimators._refcal_stages import (
     refine_encoder,
     train_head,
 )
-from sklearn_calib.estimators._trainer import check_partial_fit
 
 
 class RefCalClassifier(
