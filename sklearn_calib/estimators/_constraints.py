@@ -45,6 +45,7 @@ CONSTRAINTS = {
     "refit": ["boolean"],
     "posterior": ["boolean"],
     "random_state": ["random_state"],
+    "n_threads": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "dtype": [StrOptions({"float32", "float64"})],
     "iterator_train": [callable],
     "iterator_valid": [callable],

@@ -50,10 +50,11 @@ from sklearn_calib.estimators._nested_params import (
 )
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
 from sklearn_calib.estimators._saved_net import SavableNet
+from sklearn_calib.estimators._threads import NetWithThreads
 from sklearn_calib.losses import CalibrationLoss
 
 
-class SkorchClassifier(NestedParams, SavableNet):
+class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     """skorch's classifier with the hooks that a `Trainer` needs.
 
     `_trainer` is the `Trainer` during a call of fit, and None otherwise.
@@ -156,6 +157,7 @@ class SkorchClassifier(NestedParams, SavableNet):
         else:
             module = self.initialized_instance(module, params)
         self.module_ = module.to(getattr(torch, self.dtype))
+        self._work = None
         return self
 
     def _default_module(self) -> type[torch.nn.Module]:

@@ -51,6 +51,7 @@ from sklearn_calib.estimators._resume import (
     training_key,
 )
 from sklearn_calib.estimators._seeds import draw_seed, epoch_seed, seeded_torch
+from sklearn_calib.estimators._threads import restored_threads
 
 # Keywords of fit for skorch's loop over the epochs.
 _FOR_LOOP = {"epochs", "_routing_method"}
@@ -153,7 +154,7 @@ class Trainer:
         net = self.net
         net._trainer, self.batch = self, None
         try:
-            with seeded_torch(self.seed):
+            with seeded_torch(self.seed), restored_threads():
                 if reset:
                     net.initialize()
                 else:
