@@ -13,12 +13,14 @@ PAGES = sorted(page.stem for page in RECIPES.glob("*.md") if page.stem != "index
 # Not among the package's requirements; pip install them to run these blocks as well.
 OPTIONAL = [
     "accelerate",
+    "datasets",
     "distributed",
     "mlflow",
     "optuna",
     "pandas",
     "shap",
     "transformers",
+    "webdataset",
     "xgboost",
 ]
 BLOCK = re.compile(

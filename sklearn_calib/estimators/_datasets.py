@@ -109,12 +109,17 @@ def as_validation_set(validation: Any) -> Any:
     """Return a validation set that is a Dataset or None, or a pair as a Dataset."""
     if validation is None or is_dataset(validation):
         return validation
+    check_pair(validation, "a pair (X, y), a Dataset or None")
+    return ArrayDataset(*validation)
+
+
+def check_pair(validation: Any, wanted: str) -> None:
+    """Raise TypeError unless a validation set is a pair (X, y)."""
     if not (isinstance(validation, tuple | list) and len(validation) == 2):
         raise TypeError(
-            "`validation` must be a pair (X, y), a Dataset or None, got "
-            f"{type(validation).__name__}. Write validation=(X_valid, y_valid)."
+            f"`validation` must be {wanted}, got {type(validation).__name__}. Write "
+            "validation=(X_valid, y_valid)."
         )
-    return ArrayDataset(*validation)
 
 
 def check_has_length(dataset: Any, name: str, value: Any, way_out: str) -> None:

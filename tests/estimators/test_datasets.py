@@ -1,7 +1,6 @@
-"""Training data that need not be in memory: torch's datasets and memory maps."""
+"""Training data that need not be in memory: torch's datasets and streams."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -300,46 +299,6 @@ def test_classes_that_are_absent_from_y():
         clone(NET).fit(X, NAMES[codes], classes=NAMES[:2])
 
 
-# Memory maps --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def mapped(tmp_path):
-    """A read-only memory map of 16 MB, and labels."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(20000, 200)).astype(np.float32)
-    rows.tofile(tmp_path / "X.bin")
-    X = np.memmap(tmp_path / "X.bin", np.float32, mode="r", shape=rows.shape)
-    return X, (rows[:, 0] > 0).astype(np.int64)
-
-
-def peak_of(call):
-    """Return the most bytes that a call allocates, beyond those before it."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_memory_map_is_not_copied(mapped):
-    X, y = mapped
-    net = NeuralClassifier(max_epochs=1, validation_fraction=0.1, random_state=0)
-    twin = clone(net).fit(np.array(X), y)
-    net.set_params(batch_size=1000, early_stopping=True)
-    assert peak_of(lambda: net.fit(X, y)) < X.nbytes / 3
-    assert peak_of(lambda: net.predict_proba(X)) < X.nbytes / 3
-    assert_equal(net.set_params(**twin.get_params()).fit(X, y), twin)
-
-
-def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped):
-    X = mapped[0].view(np.uint8)
-    net = NeuralClassifier(max_epochs=1, random_state=0)
-    data = Dataset(X, mapped[1])
-    assert peak_of(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3
-
-
 # A validation set for partial_fit -----------------------------------------------------
 
 VALID = X_VALID, VALID_CODES
@@ -378,6 +337,23 @@ def test_scores_of_partial_fit():
     expected = (net.predict(X_VALID) == VALID_CODES).mean()
     assert net.history_[-1, "own"] == net.history_[-1, "valid_acc"] == expected
     assert sum(net.history_[-1, "bin_weight"]) == 60
+
+
+def test_refcal_learns_from_a_validation_set():
+    model = RefCalClassifier(
+        loss="adafocal", loss__n_bins=5, refine__max_epochs=1, random_state=0
+    )
+    named = X_VALID, NAMES[VALID_CODES]
+    with pytest.raises(TypeError, match="`validation` must be a pair"):
+        model.partial_fit(X, NAMES[codes], NAMES, validation=tensors(*VALID))
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.partial_fit(X, NAMES[codes], NAMES, validation=(X[:, :3], NAMES[codes]))
+    model.partial_fit(X, NAMES[codes], NAMES, validation=named)
+    model.partial_fit(X, NAMES[codes], validation=named)
+    assert len(model.history_) == 2
+    assert "gamma" in model.history_[-1]
+    expected = model.score(*named)
+    assert model.history_[-1, "valid_acc"] == pytest.approx(expected)
 
 
 @pytest.mark.each(
