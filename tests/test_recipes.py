@@ -13,6 +13,7 @@ PAGES = sorted(page.stem for page in RECIPES.glob("*.md") if page.stem != "index
 # Not among the package's requirements; pip install them to run these blocks as well.
 OPTIONAL = [
     "accelerate",
+    "datasets",
     "distributed",
     "mlflow",
     "optuna",
@@ -24,6 +25,7 @@ OPTIONAL = [
     "shap",
     "torchmetrics",
     "transformers",
+    "webdataset",
     "xgboost",
 ]
 BLOCK = re.compile(

@@ -105,8 +105,9 @@ class RecordBins(Callback):
         trains_on_all = hasattr(net, "validation_history_")
         if dataset_valid is None and not trains_on_all:
             raise ValueError(
-                "RecordBins must have validation data, got none. Call fit, not "
-                "partial_fit, and set validation_fraction or train_split."
+                "RecordBins must have validation data, got none. Set "
+                "validation_fraction or train_split for fit, or pass validation to "
+                "partial_fit."
             )
 
     def on_batch_end(

@@ -46,6 +46,7 @@ CONSTRAINTS = {
     "refit": ["boolean"],
     "posterior": ["boolean"],
     "random_state": ["random_state"],
+    "n_threads": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "dtype": [StrOptions({"float32", "float64"})],
     "iterator_train": [callable],
     "iterator_valid": [callable],
@@ -57,7 +58,7 @@ CONSTRAINTS = {
 
 # Parameters of skorch that are not supported here, with their replacements.
 REFUSED = {
-    "classes": "Use partial_fit(X, y, classes=...)",
+    "classes": "Use fit(X, y, classes=...)",
     "criterion": "Use loss, and loss__... for its parameters",
     "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
 }

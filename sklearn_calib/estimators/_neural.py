@@ -26,6 +26,7 @@ from sklearn_calib.estimators._constraints import (
 )
 from sklearn_calib.estimators._predictions import Inputs, PredictsFromLogits
 from sklearn_calib.estimators._skorch import SkorchClassifier
+from sklearn_calib.estimators._threads import restored_threads
 from sklearn_calib.estimators._trainer import Trainer
 
 
@@ -111,6 +112,10 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
 
     device : str or torch.device, default="cpu"
         Device that the network is trained on. "auto" means a GPU if there is one.
+
+    n_threads : int or "auto", default="auto"
+        Number of torch's threads on the CPU, at most `torch.get_num_threads()`. "auto"
+        is 1, plus 1 for each 25 million multiply-adds in a forward pass of a batch.
 
     callbacks : list, default=None
         Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`.
@@ -222,6 +227,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         random_state: int | np.random.RandomState | None = None,
         dtype: str = "float32",
         device: str | torch.device = "cpu",
+        n_threads: int | str = "auto",
         callbacks: list[Any] | str | None = None,
         train_split: Callable[..., Any] | None = None,
         iterator_train: Callable[..., Any] = iterate_batches,
@@ -264,6 +270,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         self.posterior = posterior
         self.random_state = random_state
         self.dtype = dtype
+        self.n_threads = n_threads
         # Not parameters of this class, or class attributes until the first fit.
         for name in (*REFUSED, "history_", "initialized_", "virtual_params_"):
             self.__dict__.pop(name, None)
@@ -279,24 +286,29 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Train the network from new weights, or from the current ones if `warm_start`.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
             Training data, finite, of shape (n_samples, n_features) or (n_samples, ...).
             Images have shape (n_samples, n_channels, height, width). Sparse data are
-            converted to dense tensors one mini-batch at a time. A dict of arrays
-            contains the arguments of the `forward` method of a module with several
-            inputs; integers and booleans keep their type.
+            converted to dense tensors one mini-batch at a time, and memory maps are
+            read so. A dict of arrays contains the arguments of the `forward` method of
+            a module with several inputs; integers and booleans keep their type. A
+            `Dataset` or `IterableDataset` returns pairs of a sample and its label.
 
         y : array-like of shape (n_samples,)
-            Labels of any type, of at least two classes.
+            Labels of any type, of at least two classes. None if X is a `Dataset`.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. A weight of 2 counts as two samples, 0 as none.
+
+        classes : array-like of shape (n_classes,), default=None
+            All labels. Required if X is a `Dataset`. By default, the labels in y.
 
         **fit_params : dict
             Passed to the `forward` method of the module, and to `train_split`.
@@ -314,7 +326,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         ValueError
             If X, y or a parameter is invalid; the message names it.
         """
-        Trainer(self, "fit", fit_params).train(X, y, sample_weight)
+        Trainer(self, "fit", fit_params).train(X, y, sample_weight, classes)
         return self
 
     @restores(unless="interrupted_")
@@ -324,23 +336,27 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        validation: tuple[Inputs, ArrayLike] | Dataset | None = None,
         **fit_params: Any,
     ) -> Self:
         """Train for one epoch on all given data, starting from the current weights.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
             Training data as in `fit`, finite.
 
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. None if X is a `Dataset`.
 
         classes : array-like of shape (n_classes,), default=None
             All classes that can occur in y. Required in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
+
+        validation : tuple (X, y) or torch.utils.data.Dataset, default=None
+            Validation set for scores, and for losses that learn from it.
 
         **fit_params : dict
             Passed to the `forward` method of the module.
@@ -358,7 +374,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         """
         fit_params = {**fit_params, "epochs": 1}
         trainer = Trainer(self, "partial_fit", fit_params)
-        trainer.train(X, y, sample_weight, classes)
+        trainer.train(X, y, sample_weight, classes, validation)
         return self
 
     @maps_blocks()
@@ -369,8 +385,8 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
-            Data as in `fit`, finite.
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
 
         Returns
         -------
@@ -398,4 +414,5 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         check_is_fitted(self)
         if not is_dataset(X):
             X = check_data(self, X, reset=False)
-        yield from self.forward_iter(X)
+        with restored_threads():
+            yield from self.forward_iter(X)

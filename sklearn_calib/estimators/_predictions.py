@@ -28,8 +28,8 @@ class PredictsFromLogits(ClassifierMixin):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
-            Data as in `fit`, finite.
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
 
         Returns
         -------
@@ -45,8 +45,8 @@ class PredictsFromLogits(ClassifierMixin):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
-            Data as in `fit`, finite.
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
 
         Returns
         -------

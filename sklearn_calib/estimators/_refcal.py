@@ -17,7 +17,9 @@ from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._classes import check_partial_fit
 from sklearn_calib.estimators._constraints import CONSTRAINTS, check_module_takes
+from sklearn_calib.estimators._datasets import check_pair
 from sklearn_calib.estimators._nested_params import (
     STAGES,
     NestedParams,
@@ -29,10 +31,10 @@ from sklearn_calib.estimators._predictions import PredictsFromLogits
 from sklearn_calib.estimators._refcal_stages import (
     build_head,
     embed_more,
+    embed_validation,
     refine_encoder,
     train_head,
 )
-from sklearn_calib.estimators._trainer import check_partial_fit
 
 
 class RefCalClassifier(
@@ -257,6 +259,7 @@ class RefCalClassifier(
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        validation: tuple[MatrixLike, ArrayLike] | None = None,
     ) -> Self:
         """Train the head for one epoch, and in the first call the encoder before it.
 
@@ -277,6 +280,9 @@ class RefCalClassifier(
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
 
+        validation : tuple (X, y), default=None
+            Validation set for scores, and for losses that learn from it.
+
         Returns
         -------
         self : RefCalClassifier
@@ -288,12 +294,17 @@ class RefCalClassifier(
             If `classes` is missing or changes, or `head__early_stopping` is True.
         """
         self.interrupted_ = False
+        if validation is not None:
+            check_pair(validation, "a pair (X, y) or None")
         if hasattr(self, "head_"):
             stages = embed_more(self, X, y, sample_weight)
         else:
             check_partial_fit(build_head(self, None), classes)
             stages = refine_encoder(self, X, y, sample_weight)
-        train_head(self, "partial_fit", stages, classes=classes)
+        if validation is not None:
+            validation = embed_validation(self, stages[0], *validation)
+        options = {"classes": classes, "validation": validation}
+        train_head(self, "partial_fit", stages, **options)
         return self
 
     def transform(self, X: MatrixLike) -> Floats:

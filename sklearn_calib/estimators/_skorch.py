@@ -23,7 +23,11 @@ from sklearn_calib.callbacks import (
     valid_log_loss,
     valid_refinement,
 )
-from sklearn_calib.estimators._batches import Batch, whole_batches
+from sklearn_calib.estimators._batches import (
+    Batch,
+    resolve_dataset,
+    whole_batches,
+)
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
@@ -32,6 +36,7 @@ from sklearn_calib.estimators._constraints import (
     check_params,
     check_parts_take,
 )
+from sklearn_calib.estimators._datasets import CheckedBatches, check_has_length
 from sklearn_calib.estimators._logits import check_logits
 from sklearn_calib.estimators._modules import (
     MLP,
@@ -49,10 +54,11 @@ from sklearn_calib.estimators._nested_params import (
 )
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
 from sklearn_calib.estimators._saved_net import SavableNet
+from sklearn_calib.estimators._threads import NetWithThreads
 from sklearn_calib.losses import CalibrationLoss
 
 
-class SkorchClassifier(NestedParams, SavableNet):
+class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     """skorch's classifier with the hooks that a `Trainer` needs.
 
     `_trainer` is the `Trainer` during a call of fit, and None otherwise.
@@ -155,6 +161,7 @@ class SkorchClassifier(NestedParams, SavableNet):
         else:
             module = self.initialized_instance(module, params)
         self.module_ = module.to(getattr(torch, self.dtype))
+        self._work = None
         return self
 
     def _default_module(self) -> type[torch.nn.Module]:
@@ -249,8 +256,31 @@ class SkorchClassifier(NestedParams, SavableNet):
         """Return the training set and the validation set or None."""
         return self._trainer.split(X, y, split_params)
 
+    def get_dataset(self, X: Any, y: Any = None) -> Any:
+        """Return the data as a dataset, and mark one of validated arrays."""
+        dataset = super().get_dataset(X, y)
+        if dataset is not X:
+            dataset.is_validated = True
+        return dataset
+
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
         """Return the mini-batches of a dataset, shuffled for training."""
+        batches = self._get_batches(dataset, training)
+        if self._is_validated(dataset):
+            return batches
+        classes = None if self._trainer is None else self._known_classes
+        return CheckedBatches(self, batches, classes)
+
+    def _is_validated(self, dataset: Any) -> bool:
+        """Return whether the data of a dataset, or beneath it, are validated arrays."""
+        if self._trainer is not None and not self._trainer.takes_datasets:
+            return True
+        return getattr(resolve_dataset(dataset), "is_validated", False)
+
+    def _get_batches(self, dataset: Any, training: bool) -> Iterable[Any]:
+        if self.batch_size == -1:
+            way_out = "Set it to the number of samples in a mini-batch."
+            check_has_length(dataset, "batch_size", -1, way_out)
         iterator_train = self.get_params_for("iterator_train")
         if not (training and self._trainer) or "shuffle" in iterator_train:
             return whole_batches(super().get_iterator(dataset, training=training))
@@ -329,7 +359,8 @@ class SkorchClassifier(NestedParams, SavableNet):
             raise ValueError(
                 f"loss {type(self.criterion_).__name__} needs the indices of the "
                 "samples, got a batch without indices. Remove batch_transform and the "
-                "DataLoader options of iterator_train, and pass X as an array."
+                "DataLoader options of iterator_train, and pass X as an array or as a "
+                "Dataset with a length."
             )
         return indices
 
