@@ -14,6 +14,7 @@ ROW_SUM_TOLERANCE = 3.5e-4
 # Row sums of a half-precision softmax differ from one by about two eps, or by n_classes
 # * eps if the sum is in half precision. An error of 1 % is not due to rounding.
 HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
+BFLOAT16_EPS = 2.0**-7
 
 # The largest weight is scaled to lie between 2**-100 and 2**100, so that sums of
 # weights and of their squares cannot overflow.

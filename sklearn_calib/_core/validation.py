@@ -18,8 +18,9 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_sample_weight
 
-from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.arrays import as_labels, check_numbers, is_cpu_tensor
 from sklearn_calib._core.limits import (
+    BFLOAT16_EPS,
     HALF_EPS,
     ROW_SUM_TOLERANCE,
     check_range,
@@ -92,20 +93,27 @@ def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice
 
 
 def is_array_api(array: Any) -> bool:
-    """Whether scikit-learn would dispatch on an array that is not a numpy array."""
+    """Whether scikit-learn would dispatch on an array that numpy cannot read in place.
+
+    Tensors on the CPU are not such arrays: the functions for numpy read their memory,
+    and are faster than torch there.
+    """
     if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
+        return False
+    if is_cpu_tensor(array):
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
 def check_dispatch(
-    array: Any, name: str, way_out: str = "Convert it to numpy."
+    array: Any, name: str, way_out: str = "Move it to the CPU."
 ) -> None:
-    """Raise TypeError for array API input where numpy is required."""
+    """Raise TypeError for an array on another device where numpy is required."""
     if is_array_api(array):
         raise TypeError(
-            f"{name} must be a numpy array here, even with array_api_dispatch=True, "
-            f"got {type(array).__name__}. {way_out}"
+            f"{name} must be a numpy array or a tensor on the CPU here, even with "
+            f"array_api_dispatch=True, got {type(array).__name__} on "
+            f"{device(array)}. {way_out}"
         )
 
 
@@ -138,7 +146,8 @@ def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) ->
     ValueError
         If the shape is wrong, a value is not in [0, 1], or a row does not sum to one.
         The tolerance is `ROW_SUM_TOLERANCE`; for values that are exact in half
-        precision, it is `n_classes` times its eps, at most 0.01.
+        precision, and for values of float32 that are exact in bfloat16, it is
+        `n_classes` times the eps of this precision, at most 0.01.
     """
     proba = as_proba_array(proba, name=name, allow_1d=allow_1d)
     for _ in proba_blocks(proba, name=name):
@@ -158,7 +167,7 @@ def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    uses = "Convert it to numpy. Only errors with uniform or quantile bins accept it."
+    uses = "Move it to the CPU. Only errors with uniform or quantile bins accept it."
     check_dispatch(proba, name, uses)
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
@@ -207,6 +216,9 @@ def _within_range(proba: Floats, name: str) -> Floats:
 
 def _tolerance(off: Floats, n_classes: int) -> float:
     """Return the tolerance for the rounding errors of the values `off`."""
+    # bfloat16 is the first half of the bits of float32, to which it is converted.
+    if off.dtype == np.float32 and not (off.view(np.uint32) & 0xFFFF).any():
+        return rounding_tolerance(n_classes, BFLOAT16_EPS)
     with np.errstate(over="ignore"):
         is_half = np.array_equal(off, off.astype(np.float16))
     eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
