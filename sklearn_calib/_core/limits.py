@@ -43,6 +43,17 @@ def rounding_tolerance(n_classes: int, eps: Any) -> float:
     return max(ROW_SUM_TOLERANCE, min(n_classes * float(eps), LARGEST_TOLERANCE))
 
 
+def tolerance_of(off: Floats, n_classes: int) -> float:
+    """Return the tolerance for the rounding errors of the values `off`."""
+    # bfloat16 is the first half of the bits of float32, to which it is converted.
+    if off.dtype == np.float32 and not (off.view(np.uint32) & 0xFFFF).any():
+        return rounding_tolerance(n_classes, BFLOAT16_EPS)
+    with np.errstate(over="ignore"):
+        is_half = np.array_equal(off, off.astype(np.float16))
+    eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
+    return rounding_tolerance(n_classes, eps)
+
+
 def check_row_sums(
     low: Any, high: Any, name: str, tolerance: float = ROW_SUM_TOLERANCE
 ) -> None:

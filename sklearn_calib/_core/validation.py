@@ -20,13 +20,11 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sklearn_calib._core.arrays import as_labels, check_numbers, is_cpu_tensor
 from sklearn_calib._core.limits import (
-    BFLOAT16_EPS,
-    HALF_EPS,
     ROW_SUM_TOLERANCE,
     check_range,
     check_row_sums,
     check_weight_range,
-    rounding_tolerance,
+    tolerance_of,
     weight_factor,
 )
 from sklearn_calib._core.typing import Array, Floats, Function, Ints, Weights
@@ -58,6 +56,9 @@ convert_to_numpy = _convert_to_numpy
 
 # Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536
+
+# The metrics that array API inputs may be passed to.
+ON_DEVICES = "a calibration error with uniform or quantile bins"
 
 # For up to about this many columns, numpy is faster on arrays in Fortran order.
 FEW_COLUMNS = 20
@@ -98,16 +99,13 @@ def is_array_api(array: Any) -> bool:
     Tensors on the CPU are not such arrays: the functions for numpy read their memory,
     and are faster than torch there.
     """
-    if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
-        return False
-    if is_cpu_tensor(array):
+    is_read_in_place = isinstance(array, np.ndarray) or is_cpu_tensor(array)
+    if not get_config()["array_api_dispatch"] or is_read_in_place:
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
-def check_dispatch(
-    array: Any, name: str, way_out: str = "Move it to the CPU."
-) -> None:
+def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") -> None:
     """Raise TypeError for an array on another device where numpy is required."""
     if is_array_api(array):
         raise TypeError(
@@ -167,8 +165,7 @@ def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    uses = "Move it to the CPU. Only errors with uniform or quantile bins accept it."
-    check_dispatch(proba, name, uses)
+    check_dispatch(proba, name, f"Move it to the CPU, or use {ON_DEVICES}.")
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:
@@ -209,20 +206,9 @@ def _within_range(proba: Floats, name: str) -> Floats:
     if low >= 0 and high <= 1:
         return proba
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
-    tolerance = _tolerance(proba[(proba < 0) | (proba > 1)], n_classes)
+    tolerance = tolerance_of(proba[(proba < 0) | (proba > 1)], n_classes)
     check_range(low, high, name, tolerance)
     return proba.clip(0, 1)
-
-
-def _tolerance(off: Floats, n_classes: int) -> float:
-    """Return the tolerance for the rounding errors of the values `off`."""
-    # bfloat16 is the first half of the bits of float32, to which it is converted.
-    if off.dtype == np.float32 and not (off.view(np.uint32) & 0xFFFF).any():
-        return rounding_tolerance(n_classes, BFLOAT16_EPS)
-    with np.errstate(over="ignore"):
-        is_half = np.array_equal(off, off.astype(np.float16))
-    eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
-    return rounding_tolerance(n_classes, eps)
 
 
 def proba_blocks(
@@ -242,7 +228,7 @@ def proba_blocks(
             low, high = totals.min(), totals.max()
             if max(1 - low, high - 1) > ROW_SUM_TOLERANCE:
                 off = block[np.abs(totals - 1) > ROW_SUM_TOLERANCE]
-                check_row_sums(low, high, name, _tolerance(off, off.shape[1]))
+                check_row_sums(low, high, name, tolerance_of(off, off.shape[1]))
         yield rows, block
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._core.arrays import without_gradient
+from sklearn_calib._core.array_api import as_real, check_proba_on_device
 from sklearn_calib._core.binning import (
     cube_root_n_bins,
     quantile_masses,
@@ -20,13 +20,7 @@ from sklearn_calib._core.inputs import (
     check_two_classes,
     resolve_mode,
 )
-from sklearn_calib._core.limits import (
-    check_range,
-    check_row_sums,
-    check_weight_range,
-    rounding_tolerance,
-    weight_factor,
-)
+from sklearn_calib._core.limits import check_weight_range, weight_factor
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import (
     check_sample_weight,
@@ -63,7 +57,7 @@ def array_api_gap_sums(
     xp, _ = get_namespace(y_proba)
     if y_proba.ndim == 2 and y_proba.shape[1] == 1:
         y_proba = y_proba[:, 0]
-    proba, mode = _check_proba(xp, y_proba), resolve_mode(mode, y_proba)
+    proba, mode = _check_proba(y_proba), resolve_mode(mode, y_proba)
     weight = _check_weight(xp, sample_weight, proba)
     y_true, labels = _check_labels(xp, y_true, labels, proba)
     value, correct = _evaluated(xp, proba, y_true, labels, mode)
@@ -79,11 +73,9 @@ def array_api_gap_sums(
     return _sums(xp, value, correct, weight, edges)
 
 
-def _check_proba(xp: Any, proba: Any) -> Any:
+def _check_proba(proba: Any) -> Any:
     """Return checked probabilities with at least two columns."""
-    proba = without_gradient(proba)
-    _check_real(xp, proba, "y_proba")
-    eps = xp.finfo(proba.dtype).eps if xp.isdtype(proba.dtype, "real floating") else 0
+    xp, proba, eps = as_real(proba, "y_proba")
     if proba.dtype not in (xp.float32, xp.float64):
         proba = xp.astype(proba, xp.float64)
     if proba.ndim not in (1, 2) or 0 in proba.shape:
@@ -92,26 +84,8 @@ def _check_proba(xp: Any, proba: Any) -> Any:
             f"(n_samples,), got shape {tuple(proba.shape)}. Pass the output of "
             "predict_proba."
         )
-    tolerance = rounding_tolerance(2 if proba.ndim == 1 else proba.shape[1], eps)
-    low, high = float(xp.min(proba)), float(xp.max(proba))
-    check_range(low, high, "y_proba", tolerance)
-    if low < 0 or high > 1:
-        proba = xp.clip(proba, 0, 1)
-    if proba.ndim == 1:
-        return xp.stack([1 - proba, proba], axis=1)
-    totals = xp.sum(proba, axis=1)
-    low, high = float(xp.min(totals)), float(xp.max(totals))
-    check_row_sums(low, high, "y_proba", tolerance)
-    return proba
-
-
-def _check_real(xp: Any, array: Any, name: str) -> None:
-    """Raise an error if the array does not contain real numbers."""
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
-        raise ValueError(
-            f"{name} must contain real numbers: Complex data not supported, got "
-            f"{array.dtype}. Convert your data to numeric values explicitly."
-        )
+    proba = check_proba_on_device(xp, proba, "y_proba", eps)
+    return proba if proba.ndim == 2 else xp.stack([1 - proba, proba], axis=1)
 
 
 def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
@@ -121,8 +95,7 @@ def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
     if not is_array_api(sample_weight):
         rows = np.empty(proba.shape[0])
         sample_weight = _writable(check_sample_weight(sample_weight, rows))
-    sample_weight = without_gradient(sample_weight)
-    _check_real(get_namespace(sample_weight)[0], sample_weight, "sample_weight")
+    _, sample_weight, _ = as_real(sample_weight, "sample_weight")
     weight = xp.asarray(sample_weight, dtype=xp.float64, device=device(proba))
     if weight.shape != proba.shape[:1]:
         raise ValueError(
