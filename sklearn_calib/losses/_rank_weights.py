@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sklearn_calib.losses._base import above_zero, check_not_meta, is_traced
 from sklearn_calib.losses._soft_rank import soft_ranks
-from sklearn_calib.losses._typing import FloatOrAuto, Ranks, Weights
+from sklearn_calib.losses._typing import Ranks, Weights
 
 RANKS = get_args(Ranks)
 
@@ -36,7 +36,7 @@ def rank_weights(
     *,
     ranks: Ranks,
     weights: Weights,
-    epsilon: FloatOrAuto,
+    epsilon: Any,
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the weight of each sample given its confidence score."""

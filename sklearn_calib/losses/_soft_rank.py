@@ -103,8 +103,7 @@ def soft_ranks(
     """Return the soft ranks of checked values; NaN if one is NaN or infinite."""
     if not is_traced():
         return SoftRank.apply(values, float(epsilon), sample_weight)
-    where = {"dtype": torch.float64, "device": values.device}
-    epsilon = torch.as_tensor(epsilon, **where)
+    epsilon = torch.as_tensor(epsilon, dtype=torch.float64, device=values.device)
     return TracedSoftRank.apply(values, epsilon, sample_weight)[0]
 
 

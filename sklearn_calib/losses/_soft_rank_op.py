@@ -21,8 +21,8 @@ def soft_rank_op(
     index = np.zeros(rows.size, dtype=np.int64)
     if pools is not None:
         index = pools.restore(pools.repeat(np.arange(len(pools.starts))))
-    index = torch.from_numpy(index.reshape(values.shape)).to(values.device)
-    return to_tensor(ranks, values), index
+    pool = torch.from_numpy(index.reshape(values.shape)).to(values.device)
+    return to_tensor(ranks, values), pool
 
 
 @soft_rank_op.register_fake
