@@ -13,6 +13,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
+from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence._documents import CLASSES
 
 PAGE = Path(__file__).parent.parent / "doc" / "deploy.md"
@@ -53,6 +54,7 @@ def render():
         PerLabelCalibrator(TemperatureScaling()),
         NeuralClassifier(),
         CalibratedClassifier(NeuralClassifier()),
+        CalibrationAccumulator(labels=["a", "b"]),
     ]
     rows = [
         f"| `{model!r}` | {describe(model._state_schema, common)} |"

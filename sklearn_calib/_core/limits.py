@@ -14,7 +14,9 @@ ROW_SUM_TOLERANCE = 3.5e-4
 # Row sums of a half-precision softmax differ from one by about two eps, or by n_classes
 # * eps if the sum is in half precision. An error of 1 % is not due to rounding.
 HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
-BFLOAT16_EPS = 2.0**-7
+
+# Largest change of a row sum by rounding each probability to bfloat16.
+BFLOAT16_TOLERANCE = 2.0**-8
 
 # The largest weight is scaled to lie between 2**-100 and 2**100, so that sums of
 # weights and of their squares cannot overflow.
@@ -45,13 +47,17 @@ def rounding_tolerance(n_classes: int, eps: Any) -> float:
 
 def tolerance_of(off: Floats, n_classes: int) -> float:
     """Return the tolerance for the rounding errors of the values `off`."""
-    # bfloat16 is the first half of the bits of float32, to which it is converted.
-    if off.dtype == np.float32 and not (off.view(np.uint32) & 0xFFFF).any():
-        return rounding_tolerance(n_classes, BFLOAT16_EPS)
+    single = off.astype(np.float32, copy=False)
     with np.errstate(over="ignore"):
         is_half = np.array_equal(off, off.astype(np.float16))
-    eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
-    return rounding_tolerance(n_classes, eps)
+    tolerance = rounding_tolerance(
+        n_classes, HALF_EPS if is_half else np.finfo(off.dtype).eps
+    )
+    # The mantissa of bfloat16 is the first 7 bits of that of float32.
+    rest = np.bitwise_and(single.view(np.uint32), 0xFFFF)
+    if not rest.any() and np.array_equal(off, single):
+        tolerance = max(tolerance, BFLOAT16_TOLERANCE)
+    return tolerance
 
 
 def check_row_sums(

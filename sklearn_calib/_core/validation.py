@@ -144,8 +144,7 @@ def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) ->
     ValueError
         If the shape is wrong, a value is not in [0, 1], or a row does not sum to one.
         The tolerance is `ROW_SUM_TOLERANCE`; for values that are exact in half
-        precision, and for values of float32 that are exact in bfloat16, it is
-        `n_classes` times the eps of this precision, at most 0.01.
+        precision (float16 or bfloat16), it is `n_classes` times its eps, at most 0.01.
     """
     proba = as_proba_array(proba, name=name, allow_1d=allow_1d)
     for _ in proba_blocks(proba, name=name):

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._core.binning import gap_error, quantile_ends
-from sklearn_calib._core.confidence import top_label_correct
-from sklearn_calib._core.inputs import (
-    BINS,
-    MODES,
-    as_columns,
-    check_targets,
-    confidence_and_correct,
-)
-from sklearn_calib._core.typing import Array, Floats, Options
-from sklearn_calib._core.validation import Interval, StrOptions, validate_params
-from sklearn_calib.metrics._accumulator_cells import (
-    cell_edges,
-    cell_options,
-    check_cells,
-    class_sums,
-    factor_of,
-    merge_cells,
-    row_sums,
-    sample_totals,
-)
-from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
+from sklearn_calib._core.inputs import BINS, MODES
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.metrics._accumulator_chunk import chunk_sums
+from sklearn_calib.metrics._accumulator_results import AccumulatorResults
 
 
-class CalibrationAccumulator(BaseEstimator):
+class CalibrationAccumulator(AccumulatorResults):
     r"""Calibration errors (such as the ECE) over chunks of data, in constant memory.
 
     The accumulator stores sums over bins instead of the samples. Accumulators of
@@ -111,11 +90,8 @@ class CalibrationAccumulator(BaseEstimator):
         "labels": ["array-like"],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
         "strategy": BINS["strategy"],
-        "mode": [StrOptions(MODES)],
+        "mode": [StrOptions(MODES), list, tuple],
     }
-    sums_: Floats
-    totals_: Floats
-    factor_: float
 
     def __init__(
         self,
@@ -123,12 +99,55 @@ class CalibrationAccumulator(BaseEstimator):
         labels: ArrayLike,
         n_bins: int = 15,
         strategy: str = "uniform",
-        mode: str = "top_label",
+        mode: str | Sequence[str] = "top_label",
     ) -> None:
         self.labels: Any = labels
         self.n_bins = n_bins
         self.strategy = strategy
-        self.mode = mode
+        self.mode: Any = mode
+
+    @classmethod
+    def from_batches(cls, batches: Iterable[Sequence[Any]], **params: Any) -> Self:
+        """Create an accumulator from an iterable of batches.
+
+        Parameters
+        ----------
+        batches : iterable of tuples
+            The arguments of :meth:`update` for each batch: `(y_true, y_proba)` or
+            `(y_true, y_proba, sample_weight)`. Only one batch at a time is in memory.
+
+        **params : dict
+            Parameters of the accumulator, such as `labels`.
+
+        Returns
+        -------
+        accumulator : CalibrationAccumulator
+            A new accumulator.
+
+        Raises
+        ------
+        TypeError
+            If a batch is not a tuple or a list.
+
+        ValueError
+            If a batch does not have two or three items, or is invalid.
+        """
+        new = cls(**params)
+        for number, batch in enumerate(batches):
+            if not isinstance(batch, tuple | list):
+                raise TypeError(
+                    "batches must be an iterable of tuples (y_true, y_proba) or "
+                    f"(y_true, y_proba, sample_weight), got {type(batch).__name__} for "
+                    f"batch {number}. Pass zip(y_true_batches, y_proba_batches)."
+                )
+            if not 2 <= len(batch) <= 3:
+                raise ValueError(
+                    "batches must have two or three items, (y_true, y_proba) or "
+                    f"(y_true, y_proba, sample_weight), got {len(batch)} for batch "
+                    f"{number}."
+                )
+            new.update(*batch)
+        return new
 
     def update(
         self,
@@ -148,7 +167,8 @@ class CalibrationAccumulator(BaseEstimator):
             positive class, which is the second of the two labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. At least one weight of each chunk must be positive.
+            Sample weights. A chunk whose weights are all zero, like a chunk without
+            samples, adds nothing.
 
         Returns
         -------
@@ -162,239 +182,6 @@ class CalibrationAccumulator(BaseEstimator):
             probabilities, or a parameter has changed. The chunk is then not added.
         """
         self._validate_params()
-        n_rows = len(self.labels) if self.mode == "classwise" else 1
-        check_cells(self.n_bins, n_rows, self.strategy)
-        proba, codes, weight = check_targets(
-            y_true, y_proba, self.labels, sample_weight
-        )
-        columns, cells = as_columns(proba), cell_options(self.n_bins, self.strategy)
-        top = top_label_correct(columns, codes)
-        if self.mode == "classwise":
-            sums = class_sums(columns, codes, weight, cells)
-        elif self.mode == "top_label":
-            sums = row_sums(*top, weight, cells)
-        else:
-            evaluated = confidence_and_correct(proba, codes, self.mode)
-            sums = row_sums(*evaluated, weight, cells)
-        totals = sample_totals(*top, columns, codes, weight)
-        return self._add(sums, totals, factor_of(sample_weight))
-
-    def merge(self, other: CalibrationAccumulator) -> Self:
-        """Add the sums of another accumulator with the same parameters.
-
-        Parameters
-        ----------
-        other : CalibrationAccumulator
-            Another accumulator, which is not changed. It may be empty.
-
-        Returns
-        -------
-        self : CalibrationAccumulator
-            The object itself. `one + other` returns a new one.
-
-        Raises
-        ------
-        TypeError
-            If `other` is not a `CalibrationAccumulator`.
-
-        ValueError
-            If the parameters of the two accumulators differ, or have changed.
-        """
-        if not isinstance(other, CalibrationAccumulator):
-            raise TypeError(
-                "other must be a CalibrationAccumulator, got "
-                f"{type(other).__name__}. Pass arrays to update."
-            )
-        mine, its = self._settings(), other._settings()
-        if mine != its:
-            raise ValueError(
-                f"other must have the parameters {mine}, got {its}. Create all "
-                "accumulators with sklearn.base.clone of the first."
-            )
-        if other._has_seen():
-            other._check_unchanged()
-            self._add(other.sums_, other.totals_, other.factor_)
-        return self
-
-    def __add__(self, other: CalibrationAccumulator) -> Self:
-        """Return a new accumulator with the sums of both."""
-        return copy.deepcopy(self).merge(other)
-
-    @validate_params(
-        {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
-        prefer_skip_nested_validation=True,
-    )
-    def compute(
-        self, *, norm: str = "l1", reduce_bias: bool = False, average: str = "mean"
-    ) -> float:
-        """Return the calibration error of all samples added so far.
-
-        Parameters
-        ----------
-        norm : {"l1", "l2", "max"}, default="l1"
-            How the gaps of the bins are aggregated, as in
-            :func:`expected_calibration_error`.
-
-        reduce_bias : bool, default=False
-            Whether to subtract an estimate of the upward bias, as in
-            :func:`expected_calibration_error`.
-
-        average : {"mean", "sum"}, default="mean"
-            Whether to return the mean or the sum over the classes, for mode
-            "classwise".
-
-        Returns
-        -------
-        error : float
-            Calibration error. Lower is better; 0 is best.
-
-        Raises
-        ------
-        ValueError
-            If `reduce_bias` is used with "max".
-
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        check_reduce_bias(reduce_bias, norm, self.strategy)
-        _, sums = self._bins()
-        weight, gap, correct = sums
-        options: Options = {"reduce_bias": reduce_bias, "average": average}
-        return gap_error(weight, gap, correct, norm, **options)
-
-    def error_bound(self) -> float:
-        """Return a bound on the approximation error of "quantile" bins, for norm "l1".
-
-        Returns
-        -------
-        bound : float
-            Bound on the absolute difference of :meth:`compute`, with `norm="l1"` and
-            `reduce_bias=False`, from the error of all samples at once. It is 0 for
-            "uniform".
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        self._check_has_seen()
-        if self.strategy == "uniform":
-            return 0.0
-        edges = cell_edges(self.n_bins, self.strategy)
-        bounds = []
-        for weight, _, correct in self.sums_.swapaxes(0, 1):
-            cell = np.unique(quantile_ends(weight.cumsum(), self.n_bins)) - 1
-            missed = weight[cell] - correct[cell]
-            moved = correct[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
-            bounds.append(2 * moved.sum() / weight.sum())
-        return float(np.mean(bounds))
-
-    def scores(self) -> dict[str, float]:
-        """Return accuracy, mean confidence, Brier score and log loss of all samples.
-
-        Returns
-        -------
-        scores : dict of str to float
-            "accuracy" and "mean_confidence" of the predicted class; "log_loss" and
-            "brier_score_loss" as defined by scikit-learn. For the log loss,
-            probabilities of 0 are clipped to the machine epsilon of their dtype. The
-            Brier score is that of the positive class for two classes, and the sum over
-            classes for more.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        self._check_has_seen()
-        accuracy, confidence, squares, log_loss = self.totals_[1:] / self.totals_[0]
-        return {
-            "accuracy": float(accuracy),
-            "mean_confidence": float(confidence),
-            "brier_score_loss": float(squares / (2 if len(self.labels) == 2 else 1)),
-            "log_loss": float(log_loss),
-        }
-
-    def reliability_curve(self) -> dict[str, Any]:
-        """Return the data of a reliability diagram.
-
-        Returns
-        -------
-        curve : dict
-            The arguments of :class:`~sklearn_calib.displays.ReliabilityDisplay`, as in
-            `ReliabilityDisplay(**curve).plot()`: edges, counts, frequencies and mean
-            confidences of the bins (NaN for empty bins), the calibration error and the
-            mode.
-
-        Raises
-        ------
-        ValueError
-            If the mode is "classwise".
-
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        if self.mode == "classwise":
-            raise ValueError(
-                'mode must be "top_label" or "positive" for a reliability curve, got '
-                '"classwise". Use a separate accumulator with one of these modes.'
-            )
-        edges, sums = self._bins()
-        weight, gap, correct = sums[:, 0]
-        filled = np.where(weight > 0, weight, np.nan)
-        return {
-            "bin_edges": edges[0],
-            "counts": weight,
-            "prob_true": correct / filled,
-            "prob_pred": (correct + gap) / filled,
-            "histogram": weight if self.strategy == "uniform" else None,
-            "ece": self.compute(),
-            "mode": self.mode,
-        }
-
-    def _has_seen(self) -> bool:
-        """Whether samples have been added."""
-        return hasattr(self, "sums_")
-
-    def _check_has_seen(self) -> None:
-        """Raise an error if no samples have been added or the parameters changed."""
-        if not self._has_seen():
-            raise NotFittedError(
-                "This CalibrationAccumulator does not contain any samples. Call "
-                "'update' with a chunk of samples, or 'merge', before using it."
-            )
-        self._check_unchanged()
-
-    def _settings(self) -> Options:
-        """Return the parameters in a form that can be compared."""
-        return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
-
-    def _add(self, sums: Array, totals: Floats, factor: float) -> Self:
-        """Add sums whose weights are multiplied by a factor to the stored sums."""
-        if self._has_seen():
-            self._check_unchanged()
-            common = min(self.factor_, factor)
-            mine, its = common / self.factor_, common / factor
-            sums = mine * self.sums_ + its * sums
-            totals, factor = mine * self.totals_ + its * totals, common
-        else:
-            self._settings_seen = self._settings()
-        self.sums_, self.totals_, self.factor_ = sums, totals, factor
-        return self
-
-    def _check_unchanged(self) -> None:
-        """Raise an error if parameters have changed since the first update."""
-        if self._settings() != self._settings_seen:
-            raise ValueError(
-                f"Parameters must not change after the first update, got "
-                f"{self._settings()} after {self._settings_seen}. Use "
-                "sklearn.base.clone to create a new accumulator."
-            )
-
-    def _bins(self) -> tuple[list[Floats], Floats]:
-        """Return the bin edges of each row, and the sums over bins."""
-        self._check_has_seen()
-        edges = cell_edges(self.n_bins, self.strategy)
-        if self.strategy == "uniform":
-            return [edges] * self.sums_.shape[1], self.sums_
-        return merge_cells(self.sums_, edges, self.n_bins)
+        grids = {mode: self._grid(mode) for mode in self._modes()}
+        new = chunk_sums(y_true, y_proba, sample_weight, self.labels, grids)
+        return self if new is None else self._add(new)

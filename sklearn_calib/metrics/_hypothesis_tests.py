@@ -150,13 +150,23 @@ def spiegelhalter_test(
     proba = in_double(proba)
     # The squares of these weights neither underflow nor overflow.
     weight = np.ones(len(proba)) if weight is None else weight / weight.max()
-    if has_impossible_label(proba, codes, weight):
-        return SignificanceResult(np.inf, 0.0)
     above = proba - np.einsum("ij,ij->i", proba, proba)[:, None]
     # For uniform predictions, only rounding errors remain.
     above[np.abs(above) < 8 * np.finfo(np.float64).eps] = 0
-    deviation = -weight @ above[np.arange(len(codes)), codes]
-    variance = weight**2 @ np.einsum("ij,ij->i", proba, above**2)
+    return spiegelhalter_result(
+        -weight @ above[np.arange(len(codes)), codes],
+        weight**2 @ np.einsum("ij,ij->i", proba, above**2),
+        alternative,
+        is_impossible=has_impossible_label(proba, codes, weight),
+    )
+
+
+def spiegelhalter_result(
+    deviation: float, variance: float, alternative: str, *, is_impossible: bool
+) -> SignificanceResult:
+    """Return the result, given the excess of the Brier score and its variance."""
+    if is_impossible:
+        return SignificanceResult(np.inf, 0.0)
     if variance == 0:
         return SignificanceResult(0.0, 1.0)
     z = deviation / np.sqrt(variance)

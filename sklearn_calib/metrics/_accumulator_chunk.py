@@ -1,0 +1,135 @@
+"""Sums of one chunk of samples for `CalibrationAccumulator`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.class_bins import class_bin_sums
+from sklearn_calib._core.confidence import top_label_correct
+from sklearn_calib._core.inputs import (
+    as_columns,
+    check_targets,
+    confidence_and_correct,
+)
+from sklearn_calib._core.limits import weight_factor
+from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
+from sklearn_calib._core.validation import row_blocks
+from sklearn_calib.metrics._accumulator_cells import Cells, Grid
+
+# Number of cells of the classes whose sums are computed together.
+CELLS_AT_ONCE = 2**16
+
+
+class Sums(NamedTuple):
+    """Sums of samples, whose weights are multiplied by a factor."""
+
+    cells: dict[str, Cells]  # by mode
+    totals: Floats
+    factor: float
+
+
+def is_empty(array: Any) -> bool:
+    """Whether an array-like has no rows; other checks do not accept it."""
+    if isinstance(array, list | tuple):
+        return not array
+    return getattr(array, "shape", ())[:1] == (0,)
+
+
+def chunk_sums(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike,
+    grids: dict[str, Grid],
+) -> Sums | None:
+    """Return the sums of a chunk by mode; None if it has no samples or no weight."""
+    if is_empty(y_true) and is_empty(y_proba):
+        return None
+    factor, has_weight = 1.0, True
+    if sample_weight is not None:
+        sample_weight = as_numbers(sample_weight, "sample_weight")
+        has_weight = bool(sample_weight.any())
+        # The other arguments are checked even if the chunk adds nothing.
+        sample_weight = sample_weight if has_weight else np.ones(sample_weight.shape)
+        factor = weight_factor(sample_weight.max()) if sample_weight.size else 1.0
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    columns = as_columns(proba)
+    top = top_label_correct(columns, codes)
+    cells = {}
+    for mode, grid in grids.items():
+        if mode == "classwise":
+            cells[mode] = _class_cells(columns, codes, weight, grid)
+        else:
+            is_top = mode == "top_label"
+            evaluated = top if is_top else confidence_and_correct(proba, codes, mode)
+            cells[mode] = _row_cells(*evaluated, weight, grid)
+    totals = _sample_totals(*top, columns, codes, weight)
+    return Sums(cells, totals, factor) if has_weight else None
+
+
+def _row_cells(
+    confidence: Floats, correct: Array, weight: Weights, grid: Grid
+) -> Cells:
+    """Return the sums for one probability per sample."""
+    sums = np.zeros((3 if weight is None else 5, grid.n_cells))
+    for rows in row_blocks(len(confidence), 1):
+        part = None if weight is None else weight[rows]
+        cell = grid.cell_of(confidence[rows])
+        sums += _cell_sums(cell, confidence[rows], correct[rows], part, grid.n_cells)
+    return Cells.from_dense(sums)
+
+
+def _cell_sums(
+    cell: Ints, confidence: Floats, correct: Array, weight: Weights, n_cells: int
+) -> Floats:
+    """Return the sums over cells of one block, as in `Cells`."""
+    summands: tuple[Any, ...] = None, confidence, correct
+    if weight is not None:
+        right = weight * correct
+        summands = weight, weight * confidence, right, weight**2, weight * right
+    sums = np.array([np.bincount(cell, each, n_cells) for each in summands], float)
+    sums[1] -= sums[2]
+    return sums
+
+
+def _class_cells(columns: Floats, codes: Ints, weight: Weights, grid: Grid) -> Cells:
+    """Return the sums for the probability of each class."""
+    if not grid.is_fine:
+        options: Options = {"n_bins": grid.n_bins, "strategy": grid.strategy}
+        sums = np.stack(class_bin_sums(columns, codes, sample_weight=weight, **options))
+        if weight is not None:
+            squares = class_bin_sums(columns, codes, sample_weight=weight**2, **options)
+            sums = np.concatenate([sums, [squares[0], squares[2]]])
+        return Cells.from_dense(sums.reshape(len(sums), -1))
+    n_together = max(1, CELLS_AT_ONCE // grid.n_cells)
+    parts = []
+    for first in range(0, columns.shape[1], n_together):
+        block = columns[:, first : first + n_together]
+        order = np.arange(block.shape[1])
+        cell = grid.cell_of(block) + grid.n_cells * order
+        sums = _cell_sums(
+            cell.ravel(),
+            block.ravel(),
+            (codes[:, None] - first == order).ravel(),
+            None if weight is None else np.repeat(weight, len(order)),
+            grid.n_cells * len(order),
+        )
+        parts.append(Cells.from_dense(sums, grid.n_cells * first))
+    places, parts_sums = zip(*parts, strict=True)
+    return Cells(np.concatenate(places), np.concatenate(parts_sums, axis=1))
+
+
+def _sample_totals(
+    confidence: Floats, correct: Array, proba: Floats, codes: Ints, weight: Weights
+) -> Floats:
+    """Return the sums of weight, correctness, confidence, Brier score and log loss."""
+    p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
+    squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
+    log_loss = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
+    summands = correct, confidence, squares, log_loss
+    weight = np.ones(len(proba)) if weight is None else weight
+    return np.array([weight.sum(), *(weight @ summand for summand in summands)])
