@@ -58,7 +58,7 @@ convert_to_numpy = _convert_to_numpy
 BLOCK_SIZE = 65536
 
 # The metrics that array API inputs may be passed to.
-ON_DEVICES = "a calibration error with uniform or quantile bins"
+ON_DEVICES = "a calibration error with uniform or quantile bins, or an accumulator"
 
 # For up to about this many columns, numpy is faster on arrays in Fortran order.
 FEW_COLUMNS = 20

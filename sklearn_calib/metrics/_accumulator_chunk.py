@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.confidence import top_label_correct
@@ -17,8 +18,9 @@ from sklearn_calib._core.inputs import (
 )
 from sklearn_calib._core.limits import weight_factor
 from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
-from sklearn_calib._core.validation import row_blocks
+from sklearn_calib._core.validation import is_array_api, row_blocks
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid
+from sklearn_calib.metrics._accumulator_device import DeviceChunk
 
 # Number of cells of the classes whose sums are computed together.
 CELLS_AT_ONCE = 2**16
@@ -51,11 +53,15 @@ def chunk_sums(
         return None
     factor, has_weight = 1.0, True
     if sample_weight is not None:
-        sample_weight = as_numbers(sample_weight, "sample_weight")
+        sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
         has_weight = bool(sample_weight.any())
         # The other arguments are checked even if the chunk adds nothing.
         sample_weight = sample_weight if has_weight else np.ones(sample_weight.shape)
         factor = weight_factor(sample_weight.max()) if sample_weight.size else 1.0
+    if is_array_api(y_proba):
+        chunk = DeviceChunk(y_true, y_proba, labels, sample_weight)
+        sums = Sums(_device_cells(chunk, grids), chunk.totals(), factor)
+        return sums if has_weight else None
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     columns = as_columns(proba)
     top = top_label_correct(columns, codes)
@@ -69,6 +75,16 @@ def chunk_sums(
             cells[mode] = _row_cells(*evaluated, weight, grid)
     totals = _sample_totals(*top, columns, codes, weight)
     return Sums(cells, totals, factor) if has_weight else None
+
+
+def _device_cells(chunk: DeviceChunk, grids: dict[str, Grid]) -> dict[str, Cells]:
+    """Return the sums of a chunk on another device."""
+    return {
+        mode: chunk.class_cells(grid)
+        if mode == "classwise"
+        else _row_cells(*chunk.evaluated(mode), chunk.weight, grid)
+        for mode, grid in grids.items()
+    }
 
 
 def _row_cells(

@@ -54,13 +54,12 @@ def array_api_gap_sums(
             f'"cube_root", for array API inputs, got {strategy!r} and {n_bins!r}. '
             "Convert them to numpy arrays."
         )
-    xp, _ = get_namespace(y_proba)
-    if y_proba.ndim == 2 and y_proba.shape[1] == 1:
-        y_proba = y_proba[:, 0]
-    proba, mode = _check_proba(y_proba), resolve_mode(mode, y_proba)
-    weight = _check_weight(xp, sample_weight, proba)
-    y_true, labels = _check_labels(xp, y_true, labels, proba)
-    value, correct = _evaluated(xp, proba, y_true, labels, mode)
+    y_proba = flat(y_proba)
+    mode = resolve_mode(mode, y_proba)
+    xp, proba, y_true, labels, weight = check_targets_on_device(
+        y_true, y_proba, labels, sample_weight
+    )
+    value, correct = evaluated(xp, proba, y_true, labels, mode)
     if n_bins == "cube_root":
         total = value.shape[0] if weight is None else float(xp.sum(weight))
         n_bins = cube_root_n_bins(total)
@@ -71,6 +70,27 @@ def array_api_gap_sums(
         )
     edges = _edges(xp, value, weight, n_bins, strategy)
     return _sums(xp, value, correct, weight, edges)
+
+
+def flat(y_proba: Any) -> Any:
+    """Return a single column as a 1-d array."""
+    is_column = y_proba.ndim == 2 and y_proba.shape[1] == 1
+    return y_proba[:, 0] if is_column else y_proba
+
+
+def check_targets_on_device(
+    y_true: Any, y_proba: Any, labels: Any, sample_weight: Any
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the namespace, and the checked data on the device of `y_proba`.
+
+    These are the probabilities of all classes, the true labels, the labels of the
+    columns, and the weights or None.
+    """
+    xp, _ = get_namespace(y_proba)
+    proba = _check_proba(y_proba)
+    weight = _check_weight(xp, sample_weight, proba)
+    y_true, labels = _check_labels(xp, y_true, labels, proba)
+    return xp, proba, y_true, labels, weight
 
 
 def _check_proba(proba: Any) -> Any:
@@ -132,7 +152,7 @@ def _writable(array: Any) -> Array:
     return np.require(array, requirements="W")
 
 
-def _evaluated(
+def evaluated(
     xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
 ) -> tuple[Any, Any]:
     """Return probabilities and correctness of their class, (n_samples, n_rows)."""
@@ -165,6 +185,14 @@ def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
         place = xp.searchsorted(mass, xp.asarray(wanted, **where))
         edges.append(xp.take(value[:, row], xp.take(order, place)))
     return xp.stack(edges, axis=1)
+
+
+def uniform_sums(
+    xp: Any, value: Any, correct: Any, weight: Any, n_bins: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return the sums over bins of equal width."""
+    edges = _edges(xp, value, weight, n_bins, "uniform")
+    return _sums(xp, value, correct, weight, edges)
 
 
 def _sums(
