@@ -253,7 +253,8 @@ class Calibrator(
         -------
         proba : ndarray of shape (n_samples, n_classes)
             Calibrated probabilities, all positive. Each row sums to one, and the
-            columns are in the order of `classes_`.
+            columns are in the order of `classes_`. With scikit-learn's setting
+            `array_api_dispatch`, an array of the library and on the device of `X`.
         """
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
