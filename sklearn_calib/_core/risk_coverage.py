@@ -9,9 +9,10 @@ from scipy.integrate import trapezoid
 from scipy.special import digamma, gammaln
 
 from sklearn_calib._core.confidence import check_confidence, get_confidence, top_label
+from sklearn_calib._core.device_targets import evaluated_on_device
 from sklearn_calib._core.inputs import TARGETS, as_columns, check_targets
 from sklearn_calib._core.typing import Confidence, Floats, Ints, Weights
-from sklearn_calib._core.validation import StrOptions, check_proba
+from sklearn_calib._core.validation import StrOptions, check_proba, is_array_api
 
 
 def _zero_one(codes: Ints, proba: Floats) -> Floats:
@@ -27,6 +28,9 @@ def _log(codes: Ints, proba: Floats) -> Floats:
 
 
 Loss: TypeAlias = str | Callable[[Ints, Floats], ArrayLike]
+
+# Confidence and loss that are computed in one pass, and on other devices.
+DEFAULTS = ("msp", "zero_one")
 
 LOSSES = {"log": _log, "zero_one": _zero_one}
 
@@ -44,9 +48,14 @@ def score_samples(
     sample_weight: ArrayLike | None,
 ) -> tuple[Floats, Floats, Weights]:
     """Return the confidence, the loss and the weight of each sample, validated."""
+    is_default = isinstance(confidence, str) and (confidence, loss) == DEFAULTS
+    if is_default and is_array_api(y_proba):
+        data = y_true, y_proba, labels, sample_weight
+        scores, correct, weight = evaluated_on_device(*data, "top_label")
+        return scores, (~correct).astype(np.float64), weight
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba = check_proba(as_columns(proba))
-    if isinstance(confidence, str) and (confidence, loss) == ("msp", "zero_one"):
+    if is_default:
         scores, predicted = top_label(proba)  # one pass for both
         return scores, (predicted != codes).astype(np.float64), weight
     scores = check_confidence(_confidence_of(confidence, proba), len(proba))

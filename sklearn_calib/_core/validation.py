@@ -57,8 +57,8 @@ convert_to_numpy = _convert_to_numpy
 # Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536
 
-# The metrics that array API inputs may be passed to.
-ON_DEVICES = "a calibration error with uniform or quantile bins, or an accumulator"
+# What computes on other devices, for an error message.
+ON_DEVICES = "Move it to the CPU, or update a CalibrationAccumulator with it."
 
 # For up to about this many columns, numpy is faster on arrays in Fortran order.
 FEW_COLUMNS = 20
@@ -164,7 +164,7 @@ def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    check_dispatch(proba, name, f"Move it to the CPU, or use {ON_DEVICES}.")
+    check_dispatch(proba, name, ON_DEVICES)
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:

@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._core.typing import Array, Bools, Floats, Weights
-from sklearn_calib._core.validation import convert_to_numpy
-from sklearn_calib.metrics._accumulator_cells import Cells, Grid
-from sklearn_calib.metrics._array_api import (
-    MOST_BINS,
+from sklearn_calib._core.device_targets import (
     check_targets_on_device,
     evaluated,
     flat,
-    uniform_sums,
 )
+from sklearn_calib._core.typing import Array, Bools, Floats, Weights
+from sklearn_calib._core.validation import convert_to_numpy
+from sklearn_calib.metrics._accumulator_cells import Cells, Grid
+from sklearn_calib.metrics._array_api import MOST_BINS, uniform_sums
 
 
 class DeviceChunk:

@@ -13,6 +13,7 @@ from sklearn_calib.metrics import (
     classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
+    score_decomposition,
     smooth_expected_calibration_error,
 )
 
@@ -219,7 +220,7 @@ def test_half_precision_is_that_of_numpy():
 def test_options_for_numpy_only_raise_an_error():
     y_true, y_proba, _ = problem()
     with pytest.raises(TypeError, match=r"y_proba must be .*, got Tensor on cpu\."):
-        smooth_expected_calibration_error(y_true, torch_array(y_proba))
+        score_decomposition(y_true, torch_array(y_proba))
 
 
 def test_the_guard_sees_copies():

@@ -83,6 +83,35 @@ def test_half_precision_is_widened(dtype):
         assert expected == pytest.approx(metric(y_true, y_proba), abs=0.01)
 
 
+# Those that compute on other devices with their defaults; the others refuse.
+ON_DEVICES = [
+    "augrc_loss",
+    "aurc_loss",
+    "classwise_calibration_error",
+    "excess_aurc_loss",
+    "expected_calibration_error",
+    "failure_auroc_score",
+    "ks_calibration_error",
+    "maximum_calibration_error",
+    "post_processing_gap",
+    "risk_coverage_curve",
+    "smooth_calibration_error",
+    "smooth_expected_calibration_error",
+]
+
+
+@pytest.mark.each("name", ON_DEVICES)
+@pytest.mark.usefixtures("dispatch")
+def test_metrics_of_other_devices(name):
+    strict, metric = pytest.importorskip("array_api_strict"), getattr(metrics, name)
+    y_true, y_proba, weight = problem()
+    y_true[:9] = np.arange(9) % 3
+    expected = metric(y_true, y_proba, sample_weight=weight)
+    data = [strict.asarray(each) for each in (y_true, y_proba, weight)]
+    value = metric(*data[:2], sample_weight=data[2])
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
 @pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
 @pytest.mark.usefixtures("dispatch")
 def test_a_metric_computes_on_other_devices_or_refuses(metric):
