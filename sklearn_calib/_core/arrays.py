@@ -62,9 +62,25 @@ def check_in_memory(
         )
 
 
+def is_tensor(values: Any) -> bool:
+    """Whether values are a torch tensor on any device."""
+    return is_instance(values, "torch", "Tensor")
+
+
+def is_cpu_tensor(values: Any) -> bool:
+    """Whether values are a torch tensor that numpy can read without a copy."""
+    return is_tensor(values) and values.device.type == "cpu"
+
+
 def without_gradient(values: Any) -> Any:
-    """Return a tensor detached from the autograd graph; other values are unchanged."""
-    return values.detach() if is_instance(values, "torch", "Tensor") else values
+    """Return a tensor detached from the autograd graph; other values are unchanged.
+
+    numpy has no bfloat16, so it is converted to float32, which contains its values.
+    """
+    if not is_tensor(values):
+        return values
+    is_bfloat16 = values.dtype == sys.modules["torch"].bfloat16
+    return values.detach().float() if is_bfloat16 else values.detach()
 
 
 def as_array(values: Any, name: str) -> Array:
@@ -113,8 +129,8 @@ def check_numbers(
     Returns
     -------
     values : array-like or sparse matrix
-        Lists are returned as arrays and tensors without gradient; other data are
-        returned unchanged, with their column names.
+        Lists and tensors are returned as arrays; other data are returned unchanged,
+        with their column names.
 
     Raises
     ------
@@ -127,8 +143,7 @@ def check_numbers(
     check_unmasked(values, name)
     if issparse(values):
         return values
-    values = without_gradient(values)
-    if isinstance(values, list | tuple):
+    if isinstance(values, list | tuple) or is_tensor(values):
         values = as_array(values, name)
     is_frame = is_instance(values, "pandas", "DataFrame")
     dtypes = list(values.dtypes) if is_frame else [as_array(values, name).dtype]

@@ -15,9 +15,10 @@ from sklearn_calib._core.confidence import (
     top_label,
     top_label_correct,
 )
+from sklearn_calib._core.device_targets import evaluated_on_device
 from sklearn_calib._core.inputs import TARGETS, as_columns, check_targets
 from sklearn_calib._core.typing import Array, Bools, Confidence, Floats, Ints, Weights
-from sklearn_calib._core.validation import StrOptions, check_proba
+from sklearn_calib._core.validation import StrOptions, check_proba, is_array_api
 
 
 def _zero_one(codes: Ints, proba: Floats) -> Bools:
@@ -33,6 +34,9 @@ def _log(codes: Ints, proba: Floats) -> Floats:
 
 
 Loss: TypeAlias = str | Callable[[Ints, Floats], ArrayLike]
+
+# Confidence and loss that are computed in one pass, and on other devices.
+DEFAULTS = ("msp", "zero_one")
 
 LOSSES: dict[str, Callable[..., Array]] = {"log": _log, "zero_one": _zero_one}
 
@@ -50,9 +54,14 @@ def score_samples(
     sample_weight: ArrayLike | None,
 ) -> tuple[Floats, Array, Weights]:
     """Return the confidence, the loss and the weight of each sample, validated."""
+    is_default = isinstance(confidence, str) and (confidence, loss) == DEFAULTS
+    if is_default and is_array_api(y_proba):
+        data = y_true, y_proba, labels, sample_weight
+        scores, correct, weight = evaluated_on_device(*data, "top_label")
+        return scores, ~correct, weight
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba = as_columns(proba)
-    if isinstance(confidence, str) and (confidence, loss) == ("msp", "zero_one"):
+    if is_default:
         scores, correct = top_label_correct(proba, codes)  # one pass for all
         return scores, ~correct, weight
     proba = check_proba(proba)

@@ -18,7 +18,12 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_sample_weight
 
-from sklearn_calib._core.arrays import as_labels, check_in_memory, check_numbers
+from sklearn_calib._core.arrays import (
+    as_labels,
+    check_in_memory,
+    check_numbers,
+    is_cpu_tensor,
+)
 from sklearn_calib._core.limits import (
     ROW_SUM_TOLERANCE,
     check_range,
@@ -63,6 +68,9 @@ REDUCES = (
 # Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536
 
+# What computes on other devices, for an error message.
+ON_DEVICES = "Move it to the CPU, or update a CalibrationAccumulator with it."
+
 # For up to about this many columns, numpy is faster on arrays in Fortran order.
 FEW_COLUMNS = 20
 
@@ -97,20 +105,24 @@ def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice
 
 
 def is_array_api(array: Any) -> bool:
-    """Whether scikit-learn would dispatch on an array that is not a numpy array."""
-    if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
+    """Whether scikit-learn would dispatch on an array that numpy cannot read in place.
+
+    Tensors on the CPU are not such arrays: the functions for numpy read their memory,
+    and are faster than torch there.
+    """
+    is_read_in_place = isinstance(array, np.ndarray) or is_cpu_tensor(array)
+    if not get_config()["array_api_dispatch"] or is_read_in_place:
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
-def check_dispatch(
-    array: Any, name: str, way_out: str = "Convert it to numpy."
-) -> None:
-    """Raise TypeError for array API input where numpy is required."""
+def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") -> None:
+    """Raise TypeError for an array on another device where numpy is required."""
     if is_array_api(array):
         raise TypeError(
-            f"{name} must be a numpy array here, even with array_api_dispatch=True, "
-            f"got {type(array).__name__}. {way_out}"
+            f"{name} must be a numpy array or a tensor on the CPU here, even with "
+            f"array_api_dispatch=True, got {type(array).__name__} on "
+            f"{device(array)}. {way_out}"
         )
 
 
@@ -163,8 +175,7 @@ def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    uses = "Convert it to numpy. Only errors with uniform or quantile bins accept it."
-    check_dispatch(proba, name, uses)
+    check_dispatch(proba, name, ON_DEVICES)
     check_in_memory(proba, name, REDUCES)
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
+from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.dask_blocks import maps_blocks
@@ -34,11 +34,17 @@ from sklearn_calib._core.state import (
 )
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import (
-    check_dispatch,
     check_proba,
     check_sample_weight,
     encode_labels,
     row_blocks,
+)
+from sklearn_calib.calibrators._arrays import (
+    LOGITS_HINT,
+    ArrayClassifierMixin,
+    labels_of,
+    overflow_error,
+    returns_array_of_input,
 )
 
 # Smaller values are lost by rounding when they are added to a probability of one.
@@ -52,7 +58,9 @@ MIN_ROWS = 512
 MANY_BINS = 1000
 
 
-class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABCMeta):
+class Calibrator(
+    StateMixin, ArrayClassifierMixin, DocumentedEstimator, metaclass=ABCMeta
+):
     """Base class of post-hoc calibrators.
 
     A calibrator is fitted to the predictions of a classifier for held-out samples, and
@@ -202,6 +210,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             and all rows sum to one, or a single column lies in [0, 1]. Also if there
             are few misclassified samples, see Notes of the class.
         """
+        X, y, sample_weight, labels = map(on_cpu, (X, y, sample_weight, labels))
         self._fit_checked(X, y, sample_weight, labels)
         self._warn_of_proba(check_numbers(X, "X"))
         self._warn_of_few_errors(self.n_errors_)
@@ -234,6 +243,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         return self
 
     @maps_blocks(keeps_float32=True)
+    @returns_array_of_input
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return calibrated probabilities.
 
@@ -247,7 +257,9 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         proba : ndarray of shape (n_samples, n_classes)
             Calibrated probabilities, all positive. Each row sums to one, and the
             columns are in the order of `classes_`. For a Dask array, they are a lazy
-            Dask array with the same blocks of rows.
+            Dask array with the same blocks of rows. With scikit-learn's setting
+            `array_api_dispatch`, they are an array of the library and on the device of
+            `X`.
         """
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
@@ -258,11 +270,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             with np.errstate(over="ignore", invalid="ignore"):
                 proba[rows] = self._calibrate(self._as_logits(X[rows]))
         if np.isnan(proba.min()):
-            raise ValueError(
-                "X must contain logits that do not overflow when they are calibrated, "
-                f"got values up to {np.abs(X).max():.3g}. Fit with logits of this "
-                "size, or divide all logits by one number in fit and predict_proba."
-            )
+            raise overflow_error(np.abs(X).max())
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
     @maps_blocks()
@@ -281,12 +289,11 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         y_pred : ndarray of shape (n_samples,)
             Predicted labels.
         """
-        codes = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[codes]
+        proba = self.predict_proba(X)
+        return labels_of(self.classes_, proba)
 
     def _check_input(self, X: Any, *, reset: bool) -> Floats:
         """Return `X` as validated logits or probabilities of all classes."""
-        check_dispatch(X, "X")
         X = check_numbers(X, "X")
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
         # The check for finite values computes sums that may be infinity minus infinity.
@@ -296,8 +303,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             try:
                 X = check_proba(X, name="X", allow_1d=True).reshape(len(X), -1)
             except ValueError as error:
-                hint = "If X contains logits, set from_logits=True."
-                raise ValueError(f"{error} {hint}") from None
+                raise ValueError(f"{error} {LOGITS_HINT}") from None
         if X.shape[1] > 1:
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])

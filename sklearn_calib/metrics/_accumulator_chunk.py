@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.confidence import block_correct
@@ -19,8 +20,14 @@ from sklearn_calib._core.inputs import (
 )
 from sklearn_calib._core.limits import weight_factor
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options, Weights
-from sklearn_calib._core.validation import check_sample_weight, proba_blocks, row_blocks
+from sklearn_calib._core.validation import (
+    check_sample_weight,
+    is_array_api,
+    proba_blocks,
+    row_blocks,
+)
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid
+from sklearn_calib.metrics._accumulator_device import DeviceChunk
 
 # Number of cells of the classes whose sums are computed together.
 CELLS_AT_ONCE = 2**16
@@ -80,11 +87,15 @@ def chunk_sums(
         return None
     factor, has_weight = 1.0, True
     if sample_weight is not None:
-        sample_weight = as_numbers(sample_weight, "sample_weight")
+        sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
         has_weight = bool(sample_weight.any())
         # The other arguments are checked even if the chunk adds nothing.
         sample_weight = sample_weight if has_weight else np.ones(sample_weight.shape)
         factor = weight_factor(sample_weight.max()) if sample_weight.size else 1.0
+    if is_array_api(y_proba):
+        chunk = DeviceChunk(y_true, y_proba, labels, sample_weight)
+        sums = Sums(_device_cells(chunk, grids), chunk.totals(), factor)
+        return sums if has_weight else None
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     confidence, correct, totals = _top_label_totals(proba, codes, weight)
     top = confidence, correct
@@ -123,6 +134,16 @@ def _top_label_totals(
         totals += sums
     totals[3] += totals[0]
     return confidence, correct, totals
+
+
+def _device_cells(chunk: DeviceChunk, grids: dict[str, Grid]) -> dict[str, Cells]:
+    """Return the sums of a chunk on another device."""
+    return {
+        mode: chunk.class_cells(grid)
+        if mode == "classwise"
+        else _row_cells(*chunk.evaluated(mode), chunk.weight, grid)
+        for mode, grid in grids.items()
+    }
 
 
 def _row_cells(

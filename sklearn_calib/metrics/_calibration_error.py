@@ -206,10 +206,11 @@ def expected_calibration_error(
     confidence 0.7 and accuracy 0.7 is calibrated, but the value is 0.42 if each sample
     has a separate bin.
 
-    The array API is supported with `sklearn.set_config(array_api_dispatch=True)` and
-    the environment variable `SCIPY_ARRAY_API=1`. The computation then runs on the
-    device of the arrays, which must support 64-bit floats, and only sums over bins are
-    copied to numpy. "sweep" and "isotonic" are only available for numpy arrays.
+    The memory of torch tensors on the CPU is read by numpy. Arrays on other devices are
+    supported with `sklearn.set_config(array_api_dispatch=True)` and the environment
+    variable `SCIPY_ARRAY_API=1`. The computation then runs on their device, which must
+    support 64-bit floats, and only sums over bins are copied to numpy. "sweep" and
+    "isotonic" are not available on other devices.
 
     Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
     as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
