@@ -179,6 +179,12 @@ def log_odds(logits: Floats) -> Floats:
 
     They are not computed from p, as p is rounded to 1 where 1 - p is small.
     """
+    log_proba, log_rest = log_proba_and_rest(logits)
+    return log_proba - log_rest
+
+
+def log_proba_and_rest(logits: Floats) -> tuple[Floats, Floats]:
+    """Return log(p) and log(1 - p) of each class from logits, in float64."""
     log_proba = log_softmax(np.asarray(logits, dtype=np.float64))
     rows, top = np.arange(len(logits)), log_proba.argmax(axis=1)
     others = log_proba.copy()
@@ -186,4 +192,4 @@ def log_odds(logits: Floats) -> Floats:
     log_rest = np.zeros_like(log_proba)
     np.log1p(-np.exp(others), out=log_rest)
     log_rest[rows, top] = logsumexp(others, axis=1)
-    return log_proba - log_rest
+    return log_proba, log_rest

@@ -18,7 +18,8 @@ from sklearn_calib._core.state import (
     Tuple,
 )
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
+from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._survey import RESOLUTION
 
 # Points of a map that is linear between them.
 CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
