@@ -180,8 +180,14 @@ def log_odds(logits: Floats) -> Floats:
 
     They are not computed from p, as p is rounded to 1 where 1 - p is small.
     """
+    log_proba, log_rest = log_proba_and_rest(logits)
+    return np.subtract(log_proba, log_rest, out=log_proba)
+
+
+def log_proba_and_rest(logits: Floats) -> tuple[Floats, Floats]:
+    """Return log(p) and log(1 - p) of each class from logits, in float64."""
     logits = np.asarray(logits, dtype=np.float64)
-    return columns_log_odds(logits, 0, *summarise_log_odds(logits))
+    return _log_terms(logits, 0, *summarise_log_odds(logits))
 
 
 def summarise_softmax(logits: Floats) -> Summary:
@@ -225,6 +231,19 @@ def columns_log_odds(
     top_log_rest: Floats,
 ) -> Floats:
     """Return the log-odds of columns from `first`, given the summary of each row."""
+    terms = _log_terms(logits, first, largest, log_total, top, top_log_rest)
+    return np.subtract(*terms, out=terms[0])
+
+
+def _log_terms(
+    logits: Floats,
+    first: int,
+    largest: Floats,
+    log_total: Floats,
+    top: Ints,
+    top_log_rest: Floats,
+) -> tuple[Floats, Floats]:
+    """Return log(p) and log(1 - p) of columns, given the summary of each row."""
     log_proba = logits - largest[:, None]
     log_proba -= log_total[:, None]
     rows, columns = _predicted(top, first, logits.shape[1])
@@ -233,7 +252,7 @@ def columns_log_odds(
     np.negative(np.exp(log_rest, out=log_rest), out=log_rest)
     np.log1p(log_rest, out=log_rest)
     log_rest[rows, columns] = top_log_rest[rows]
-    return np.subtract(log_proba, log_rest, out=log_proba)
+    return log_proba, log_rest
 
 
 def summarise_proba(log_proba: Floats, *, zero: float) -> Summary:

@@ -11,8 +11,9 @@ from sklearn_calib._core.logistic import fit_logistic
 from sklearn_calib._core.state import FRACTION, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import RESOLUTION, check_n_bins
+from sklearn_calib.calibrators._base import check_n_bins
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._survey import RESOLUTION
 
 # Edges between bins, and the value of each bin.
 STEPS = Numbers("n", increasing=True), Numbers("n + 1", range=FRACTION)

@@ -28,7 +28,8 @@ from sklearn_calib._core.state import (
 )
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import row_blocks
-from sklearn_calib.calibrators._base import MIN_ROWS, RESOLUTION, Calibrator
+from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
+from sklearn_calib.calibrators._survey import RESOLUTION
 
 # At least the scores of this many classes are computed at once, as values of one row
 # are next to each other in memory.
