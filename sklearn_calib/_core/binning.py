@@ -386,3 +386,13 @@ def combine_classes(errors: Floats, norm: str, average: str = "mean") -> Any:
     if norm == "l1":
         return combine(errors, axis=-1)
     return np.sqrt(combine(errors**2, axis=-1))
+
+
+def check_n_bins(n_bins: int, n_samples: int) -> None:
+    """Raise ValueError if `n_bins` exceeds both `MANY_BINS` and the sample size."""
+    limit = max(MANY_BINS, n_samples)
+    if n_bins > limit:
+        raise ValueError(
+            f"n_bins must be at most {limit} for {n_samples} samples, got {n_bins}: "
+            "most bins would be empty. Use fewer bins, such as the default."
+        )

@@ -59,17 +59,8 @@ __all__ = [
 
 convert_to_numpy = _convert_to_numpy
 
-# Where Dask arrays of probabilities are reduced block by block, for an error message.
-REDUCES = (
-    "Update a CalibrationAccumulator with Dask arrays, which reduces their blocks, or "
-    "call compute()."
-)
-
 # Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536
-
-# What computes on other devices, for an error message.
-ON_DEVICES = "Move it to the CPU, or update a CalibrationAccumulator with it."
 
 # For up to about this many columns, numpy is faster on arrays in Fortran order.
 FEW_COLUMNS = 20
@@ -175,8 +166,9 @@ def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    check_dispatch(proba, name, ON_DEVICES)
-    check_in_memory(proba, name, REDUCES)
+    update = "update a CalibrationAccumulator with it."
+    check_dispatch(proba, name, f"Move it to the CPU, or {update}")
+    check_in_memory(proba, name, f"Call its method compute(), or {update}")
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:

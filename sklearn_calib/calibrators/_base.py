@@ -54,9 +54,6 @@ from sklearn_calib.calibrators._survey import Survey, warn_that_logits_look_like
 # More are slower for a thousand classes, as a block does not fit in the cache.
 MIN_ROWS = 512
 
-# Up to this number of bins, no error is raised, even if most of them are empty.
-MANY_BINS = 1000
-
 
 class Calibrator(
     StateMixin, ArrayClassifierMixin, DocumentedEstimator, metaclass=ABCMeta
@@ -398,13 +395,3 @@ class Calibrator(
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         return tags
-
-
-def check_n_bins(n_bins: int, n_samples: int) -> None:
-    """Raise ValueError if `n_bins` exceeds both `MANY_BINS` and the sample size."""
-    limit = max(MANY_BINS, n_samples)
-    if n_bins > limit:
-        raise ValueError(
-            f"n_bins must be at most {limit} for {n_samples} samples, got {n_bins}: "
-            "most bins would be empty. Use fewer bins, such as the default."
-        )

@@ -9,8 +9,8 @@ from scipy.special import gammaln
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.state import FRACTION, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints
-from sklearn_calib.calibrators._base import RESOLUTION
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._survey import RESOLUTION
 
 # Sample size that limits the number of histograms if the weights are large.
 MOST_SAMPLES = 10**6

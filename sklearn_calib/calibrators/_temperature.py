@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.binning import bin_index, interior_edges
+from sklearn_calib._core.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
@@ -14,7 +14,6 @@ from sklearn_calib._core.optimize import fit_block_temperature
 from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import check_n_bins
 from sklearn_calib.calibrators._summed import SummedCalibrator
 
 # Grid on which papers search for the temperature with the lowest ECE.
