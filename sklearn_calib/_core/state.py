@@ -175,6 +175,24 @@ class Names(Spec):
         return f"array ({self.size},) of strings"
 
 
+@dataclass(frozen=True)
+class GroupNames(Spec):
+    """Distinct names of groups, of any type."""
+
+    is_optional = True
+
+    def read(self, value: Any, key: str, source: Source) -> Array:
+        names = read_array(value, key, source.tensors)
+        values = names.tolist() if names.ndim == 1 else []
+        if not values or len(set(values)) < len(values):
+            refuse(key, "distinct names of groups", values)
+        source.check_size(len(values), "n_groups", key)
+        return names
+
+    def __str__(self) -> str:
+        return "array (n_groups,) of distinct names"
+
+
 class Numbers(Spec):
     """An array of finite floats.
 

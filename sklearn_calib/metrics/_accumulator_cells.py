@@ -8,6 +8,7 @@ the cells are the bins.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -49,11 +50,16 @@ class Grid(NamedTuple):
 
     def ends_of(self, cells: Ints) -> tuple[Floats, Floats]:
         """Return the lower and the upper ends of cells of a row."""
+        edges = self._edges()
+        return edges[cells], edges[cells + 1]
+
+    @lru_cache(maxsize=8)  # noqa: B019 - a few small arrays
+    def _edges(self) -> Floats:
+        """Return the edges of the cells, from 0 to 1."""
         steps = np.arange(1, N_CELLS if self.is_fine else 1)
         fine = np.sin(np.pi / 2 * steps / N_CELLS) ** 2
         uniform = self.uniform_edges(fine)
-        edges = np.r_[0.0, np.sort(np.r_[fine, uniform]), 1.0]
-        return edges[cells], edges[cells + 1]
+        return np.r_[0.0, np.sort(np.r_[fine, uniform]), 1.0]
 
     def bin_ends(self, cells: Ints, weight: Floats) -> Ints:
         """Return the number of occupied cells up to the end of each bin of a row."""

@@ -8,17 +8,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.class_bins import class_bin_sums
-from sklearn_calib._core.confidence import top_label_correct
+from sklearn_calib._core.confidence import block_correct
+from sklearn_calib._core.groups import group_members
 from sklearn_calib._core.inputs import (
     as_columns,
+    check_lengths,
     check_targets,
     confidence_and_correct,
 )
 from sklearn_calib._core.limits import weight_factor
-from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
-from sklearn_calib._core.validation import is_array_api, row_blocks
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options, Weights
+from sklearn_calib._core.validation import (
+    check_sample_weight,
+    is_array_api,
+    proba_blocks,
+    row_blocks,
+)
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid
 from sklearn_calib.metrics._accumulator_device import DeviceChunk
 
@@ -39,6 +46,33 @@ def is_empty(array: Any) -> bool:
     if isinstance(array, list | tuple):
         return not array
     return getattr(array, "shape", ())[:1] == (0,)
+
+
+def split_by_group(
+    groups: ArrayLike,
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    sample_weight: ArrayLike | None,
+) -> dict[Any, tuple[Any, Any, Any]]:
+    """Return labels, probabilities and weights of each group, by its name."""
+    if is_empty(groups) and is_empty(y_true) and is_empty(y_proba):
+        return {}
+    y_true, y_proba = as_labels(y_true, "y_true"), as_numbers(y_proba, "y_proba")
+    check_lengths(len(y_true), len(y_proba))
+    weight = None
+    if sample_weight is not None:
+        weight = as_numbers(sample_weight, "sample_weight")
+        check_sample_weight(np.maximum(weight, 1), y_true)  # only its shape
+    members = group_members(groups, len(y_true))
+    return {
+        # NaN is not equal to itself, so it would be another group in each chunk.
+        name if name == name else None: (
+            y_true[rows],
+            y_proba[rows],
+            None if weight is None else weight[rows],
+        )
+        for name, rows in members.items()
+    }
 
 
 def chunk_sums(
@@ -63,17 +97,18 @@ def chunk_sums(
         sums = Sums(_device_cells(chunk, grids), chunk.totals(), factor)
         return sums if has_weight else None
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    columns = as_columns(proba)
-    top = top_label_correct(columns, codes)
+    confidence, correct, totals = _top_label_totals(proba, codes, weight)
+    top = confidence, correct
     cells = {}
     for mode, grid in grids.items():
         if mode == "classwise":
-            cells[mode] = _class_cells(columns, codes, weight, grid)
+            cells[mode] = _class_cells(as_columns(proba), codes, weight, grid)
         else:
             is_top = mode == "top_label"
-            evaluated = top if is_top else confidence_and_correct(proba, codes, mode)
-            cells[mode] = _row_cells(*evaluated, weight, grid)
-    totals = _sample_totals(*top, columns, codes, weight)
+            evaluated, true = (
+                top if is_top else confidence_and_correct(proba, codes, mode)
+            )
+            cells[mode] = _row_cells(evaluated, true, weight, grid)
     return Sums(cells, totals, factor) if has_weight else None
 
 
@@ -85,6 +120,30 @@ def _device_cells(chunk: DeviceChunk, grids: dict[str, Grid]) -> dict[str, Cells
         else _row_cells(*chunk.evaluated(mode), chunk.weight, grid)
         for mode, grid in grids.items()
     }
+
+
+def _top_label_totals(
+    proba: Floats, codes: Ints, weight: Weights
+) -> tuple[Floats, Bools, Floats]:
+    """Return confidence, correctness, and the sums in `totals_`; check row sums."""
+    confidence = np.empty(len(proba), dtype=proba.dtype)
+    correct = np.empty(len(proba), dtype=bool)
+    totals = np.zeros(5)
+    least = np.finfo(proba.dtype).eps
+    for rows, part in proba_blocks(proba):
+        # The columns are contiguous, as in the other blocks with few columns.
+        block = part if part.ndim == 2 else np.stack([1 - part, part]).T
+        confidence[rows], correct[rows], p_true = block_correct(block, codes[rows])
+        squares = np.einsum("ij,ij->i", block, block)
+        log_loss = -np.log(np.maximum(p_true, least))
+        summands = correct[rows], confidence[rows], squares - 2 * p_true, log_loss
+        if weight is None:
+            sums = [len(block), *(each.sum(dtype=np.float64) for each in summands)]
+        else:
+            sums = [weight[rows].sum(), *(weight[rows] @ each for each in summands)]
+        totals += sums
+    totals[3] += totals[0]
+    return confidence, correct, totals
 
 
 def _row_cells(
@@ -137,15 +196,3 @@ def _class_cells(columns: Floats, codes: Ints, weight: Weights, grid: Grid) -> C
         parts.append(Cells.from_dense(sums, grid.n_cells * first))
     places, parts_sums = zip(*parts, strict=True)
     return Cells(np.concatenate(places), np.concatenate(parts_sums, axis=1))
-
-
-def _sample_totals(
-    confidence: Floats, correct: Array, proba: Floats, codes: Ints, weight: Weights
-) -> Floats:
-    """Return the sums of weight, correctness, confidence, Brier score and log loss."""
-    p_true = proba[np.arange(len(proba)), codes].astype(np.float64)
-    squares = np.einsum("ij,ij->i", proba, proba) - 2 * p_true + 1
-    log_loss = -np.log(np.maximum(p_true, np.finfo(proba.dtype).eps))
-    summands = correct, confidence, squares, log_loss
-    weight = np.ones(len(proba)) if weight is None else weight
-    return np.array([weight.sum(), *(weight @ summand for summand in summands)])

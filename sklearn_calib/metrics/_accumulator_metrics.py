@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from sklearn_calib.metrics._classwise_error import (
 from sklearn_calib.metrics._hypothesis_tests import (
     SignificanceResult,
     spiegelhalter_result,
+    spiegelhalter_test,
 )
 
 # Errors with bins, which are computed from the sums over bins, and their norms.
@@ -43,14 +44,17 @@ class Points(NamedTuple):
     def measure(self, metric: Metric, mode: str, options: Options) -> Any:
         """Return a metric of these samples."""
         is_correct = np.repeat([1, 0], self.weight.shape[1])
-        proba = self.confidence.ravel()
+        weight = self.weight.ravel()
+        seen = weight > 0
+        is_correct, weight = is_correct[seen], weight[seen]
+        proba = self.confidence.ravel()[seen]
         if mode == "top_label" and takes(metric, "confidence"):
             # The predicted class is 1, and its rank is that of the confidence.
             options = {**options, "confidence": proba}
             proba = np.ones(len(proba))
         if takes(metric, "labels"):
             options = {**options, "labels": [0, 1]}
-        return metric(is_correct, proba, sample_weight=self.weight.ravel(), **options)
+        return metric(is_correct, proba, sample_weight=weight, **options)
 
 
 def points(cells: Cells, grid: Grid) -> Points:
@@ -63,6 +67,7 @@ def points(cells: Cells, grid: Grid) -> Points:
     return Points(np.stack([mean, mean]), np.stack([correct, weight - correct]))
 
 
+@lru_cache
 def takes(metric: Metric, name: str) -> bool:
     """Whether a metric has a parameter."""
     return name in signature(metric).parameters
@@ -146,3 +151,33 @@ def spiegelhalter(
     return spiegelhalter_result(
         deviation, variance, alternative, is_impossible=bool(impossible.any())
     )
+
+
+def evaluate(
+    cells: Cells, grid: Grid, n_rows: int, metric: Metric, mode: str, options: Options
+) -> Any:
+    """Return a metric of cells."""
+    own_bins = not {"n_bins", "strategy"} & options.keys()
+    if metric in BINNED and own_bins:
+        sums = sums_over_bins(cells, grid, n_rows)
+        return binned_error(sums, grid.strategy, **{**BINNED[metric], **options})
+    if not grid.is_fine:
+        raise ValueError(
+            'strategy must be "quantile" for metrics without bins and mode '
+            f'"classwise", got {grid.strategy!r}.'
+        )
+    if metric is spiegelhalter_test:
+        return spiegelhalter(cells, grid, **options)
+    rows = cells.rows(n_rows, grid.n_cells)
+    values = [points(row, grid).measure(metric, mode, options) for row in rows]
+    return values[0] if mode != "classwise" else float(np.mean(values))
+
+
+def sums_over_bins(cells: Cells, grid: Grid, n_rows: int) -> Floats:
+    """Return the sums over bins, of shape (3, n_rows, n_bins)."""
+    if grid.is_fine:
+        rows = cells.rows(n_rows, grid.n_cells)
+        return np.stack([row.in_bins(grid) for row in rows], axis=1)
+    sums = np.zeros((3, n_rows * grid.n_cells))
+    sums[:, cells.place] = cells.sums[:3]
+    return sums.reshape(3, n_rows, grid.n_cells)

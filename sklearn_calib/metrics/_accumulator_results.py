@@ -6,23 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._core.typing import Floats, Metric
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS
+from sklearn_calib._core.typing import Metric, Seed
+from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._accumulator_bounds import (
     RANKINGS,
     quantile_bound,
     ranking_bound,
 )
+from sklearn_calib.metrics._accumulator_draws import CellSample
 from sklearn_calib.metrics._accumulator_metrics import (
-    BINNED,
-    binned_error,
     check_metric,
-    points,
-    spiegelhalter,
+    evaluate,
     without_partial,
 )
 from sklearn_calib.metrics._accumulator_state import AccumulatorState
+from sklearn_calib.metrics._bootstrap import METHODS
 from sklearn_calib.metrics._calibration_error import expected_calibration_error
-from sklearn_calib.metrics._hypothesis_tests import spiegelhalter_test
 
 
 class AccumulatorResults(AccumulatorState):
@@ -40,9 +40,11 @@ class AccumulatorResults(AccumulatorState):
         Parameters
         ----------
         metric : callable, default=expected_calibration_error
-            Metric of this package, or of your own with the signature
-            `metric(y_true, y_proba, *, sample_weight, **options)` for mode "positive".
-            The error bounds of the metrics are in the Notes.
+            Metric of this package that is a function of the evaluated confidence and of
+            correctness, such as :func:`aurc_loss`, :func:`ks_calibration_error` or
+            :func:`spiegelhalter_test`. For mode "positive", any metric of two classes
+            with the parameter `sample_weight`, also your own. The Notes of the class
+            state their accuracy.
 
         mode : {"top_label", "positive", "classwise"}, default=None
             Evaluated mode. It can be omitted unless the accumulator has several.
@@ -73,21 +75,8 @@ class AccumulatorResults(AccumulatorState):
         mode = self._resolve_mode(mode)
         metric, options = without_partial(metric, options)
         check_metric(metric, mode, options)
-        own_bins = not {"n_bins", "strategy"} & options.keys()
-        if metric in BINNED and own_bins:
-            options = {**BINNED[metric], **options}
-            return binned_error(self._sums_over_bins(mode), self.strategy, **options)
-        grid = self._grid(mode)
-        if not grid.is_fine:
-            raise ValueError(
-                'strategy must be "quantile" for metrics without bins and mode '
-                f'"classwise", got {self.strategy!r}.'
-            )
-        if metric is spiegelhalter_test:
-            return spiegelhalter(self.cells_[mode], grid, **options)
-        rows = self.cells_[mode].rows(self._n_rows(mode), grid.n_cells)
-        values = [points(row, grid).measure(metric, mode, options) for row in rows]
-        return values[0] if mode != "classwise" else float(np.mean(values))
+        cells, grid = self.cells_[mode], self._grid(mode)
+        return evaluate(cells, grid, self._n_rows(mode), metric, mode, options)
 
     def error_bound(
         self,
@@ -145,6 +134,88 @@ class AccumulatorResults(AccumulatorState):
             return 0.0
         rows = self.cells_[mode].rows(self._n_rows(mode), grid.n_cells)
         return float(np.mean([quantile_bound(row, grid) for row in rows]))
+
+    @validate_params(
+        {
+            "confidence_level": BETWEEN_0_AND_1,
+            "method": [StrOptions(METHODS)],
+            **DRAWS,
+        },
+        prefer_skip_nested_validation=True,
+    )
+    def interval(
+        self,
+        metric: Metric = expected_calibration_error,
+        *,
+        mode: str | None = None,
+        confidence_level: float = 0.95,
+        method: str = "auto",
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+        **options: Any,
+    ) -> tuple[float, float]:
+        """Return a confidence interval of :meth:`compute` by a bootstrap of the cells.
+
+        The time does not depend on the number of samples.
+
+        Parameters
+        ----------
+        metric : callable, default=expected_calibration_error
+            Metric that returns a number, as in :meth:`compute`.
+
+        mode : {"top_label", "positive"}, default=None
+            Evaluated mode. It can be omitted unless the accumulator has several.
+
+        confidence_level : float, default=0.95
+            Confidence level of the interval, in (0, 1).
+
+        method : {"auto", "percentile", "basic", "bca", "debiased"}, default="auto"
+            Method of the interval, as in :func:`bootstrap_interval`.
+
+        n_resamples : int, default=1000
+            Number of random draws.
+
+        random_state : int, RandomState instance or None, default=None
+            Controls the random draws. Pass an int for reproducible results.
+
+        **options : dict
+            Options of the metric.
+
+        Returns
+        -------
+        low, high : float
+            Limits of the interval.
+
+        Raises
+        ------
+        ValueError
+            If the mode is "classwise", or the method is not valid for the metric.
+
+        sklearn.exceptions.NotFittedError
+            If no samples have been added.
+
+        Notes
+        -----
+        The numbers of correct and wrong samples of each cell are drawn from Poisson
+        distributions. In :func:`bootstrap_interval`, a sample is drawn a binomial
+        number of times with mean 1, which is nearly Poisson; only the total number of
+        samples, which is fixed there, varies here. Weights are represented by the sums
+        of their squares in each cell. For "debiased", halves of the samples and labels
+        drawn from the probabilities are binomial numbers. In contrast to
+        :func:`bootstrap_interval`, this method is also used for errors with bins.
+        """
+        self._check_has_seen()
+        mode = self._resolve_mode(mode)
+        if mode == "classwise":
+            raise ValueError(
+                'mode must be "top_label" or "positive" for an interval, got '
+                '"classwise". The sums of the classes do not determine how they depend '
+                "on each other."
+            )
+        metric, options = without_partial(metric, options)
+        check_metric(metric, mode, options)
+        sample = CellSample(self.cells_[mode], self._grid(mode), metric, mode, options)
+        return sample.interval(confidence_level, method, n_resamples, random_state)
 
     def scores(self) -> dict[str, float]:
         """Return accuracy, mean confidence, Brier score and log loss of all samples.
@@ -225,13 +296,3 @@ class AccumulatorResults(AccumulatorState):
                 f"{mode!r}."
             )
         return mode
-
-    def _sums_over_bins(self, mode: str) -> Floats:
-        """Return the sums over bins, of shape (3, n_rows, n_bins)."""
-        grid, n_rows, cells = self._grid(mode), self._n_rows(mode), self.cells_[mode]
-        if grid.is_fine:
-            rows = cells.rows(n_rows, grid.n_cells)
-            return np.stack([row.in_bins(grid) for row in rows], axis=1)
-        sums = np.zeros((3, n_rows * grid.n_cells))
-        sums[:, cells.place] = cells.sums[:3]
-        return sums.reshape(3, n_rows, grid.n_cells)

@@ -14,8 +14,11 @@ from sklearn_calib._core.inputs import MODES
 from sklearn_calib._core.state import (
     NON_NEGATIVE,
     POSITIVE,
+    GroupNames,
+    ListOf,
     Number,
     Numbers,
+    Object,
     Spec,
     StateMixin,
 )
@@ -39,6 +42,7 @@ class AccumulatorState(StateMixin, BaseEstimator):
     cells_: dict[str, Cells]
     totals_: Floats
     factor_: float
+    groups_: dict[Any, Self]
 
     def merge(self, other: Any) -> Self:
         """Add the sums of another accumulator with the same parameters.
@@ -75,7 +79,9 @@ class AccumulatorState(StateMixin, BaseEstimator):
             )
         if other._has_seen():
             other._check_unchanged()
-            self._add(Sums(other.cells_, other.totals_, other.factor_))
+            self._add(other._sums())
+            for name, group in other.groups_.items():
+                self._add_to_group(name, group._sums())
         return self
 
     def __add__(self, other: Any) -> Self:
@@ -87,6 +93,16 @@ class AccumulatorState(StateMixin, BaseEstimator):
         if isinstance(other, int) and other == 0:
             return copy.deepcopy(self)
         return self + other
+
+    def _sums(self) -> Sums:
+        """Return the sums of all samples."""
+        return Sums(self.cells_, self.totals_, self.factor_)
+
+    def _add_to_group(self, name: Any, new: Sums) -> None:
+        """Add sums to the accumulator of a group."""
+        if name not in self.groups_:
+            self.groups_[name] = type(self)(**self.get_params())
+        self.groups_[name]._add(new)
 
     def _has_seen(self) -> bool:
         """Whether samples have been added."""
@@ -139,7 +155,7 @@ class AccumulatorState(StateMixin, BaseEstimator):
             }
             totals, factor = mine * self.totals_ + its * totals, common
         else:
-            self._settings_seen = self._settings()
+            self._settings_seen, self.groups_ = self._settings(), {}
         self.cells_, self.totals_, self.factor_ = cells, totals, factor
         return self
 
@@ -165,6 +181,8 @@ class AccumulatorState(StateMixin, BaseEstimator):
                 size, range=NON_NEGATIVE, increasing=True
             )
             schema[f"{mode}_sums_"] = Numbers("n_sums", size)
+        schema["group_names_"] = GroupNames()
+        schema["groups_"] = ListOf(Object(), "n_groups", is_optional=True)
         return schema
 
     def _get_saved_params(self) -> dict[str, Any]:
@@ -193,6 +211,9 @@ class AccumulatorState(StateMixin, BaseEstimator):
         for mode, each in cells.items():
             state[f"{mode}_place_"] = each.place.astype(np.float64)
             state[f"{mode}_sums_"] = each.sums if most == 3 else each.with_squares()
+        if groups := getattr(self, "groups_", {}):
+            state["group_names_"] = as_labels([*groups], "groups")
+            state["groups_"] = [*groups.values()]
         return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
@@ -213,6 +234,13 @@ class AccumulatorState(StateMixin, BaseEstimator):
         if total > 0:
             self._settings_seen = self._settings()
             self.cells_, self.totals_, self.factor_ = cells, totals, state["factor_"]
+            names = state.get("group_names_", np.empty(0)).tolist()
+            self.groups_ = dict(zip(names, state.get("groups_", []), strict=True))
+            if any(
+                not isinstance(each, type(self)) or each._settings() != self._settings()
+                for each in self.groups_.values()
+            ):
+                raise ValueError("groups_ must be accumulators with equal parameters.")
 
 
 def _check_place(place: Floats, n_cells: int) -> None:

@@ -155,3 +155,39 @@ def test_half_precision_has_its_own_tolerance():
         assert new().update(y_true, half).compute() == pytest.approx(expected, abs=2e-3)
     with pytest.raises(ValueError, match=r"rows that sum to one within 0\.00035"):
         new().update(y_true, proba * 0.998)
+
+
+def test_groups():
+    """Each group has an accumulator, in any split of the samples."""
+    y_true, y_proba, weight = problem()
+    groups = np.resize(["old", "young", "young"], 200)
+    parts = []
+    for rows in (slice(0, 0), slice(0, 70), slice(70, 71), slice(71, 200)):
+        chunk = y_true[rows], y_proba[rows], weight[rows]
+        parts.append(through_json(new().update(*chunk, groups=groups[rows])))
+    total = sum(parts)
+    whole = new().update(y_true, y_proba, weight)
+    assert total.compute() == pytest.approx(whole.compute(), rel=1e-12)
+    assert sorted(total.groups_) == ["old", "young"]
+    for name, group in total.groups_.items():
+        rows = groups == name
+        alone = new().update(y_true[rows], y_proba[rows], weight[rows])
+        assert group.compute() == pytest.approx(alone.compute(), rel=1e-12)
+        assert group.scores() == pytest.approx(alone.scores())
+
+
+def test_groups_are_checked_before_anything_is_added():
+    y_true, y_proba, weight = problem(3)
+    one = new().update(y_true, y_proba, weight + 1, groups=[1, np.nan, 1])
+    one.update(y_true, y_proba, groups=[1, np.nan, np.nan])
+    assert list(one.groups_) == [1, None]
+    before = copy.deepcopy(one)
+    y_true[2] = "z"
+    with pytest.raises(ValueError, match=r"got also \['z'\]"):
+        one.update(y_true, y_proba, groups=["a", "a", "b"])
+    with pytest.raises(ValueError, match="groups must contain one group for each"):
+        one.update(y_true[:2], y_proba[:2], groups=["a"])
+    with pytest.raises(ValueError, match="y_true must contain one label for each row"):
+        one.update(y_true[:2], y_proba, groups=["a", "b"])
+    assert list(one.groups_) == [1, None]
+    assert one.scores() == before.scores()
