@@ -68,8 +68,11 @@ def is_tensor(values: Any) -> bool:
 
 
 def is_cpu_tensor(values: Any) -> bool:
-    """Whether values are a torch tensor that numpy can read without a copy."""
-    return is_tensor(values) and values.device.type == "cpu"
+    """Whether values are a torch tensor that numpy reads without a copy.
+
+    numpy has a message for meta tensors, which have no values.
+    """
+    return is_tensor(values) and values.device.type in ("cpu", "meta")
 
 
 def without_gradient(values: Any) -> Any:

@@ -104,7 +104,8 @@ class CalibratorModule(nn.Module):
             function = SYMBOLS.get(op_type) or FUNCTIONS[op_type]
             given = [self._value(each, values, dtype) for each in inputs]
             values.append(function(*given, **options))
-        return values[self.output].to(X.dtype)
+        proba = values[self.output]
+        return proba.to(X.dtype) if X.is_floating_point() else proba
 
     def _value(self, name: Any, values: list[torch.Tensor], dtype: torch.dtype) -> Any:
         """Return an earlier result, a buffer, or a number."""

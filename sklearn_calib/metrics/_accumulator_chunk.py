@@ -112,6 +112,16 @@ def chunk_sums(
     return Sums(cells, totals, factor) if has_weight else None
 
 
+def _device_cells(chunk: DeviceChunk, grids: dict[str, Grid]) -> dict[str, Cells]:
+    """Return the sums of a chunk on another device."""
+    return {
+        mode: chunk.class_cells(grid)
+        if mode == "classwise"
+        else _row_cells(*chunk.evaluated(mode), chunk.weight, grid)
+        for mode, grid in grids.items()
+    }
+
+
 def _top_label_totals(
     proba: Floats, codes: Ints, weight: Weights
 ) -> tuple[Floats, Bools, Floats]:
@@ -134,16 +144,6 @@ def _top_label_totals(
         totals += sums
     totals[3] += totals[0]
     return confidence, correct, totals
-
-
-def _device_cells(chunk: DeviceChunk, grids: dict[str, Grid]) -> dict[str, Cells]:
-    """Return the sums of a chunk on another device."""
-    return {
-        mode: chunk.class_cells(grid)
-        if mode == "classwise"
-        else _row_cells(*chunk.evaluated(mode), chunk.weight, grid)
-        for mode, grid in grids.items()
-    }
 
 
 def _row_cells(

@@ -216,6 +216,22 @@ def test_gradients_of_torch_modules(fresh, few):
     torch.autograd.gradcheck(module, torch.from_numpy(X[:5]).requires_grad_())
 
 
+def test_torch_module_of_integers():
+    X, y = make_data()
+    model = TemperatureScaling(from_logits=True).fit(X, y)
+    logits = torch.tensor([[3, 0, 1]])
+    expected = torch.from_numpy(model.predict_proba(logits))
+    torch.testing.assert_close(model.to_torch()(logits), expected)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_meta_tensors_have_no_values():
+    X, y = make_data()
+    model = TemperatureScaling(from_logits=True).fit(X, y)
+    with pytest.raises(TypeError, match="X must be convertible to numpy, got Tensor"):
+        model.predict_proba(torch.from_numpy(X).to("meta"))
+
+
 def test_torch_modules_show_the_calibrator():
     module = TemperatureScaling(from_logits=True).fit(*make_data()).to_torch()
     assert repr(module) == "CalibratorModule(TemperatureScaling)"
