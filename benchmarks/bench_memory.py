@@ -160,7 +160,8 @@ def measure(folder, case, limit):
     """Return the extra memory of a call in bytes, and its seconds or its error."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=run, args=(folder, *case, theirs))
+    arguments = folder, *case, theirs
+    process = context.Process(target=run, args=arguments, daemon=True)
     process.start()
     theirs.close()
     try:

@@ -21,6 +21,10 @@ from sklearn_calib._core.links import (
 )
 from sklearn_calib._core.typing import Floats
 
+# At least this many classes are read at once, as the values of one row are next to each
+# other in memory.
+GROUP_SIZE = 8
+
 
 class ClassScores(NamedTuple):
     """A score, as a function of columns and of row summaries.

@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.class_scores import (
     EXPONENTIAL,
+    GROUP_SIZE,
     LOG_ODDS,
     SOFTMAX,
     ClassScores,
@@ -30,10 +31,6 @@ from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import row_blocks
 from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
 from sklearn_calib.calibrators._survey import RESOLUTION
-
-# At least the scores of this many classes are computed at once, as values of one row
-# are next to each other in memory.
-GROUP_SIZE = 8
 
 # Points of a map that is linear between them.
 CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))

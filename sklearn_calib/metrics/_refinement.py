@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import bin_index, parting_edges
+from sklearn_calib._core.class_scores import GROUP_SIZE
 from sklearn_calib._core.inputs import (
     BINS,
     TARGETS,
@@ -31,9 +32,6 @@ from sklearn_calib._core.validation import (
 # From the probabilities of a class, its indicator and weights to probabilities.
 Recalibrate: TypeAlias = Callable[[Floats, Floats, Floats], Floats]
 Loss: TypeAlias = Callable[[Ints, Floats], Floats]
-
-# Columns are read in groups, as values of one row are next to each other in memory.
-GROUP_SIZE = 8
 
 
 def _brier(codes: Ints, proba: Floats) -> Floats:
