@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import Interval, validate_params
-from sklearn_calib._torch.processes import is_one_of_many
 
 
 class Batch(tuple):
@@ -63,19 +62,6 @@ class ArrayBatches:
             if self.sample_weight is not None:
                 batch.sample_weight = self.sample_weight.index_select(0, part)
             yield batch
-
-
-class WholeBatches:
-    """Mini-batches of a `DataLoader`, which accelerate does not divide."""
-
-    def __init__(self, batches: DataLoader[Any]) -> None:
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.batches)
 
 
 @validate_params(
@@ -138,13 +124,6 @@ def iterate_batches(
             "sample_weight."
         )
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **kwargs)
-
-
-def whole_batches(batches: Iterable[Any]) -> Iterable[Any]:
-    """Return mini-batches that all processes get, although accelerate divides them."""
-    if isinstance(batches, DataLoader) and is_one_of_many():
-        return WholeBatches(batches)
-    return batches
 
 
 def resolve_subset(dataset: Any) -> tuple[Any, Array]:
