@@ -16,6 +16,7 @@ from sklearn_calib._torch.processes import (
     group_of,
     is_one_of_many,
     own_part,
+    share_buffers,
     unwrapped,
 )
 from sklearn_calib.estimators._devices import NetOnDevice
@@ -70,6 +71,17 @@ class SharedNet(NetOnDevice):
         with seeded_torch(seed):
             output = super().infer(own_part(x, group), **fit_params)
         return gather_rows(output, n_rows, group)
+
+    def _end_training(self, X: Any, y: Any) -> None:
+        """Notify the callbacks and the net that the training has ended.
+
+        Unlike in skorch, the net is last, since mixins unwrap its module then, and
+        early stopping restores the weights of the wrapped module.
+        """
+        share_buffers(self.module_)
+        for _, callback in self.callbacks_:
+            callback.on_train_end(self, X=X, y=y)
+        self.on_train_end(self, X=X, y=y)
 
     @contextmanager
     def _unwrapped(self) -> Iterator[None]:
