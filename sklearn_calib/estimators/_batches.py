@@ -20,7 +20,6 @@ from torch.utils.data import (
 
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import Interval, validate_params
-from sklearn_calib._torch.processes import is_one_of_many
 
 # A function that returns the rows with given indices as tensors.
 Take: TypeAlias = Callable[[Tensor], Any]
@@ -81,19 +80,6 @@ class IndexedBatches:
             if self.take_weight is not None:
                 batch.sample_weight = self.take_weight(part)
             yield batch
-
-
-class WholeBatches:
-    """Mini-batches of a `DataLoader`, which accelerate does not divide."""
-
-    def __init__(self, batches: DataLoader[Any]) -> None:
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.batches)
 
 
 class StreamedBatches:
@@ -189,13 +175,6 @@ def _data_loader(
         )
     shuffle = shuffle and not isinstance(dataset, IterableDataset)
     return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **options)
-
-
-def whole_batches(batches: Iterable[Any]) -> Iterable[Any]:
-    """Return mini-batches that all processes get, although accelerate divides them."""
-    if isinstance(batches, DataLoader) and is_one_of_many():
-        return WholeBatches(batches)
-    return batches
 
 
 def resolve_dataset(dataset: Any) -> Any:

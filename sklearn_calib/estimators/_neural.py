@@ -59,7 +59,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         Learning rate, greater than 0.
 
     batch_size : int, default=128
-        Number of samples in a mini-batch; -1 means all samples.
+        Number of samples in a mini-batch, of all processes together; -1 means all.
 
     max_epochs : int, default=50
         Number of passes over the training data, at least 1.
@@ -190,11 +190,6 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
     `posterior` of the loss inverts this map, without fitting a parameter. For the focal
     loss (:class:`~sklearn_calib.calibrators.FocalPosterior`), it is proportional to
     ``q_k / ((1 - q_k)**gamma - gamma * q_k * (1 - q_k)**(gamma - 1) * log(q_k))``.
-
-    Several processes can train the network together, wrapped by
-    :class:`torch.nn.parallel.DistributedDataParallel`. All of them call `fit` with the
-    same data. Each computes a part of every mini-batch, and the results are those of a
-    single process.
 
     Examples
     --------

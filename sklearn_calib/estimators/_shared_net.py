@@ -1,23 +1,46 @@
 """Network that several processes train together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from skorch.dataset import get_len, unpack_data
 from skorch.utils import to_device, to_tensor
+from torch.utils.data import DataLoader
 
 from sklearn_calib._torch.outputs import predict_batch
 from sklearn_calib._torch.processes import (
     check_same_batch,
     gather_rows,
     group_of,
+    is_one_of_many,
     own_part,
+    share_buffers,
     unwrapped,
 )
 from sklearn_calib.estimators._devices import NetOnDevice
 from sklearn_calib.estimators._seeds import epoch_seed, seeded_torch
+
+
+class WholeBatches:
+    """Mini-batches of a `DataLoader`, which accelerate does not divide."""
+
+    def __init__(self, batches: DataLoader[Any]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches)
+
+
+def whole_batches(batches: Iterable[Any]) -> Iterable[Any]:
+    """Return mini-batches that all processes get, although accelerate divides them."""
+    if isinstance(batches, DataLoader) and is_one_of_many():
+        return WholeBatches(batches)
+    return batches
 
 
 class SharedNet(NetOnDevice):
@@ -48,6 +71,17 @@ class SharedNet(NetOnDevice):
         with seeded_torch(seed):
             output = super().infer(own_part(x, group), **fit_params)
         return gather_rows(output, n_rows, group)
+
+    def _end_training(self, X: Any, y: Any) -> None:
+        """Notify the callbacks and the net that the training has ended.
+
+        Unlike in skorch, the net is last, since mixins unwrap its module then, and
+        early stopping restores the weights of the wrapped module.
+        """
+        share_buffers(self.module_)
+        for _, callback in self.callbacks_:
+            callback.on_train_end(self, X=X, y=y)
+        self.on_train_end(self, X=X, y=y)
 
     @contextmanager
     def _unwrapped(self) -> Iterator[None]:

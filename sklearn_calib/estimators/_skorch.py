@@ -23,11 +23,7 @@ from sklearn_calib.callbacks import (
     valid_log_loss,
     valid_refinement,
 )
-from sklearn_calib.estimators._batches import (
-    Batch,
-    resolve_dataset,
-    whole_batches,
-)
+from sklearn_calib.estimators._batches import Batch, resolve_dataset
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
@@ -54,6 +50,7 @@ from sklearn_calib.estimators._nested_params import (
 )
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
 from sklearn_calib.estimators._saved_net import SavableNet
+from sklearn_calib.estimators._shared_net import whole_batches
 from sklearn_calib.estimators._threads import NetWithThreads
 from sklearn_calib.losses import CalibrationLoss
 

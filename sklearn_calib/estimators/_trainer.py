@@ -15,7 +15,6 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
 )
-from sklearn_calib._torch.processes import share_buffers
 from sklearn_calib.estimators._check_data import (
     check_data,
     check_representable,
@@ -194,20 +193,9 @@ class Trainer:
             if not self._has_stopped_early():
                 net.interrupted_ = len(net.history) > n_epochs_before
                 if net.interrupted_:
-                    self._end(X, y)
+                    net._end_training(X, y)
                 raise
-        self._end(X, y)
-
-    def _end(self, X, y):
-        """Notify the callbacks and the net that the training has ended.
-
-        Unlike in skorch, the net is last, since mixins unwrap its module then, and
-        early stopping restores the weights of the wrapped module.
-        """
-        share_buffers(self.net.module_)
-        for _, callback in self.net.callbacks_:
-            callback.on_train_end(self.net, X=X, y=y)
-        self.net.on_train_end(self.net, X=X, y=y)
+        net._end_training(X, y)
 
     def _has_stopped_early(self):
         """Return whether the interrupt came from skorch's early stopping."""

@@ -79,6 +79,13 @@ def test_early_stopping_ends_before_the_last_epoch(results):
         assert len(results[0][case]["history"]) < script.STOP["max_epochs"]
 
 
+def test_mixin_for_accelerate_has_the_results_of_a_single_process(results):
+    """It divides a DataLoader, gathers outputs and unwraps the network itself."""
+    expected = script.result(script.train(**script.OF_MIXIN))
+    assert len(expected["history"]) < script.STOP["max_epochs"]
+    assert_close(results[0]["mixin"], expected, "mixin")
+
+
 def test_training_resumes_from_the_checkpoint_of_the_first_process(results):
     assert_close(results[0]["resumed"], results[0]["focal"], "resumed")
 

@@ -6,6 +6,7 @@ Its arguments are RANK N_PROCESSES FOLDER. Each process writes its results to FO
 import datetime as dt
 import pickle
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import make_classification
 from skorch.callbacks import Checkpoint as BestWeights, EarlyStopping
 from skorch.dataset import ValidSplit
+from skorch.hf import AccelerateMixin
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
@@ -36,6 +38,17 @@ WEIGHT = np.random.default_rng(0).uniform(0.2, 3, len(y))
 LEARNERS = {"adafocal": {"loss__n_bins": 3}, "calfocal": {"loss__n_bins": 3}}
 HELD_OUT = {"validation_fraction": 0.3}
 STOP = {"lr": 0.1, "max_epochs": 40, "n_iter_no_change": 3}
+OF_MIXIN = {
+    **STOP,
+    "lr": 0.03,
+    "early_stopping": True,
+    "iterator_train": DataLoader,
+    "iterator_valid__num_workers": 0,
+    "use_caching": False,
+    "callbacks": [RecordBins(n_bins=3)],
+    "loss": "adafocal",
+    "callbacks__update_loss__update_every": 2,
+}
 # The others are sums over samples.
 LOSSES = [
     name
@@ -94,6 +107,39 @@ class Together(NeuralClassifier):
             self.module_ = self.module_.module
 
 
+class Accelerator:
+    """What skorch's mixin for accelerate uses, as accelerate does it on CPUs."""
+
+    device_placement = False
+
+    def prepare(self, part):
+        """Wrap a network; accelerate also divides a DataLoader."""
+        if isinstance(part, DataLoader):
+            raise TypeError("accelerate would divide the mini-batches")
+        is_network = isinstance(part, nn.Module) and [*part.parameters()]
+        return DistributedDataParallel(part) if is_network else part
+
+    def unwrap_model(self, module, **kwargs):
+        """Return the network."""
+        return getattr(module, "module", module)
+
+    def gather_for_metrics(self, output):
+        """Return the outputs of all processes."""
+        return torch.cat([output, output])
+
+    def accumulate(self, *parts):
+        """Do nothing."""
+        return nullcontext()
+
+    autocast = nullcontext
+    backward = staticmethod(torch.Tensor.backward)
+    wait_for_everyone = staticmethod(torch.distributed.barrier)
+
+
+class Accelerated(AccelerateMixin, NeuralClassifier):
+    """NeuralClassifier that is wrapped by an accelerator."""
+
+
 # The parameters of each training, and the arguments of fit.
 CASES = {
     "focal": {},
@@ -121,11 +167,11 @@ CASES = {
 }
 
 
-def train(loss="focal", X=X, y=y, sample_weight=None, **params):
+def train(loss="focal", X=X, y=y, sample_weight=None, kind=Together, **params):
     """Return the net trained with the parameters of a case."""
     params = {"max_epochs": 2, "random_state": 0, "batch_size": 40, **params}
     params = {"lr": 0.01, **HELD_OUT, **params}
-    net = Together(loss=loss, dtype="float64", **LEARNERS.get(loss, {}), **params)
+    net = kind(loss=loss, dtype="float64", **LEARNERS.get(loss, {}), **params)
     return net.fit(X, y, sample_weight=sample_weight)
 
 
@@ -178,6 +224,8 @@ def main(rank, n_processes, folder):
         timeout=dt.timedelta(seconds=30),
     )
     results = {name: result(train(**case), **case) for name, case in CASES.items()}
+    mixin = {"kind": Accelerated, "accelerator": Accelerator()}
+    results["mixin"] = result(train(**mixin, **OF_MIXIN))
     results["mixup"] = result(train(batch_transform=Mixup()))
     images = X.reshape(-1, 1, 2, 3)
     results["batch norm"] = result(train(X=images, validation_fraction=None), X=images)
