@@ -9,10 +9,12 @@ from sklearn_calib._torch.processes import is_one_of_many
 
 def concatenate_logits(batches):
     """Return the outputs of a network for each batch as one float64 array."""
-    outputs = [out[0] if isinstance(out, tuple) else out for out in batches]
+    outputs = (out[0] if isinstance(out, tuple) else out for out in batches)
     # numpy converts single precision without an intermediate array, but not bfloat16.
-    outputs = [out if out.element_size() > 2 else out.float() for out in outputs]
-    return np.concatenate([to_numpy(out) for out in outputs], dtype=np.float64)
+    outputs = (out if out.element_size() > 2 else out.float() for out in outputs)
+    # Copies, since tensors that are kept would fragment the memory between batches.
+    arrays = [np.array(to_numpy(out)) for out in outputs]
+    return np.concatenate(arrays, dtype=np.float64)
 
 
 def predict_batch(net, batch, training=False):

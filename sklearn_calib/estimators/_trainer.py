@@ -107,7 +107,7 @@ class Trainer:
         vars(net).pop("validation_history_", None)
         self.seed = draw_seed(net.random_state)
         self._run(X, codes, reset)
-        if not (net.refit and "valid_loss" in net.history[-1]):
+        if not (self.hold_out and net.refit and "valid_loss" in net.history[-1]):
             return
         n_epochs = self._count_epochs_kept()
         if not n_epochs:

@@ -339,6 +339,14 @@ def test_scores_of_partial_fit():
     assert sum(net.history_[-1, "bin_weight"]) == 60
 
 
+def test_partial_fit_does_not_refit():
+    net = clone(NET).partial_fit(X, codes, classes=range(3), validation=VALID)
+    twin = clone(NET).set_params(refit=True)
+    twin.partial_fit(X, codes, classes=range(3), validation=VALID)
+    assert_equal(twin, net)
+    assert not hasattr(twin, "validation_history_")
+
+
 def test_refcal_learns_from_a_validation_set():
     model = RefCalClassifier(
         loss="adafocal", loss__n_bins=5, refine__max_epochs=1, random_state=0
