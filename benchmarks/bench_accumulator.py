@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/bench_accumulator.py --millions 100
 
 Generates chunks of a million rows of ten classes in float32 one after the other, as if
-they were read from a disk. Prints the seconds per chunk and those of one call of
+they were read from a disk. Prints the CPU seconds per chunk and those of one call of
 `expected_calibration_error` on a chunk, both without generating the chunk. Also prints
 the peak memory of the process, and the difference between this result and the merged
 results of two joblib workers. The smallest run (`--millions 1`) shows the memory of
@@ -17,7 +17,7 @@ import resource
 from functools import partial, reduce
 from operator import add
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
@@ -57,10 +57,10 @@ def chunk(seed):
 
 
 def seconds(function, *arguments):
-    """Return the seconds of a call and its result."""
-    start = perf_counter()
+    """Return the CPU seconds of a call and its result."""
+    start = process_time()
     result = function(*arguments)
-    return perf_counter() - start, result
+    return process_time() - start, result
 
 
 def accumulated(seeds, strategy):
