@@ -80,10 +80,11 @@ class CalibrationAccumulator(AccumulatorResults):
     of the cell. The absolute differences from the values of all samples were at most
 
     - 5e-5 for AURC, E-AURC and the AUROC of failure detection, 1e-5 for the AUGRC;
-    - 1e-5 for the smooth ECE, the smooth calibration error and the root Brier score;
+    - 1e-5 for the smooth ECE, the smooth calibration error, the root Brier score, and
+      the kernel calibration error with a given bandwidth;
     - 1e-4 for the KS and the kernel density error;
-    - 1e-3 for the isotonic error, the score decomposition, the kernel calibration
-      error, the selective risk at a coverage, and the statistic of Spiegelhalter's test
+    - 1e-3 for the isotonic error, the score decomposition, the selective risk at a
+      coverage, and the statistic of Spiegelhalter's test
 
     for 1000 samples with different temperatures, and smaller for more samples. The log
     loss is less accurate for probabilities near 0. A metric whose value jumps, such as
@@ -205,7 +206,8 @@ class CalibrationAccumulator(AccumulatorResults):
         groups : array-like of shape (n_samples,) or (n_samples, n_features), \
                 default=None
             Group of each sample, as in :func:`per_group`. The samples are also added to
-            the accumulators of their groups in `groups_`.
+            the accumulators of their groups in `groups_`. To save the accumulator, the
+            names must be those of a single column.
 
         Returns
         -------

@@ -128,6 +128,8 @@ class Cells(NamedTuple):
         parts = [self, other]
         if len(self.sums) != len(other.sums):
             parts = [Cells(each.place, each.with_squares()) for each in parts]
+        if np.array_equal(self.place, other.place):
+            return Cells(self.place, parts[0].sums + parts[1].sums)
         place = np.union1d(self.place, other.place)
         sums = np.zeros((len(parts[0].sums), len(place)))
         for each in parts:

@@ -26,6 +26,7 @@ from sklearn_calib.metrics._hypothesis_tests import (
     spiegelhalter_result,
     spiegelhalter_test,
 )
+from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 
 # Errors with bins, which are computed from the sums over bins, and their norms.
 BINNED: dict[Metric, Options] = {
@@ -115,6 +116,12 @@ def check_metric(metric: Any, mode: str, options: Options) -> None:
         raise ValueError(
             f"{unknown[0]} must not be given, because the accumulator determines it, "
             f"got {options[unknown[0]]!r:.80}."
+        )
+    bandwidth = options.get("bandwidth", "median")
+    if metric is kernel_calibration_error and isinstance(bandwidth, str):
+        raise ValueError(
+            "bandwidth must be a number, because the median distance of the samples is "
+            f"not known, got {bandwidth!r}."
         )
 
 

@@ -104,15 +104,15 @@ def test_invalid_intervals():
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", [failure_auroc_score, ks_calibration_error])
 def test_coverage(metric):
-    """The interval contains the value of many samples in about 90 % of 200 draws."""
+    """The interval contains the value of many samples in about 90 % of 100 draws."""
     truth = accumulate(*problem(1_000_000, seed=99)).compute(metric)
     hits = 0
-    for seed in range(200):
+    for seed in range(100):
         low, high = accumulate(*problem(1000, seed=seed)).interval(
             metric, confidence_level=0.9, n_resamples=200, random_state=seed
         )
         hits += low <= truth <= high
-    assert 168 <= hits <= 197
+    assert 80 <= hits <= 99
 
 
 def test_aurc_has_an_interval():

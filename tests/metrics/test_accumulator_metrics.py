@@ -54,6 +54,11 @@ TOP_LABEL = {
         {"mode": "top_label", "n_bins": 40},
         0.01,
     ),
+    "kernel": (
+        kernel_calibration_error,
+        {"mode": "top_label", "bandwidth": 0.2},
+        1e-5,
+    ),
     "kde": (kde_calibration_error, {"mode": "top_label"}, 1e-4),
     "spiegelhalter": (spiegelhalter_test, {"mode": "top_label"}, 1e-3),
 }
@@ -63,7 +68,7 @@ POSITIVE = {
     "proper": (proper_calibration_error, {"loss": "brier"}, 1e-3),
     "refinement": (refinement_error, {}, 1e-3),
     "root brier": (root_brier_score_loss, {}, 1e-5),
-    "kernel": (kernel_calibration_error, {}, 1e-3),
+    "kernel": (kernel_calibration_error, {"bandwidth": 0.2}, 1e-5),
     "aurc": (aurc_loss, {}, 5e-5),
     "aurc of the log loss": (aurc_loss, {"loss": "log"}, 1e-4),
     "brier": (brier_score_loss, {}, 1e-6),
@@ -198,6 +203,7 @@ def test_cells_of_classes_are_sparse():
         (ks_calibration_error, {"mode": "positive"}, ValueError, "mode must be one of"),
         (ks_calibration_error, {"labels": [0, 1]}, ValueError, "labels must not be"),
         (expected_calibration_error, {"norm": "l3"}, ValueError, "The 'norm' param"),
+        (kernel_calibration_error, {}, ValueError, "bandwidth must be a number"),
         (risk_at_coverage, {"coverage": 2}, ValueError, "The 'coverage' parameter"),
     ],
 )
