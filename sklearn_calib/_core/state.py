@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.json_values import (
     INFINITY,
@@ -306,6 +307,10 @@ class StateMixin:
     def _state_schema(self) -> dict[str, Spec]:
         """The fitted attributes, in the order in which they are read."""
         raise NotImplementedError  # each subclass has its own
+
+    def _check_can_be_saved(self) -> None:
+        """Raise NotFittedError if the state is not complete."""
+        check_is_fitted(self)
 
     def _get_saved_params(self) -> dict[str, Any]:
         """Return the constructor parameters that are saved."""

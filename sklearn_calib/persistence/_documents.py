@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from sklearn_calib._core.json_values import (
     check_object,
     read_value,
@@ -28,6 +26,7 @@ CLASSES = {
     "CalibratedClassifier": "sklearn_calib.estimators",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
+    "TemperatureAccumulator": "sklearn_calib.calibrators",
 }
 
 
@@ -107,7 +106,7 @@ def write_document(model: Any, tensors: dict[str, Array] | None) -> dict[str, An
     from sklearn_calib import __version__
 
     _check_class(model, "model")
-    check_is_fitted(model)
+    model._check_can_be_saved()
     document = {
         "format": FORMAT,
         "version": VERSION,
