@@ -10,6 +10,7 @@ from sklearn_calib._core.state import DERIVED_SIZES
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     PerLabelCalibrator,
+    TemperatureAccumulator,
     get_calibrator,
     get_calibrator_names,
 )
@@ -55,6 +56,7 @@ def render():
         NeuralClassifier(),
         CalibratedClassifier(NeuralClassifier()),
         CalibrationAccumulator(labels=["a", "b"]),
+        TemperatureAccumulator(labels=["a", "b"]),
     ]
     rows = [
         f"| `{model!r}` | {describe(model._state_schema, common)} |"

@@ -21,6 +21,7 @@ from sklearn_calib.calibrators import (
     DirichletCalibrator,
     MetaCal,
     PerLabelCalibrator,
+    TemperatureAccumulator,
     get_calibrator,
     get_calibrator_names,
 )
@@ -89,10 +90,14 @@ def main():
         sklearn_calib.save(model, folder / name)
         proba = model.predict_proba(X[:4])
         predictions[name] = {"X": X[:4].tolist(), "proba": proba.tolist()}
-    _, proba, y = make_data()
+    logits, proba, y = make_data()
     accumulator = CalibrationAccumulator(labels=["a", "b", "c"]).update(y, proba)
     sklearn_calib.save(accumulator, folder / "CalibrationAccumulator.json")
     predictions["CalibrationAccumulator.json"] = {"error": accumulator.compute()}
+    sums = TemperatureAccumulator(labels=["a", "b", "c"], from_logits=True)
+    sklearn_calib.save(sums.update(logits, y), folder / "TemperatureAccumulator.json")
+    found = {"temperature": sums.calibrator().temperature_}
+    predictions["TemperatureAccumulator.json"] = found
     text = json.dumps(predictions, allow_nan=False)
     (folder / "predictions.json").write_text(text, encoding="utf-8")
 

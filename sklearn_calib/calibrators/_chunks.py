@@ -65,7 +65,7 @@ class Chunks:
         is_first = not self._has_totals
         for number, chunk in enumerate(self._read()):
             try:
-                data = self._check(chunk, reset=is_first and np.ndim(sizes) == 0)
+                data = self.check(chunk, reset=is_first and np.ndim(sizes) == 0)
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
                 raise kind(f"Chunk {number} of batches: {error}") from error
@@ -107,7 +107,7 @@ class Chunks:
             _refuse("sample_weight must not be zero in all chunks", "zeros", way_out)
         self.sizes, self.counts, self._has_totals = sizes, counts, True
 
-    def _check(self, chunk: Any, *, reset: bool) -> Any:
+    def check(self, chunk: Any, *, reset: bool) -> Any:
         """Return validated input, codes and weights; None if there are no rows."""
         if not isinstance(chunk, tuple | list) or len(chunk) not in {2, 3}:
             shown = type(chunk).__name__
@@ -118,7 +118,7 @@ class Chunks:
                 "tuples."
             )
         X, y, *weight = chunk
-        check_consistent_length(X, y, *weight)
+        check_consistent_length(X, y, *(each for each in weight if each is not None))
         if len(y) == 0:
             return None
         X = self._calibrator._check_input(X, reset=reset)

@@ -7,7 +7,7 @@ from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator
 
 
-class SummedCalibrator(Calibrator):
+class _SummedCalibrator(Calibrator):
     """Base class of calibrators that are fitted by sums over the samples.
 
     A subclass defines `_fit_blocks(data)` instead of `_fit`. It reads the data several

@@ -25,13 +25,16 @@ class Survey:
     zero_replacement : float
         Value that replaces zeros, see :class:`Calibrator`.
 
+    has_zeros : bool
+        Whether there are probabilities of zero.
+
     looks_like_proba : bool
         Whether logits look like probabilities.
     """
 
     def __init__(self, calibrator: Any, data: Iterable[Block]) -> None:
         self.n_errors, self.looks_like_proba = 0.0, calibrator.from_logits
-        self._has_zeros, self._smallest = False, np.inf
+        self.has_zeros, self._smallest = False, np.inf
         for X, codes, weight in data:
             if calibrator.from_logits:
                 _check_range(X)
@@ -47,13 +50,13 @@ class Survey:
         """Update the smallest positive probability, and whether there are zeros."""
         smallest = proba.min(initial=np.inf)
         if smallest == 0:
-            self._has_zeros = True
+            self.has_zeros = True
             smallest = proba[proba > 0].min()
         self._smallest = min(self._smallest, float(smallest))
 
     @property
     def zero_replacement(self) -> float:
-        if not self._has_zeros:
+        if not self.has_zeros:
             return RESOLUTION
         # Below 1 / n_classes, so that a zero does not become the largest of its row.
         return max(min(self._smallest, 1 / self._n_classes) / 2, RESOLUTION)

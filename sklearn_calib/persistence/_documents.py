@@ -27,6 +27,7 @@ CLASSES = {
     "CalibrationAccumulator": "sklearn_calib.metrics",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
+    "TemperatureAccumulator": "sklearn_calib.calibrators",
 }
 
 

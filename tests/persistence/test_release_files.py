@@ -14,6 +14,7 @@ FILES = Path(__file__).parent / "files"
 RELEASES = sorted(path for path in FILES.iterdir() if path.is_dir())
 
 
+@pytest.mark.filterwarnings("ignore:TemperatureScaling needs about")
 @pytest.mark.parametrize("folder", RELEASES, ids=lambda folder: folder.name)
 def test_the_files_of_a_release(folder):
     text = (folder / "predictions.json").read_text(encoding="utf-8")
@@ -23,6 +24,10 @@ def test_the_files_of_a_release(folder):
     for name, saved in predictions.items():
         if "error" in saved:
             assert load(folder / name).compute() == pytest.approx(saved["error"])
+            continue
+        if "temperature" in saved:
+            found = load(folder / name).calibrator().temperature_
+            assert found == pytest.approx(saved["temperature"])
             continue
         proba = load(folder / name).predict_proba(np.array(saved["X"]))
         # A network computes in single precision.
