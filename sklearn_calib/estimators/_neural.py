@@ -1,36 +1,31 @@
 """`NeuralClassifier`: skorch's classifier with the loss as a parameter."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
-from skorch.utils import is_dataset
 
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import row_blocks
-from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._batches import iterate_batches
-from sklearn_calib.estimators._check_data import check_data
 from sklearn_calib.estimators._constraints import (
     CONSTRAINTS,
     REFUSED,
     check_not_refused,
     check_posterior,
 )
-from sklearn_calib.estimators._predictions import Inputs, PredictsFromLogits
+from sklearn_calib.estimators._predictions import Inputs, PredictsFromBatches
 from sklearn_calib.estimators._skorch import SkorchClassifier
-from sklearn_calib.estimators._threads import restored_threads
 from sklearn_calib.estimators._trainer import Trainer
 
 
-class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
+class NeuralClassifier(PredictsFromBatches, SkorchClassifier):
     """Neural network classifier trained with a calibration loss.
 
     It is a :class:`skorch.NeuralNetClassifier` with the loss as a parameter. The
@@ -396,18 +391,3 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
             return proba
         check_posterior(self)
         return self._loss.posterior(proba)
-
-    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
-        for output in self._outputs(X):
-            yield self._check_outputs(concatenate_logits([output]))
-
-    def _logits(self, X: Inputs) -> Floats:
-        return self._check_outputs(concatenate_logits(self._outputs(X)))
-
-    def _outputs(self, X: Inputs) -> Iterator[Any]:
-        """Yield the outputs of the network for each mini-batch."""
-        check_is_fitted(self)
-        if not is_dataset(X):
-            X = check_data(self, X, reset=False)
-        with restored_threads():
-            yield from self.forward_iter(X)

@@ -5,12 +5,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from skorch.utils import is_dataset
 from torch.utils.data import Dataset
 
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib.estimators._check_data import check_data
 from sklearn_calib.estimators._out_of_fold import MatrixLike
+from sklearn_calib.estimators._threads import restored_threads
 
 # Data of a network: a dict contains the arguments of a module with several inputs.
 Inputs: TypeAlias = MatrixLike | Mapping[str, Any] | Dataset[Any]
@@ -67,3 +72,22 @@ class PredictsFromLogits(ClassifierMixin):
 
     def _logits(self, X: Inputs) -> Floats:
         raise NotImplementedError
+
+
+class PredictsFromBatches(PredictsFromLogits):
+    """Network of skorch whose logits are computed one mini-batch at a time."""
+
+    def _logit_blocks(self, X: Inputs) -> Iterator[Floats]:
+        for output in self._outputs(X):
+            yield self._check_outputs(concatenate_logits([output]))
+
+    def _logits(self, X: Inputs) -> Floats:
+        return self._check_outputs(concatenate_logits(self._outputs(X)))
+
+    def _outputs(self, X: Inputs) -> Iterator[Any]:
+        """Yield the outputs of the network for each mini-batch."""
+        check_is_fitted(self)
+        if not is_dataset(X):
+            X = check_data(self, X, reset=False)
+        with restored_threads():
+            yield from self.forward_iter(X)
