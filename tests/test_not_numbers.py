@@ -27,6 +27,7 @@ from sklearn_calib import (
 )
 from sklearn_calib.calibrators import (
     PerLabelCalibrator,
+    TemperatureAccumulator,
     TemperatureScaling,
     get_calibrator,
     get_calibrator_names,
@@ -348,7 +349,18 @@ def test_every_calibrator_is_tried():
     classes = {get_calibrator(name) for name in get_calibrator_names()}
     others = {getattr(calibrators, name) for name in calibrators.__all__} - classes
     left = [c for c in others if inspect.isclass(c) and not inspect.isabstract(c)]
-    assert left == [PerLabelCalibrator]
+    assert set(left) == {PerLabelCalibrator, TemperatureAccumulator}
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+def test_accumulator_names_what_is_not_numbers(from_logits):
+    X = np.log(PROBA) if from_logits else PROBA
+    sums = TemperatureAccumulator(labels=np.unique(Y), from_logits=from_logits)
+    sound = {"X": X, "y": Y, "sample_weight": np.ones(N)}
+    spoilers = {"X": NOT_NUMBERS, "y": NOT_LABELS, "sample_weight": NOT_WEIGHTS}
+    for name, values in sound.items():
+        call = partial(sums.update, **{k: v for k, v in sound.items() if k != name})
+        assert not not_refused(call, spoilers[name], values, name)
 
 
 ESTIMATORS = {

@@ -118,13 +118,12 @@ class Chunks:
                 "tuples."
             )
         X, y, *weight = chunk
+        y = as_labels(y, "y")
         check_consistent_length(X, y, *(each for each in weight if each is not None))
         if len(y) == 0:
             return None
         X = self._calibrator._check_input(X, reset=reset)
-        codes = encode_labels(
-            as_labels(y, "y"), labels=self._labels, n_classes=X.shape[1], name="y"
-        )
+        codes = encode_labels(y, labels=self._labels, n_classes=X.shape[1], name="y")
         return X, codes, _check_weight(weight[0], X) if weight else None
 
 
