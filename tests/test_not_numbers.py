@@ -325,7 +325,7 @@ def test_booleans_are_not_the_labels_of_three_classes(function):
         function(np.array([True, False, True, False]), proba)
 
 
-@pytest.mark.parametrize("name", [*get_calibrator_names(), "per label"])
+@pytest.mark.parametrize("name", [*get_calibrator_names(), "per label", "sums"])
 @pytest.mark.parametrize("from_logits", [False, True])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_calibrators_name_what_is_not_numbers(name, from_logits):
@@ -333,14 +333,18 @@ def test_calibrators_name_what_is_not_numbers(name, from_logits):
         calibrator = PerLabelCalibrator(TemperatureScaling(from_logits=from_logits))
         y, not_labels = np.eye(2, dtype=int)[Y], NOT_NUMBERS
     else:
-        calibrator = get_calibrator(name)(from_logits=from_logits)
+        calibrator = get_calibrator(name.replace("sums", "temperature"))(
+            from_logits=from_logits
+        )
         y, not_labels = Y, NOT_LABELS
     X = np.log(PROBA) if from_logits else PROBA
     calibrator.fit(X, y)
+    sums = TemperatureAccumulator(labels=np.unique(Y), from_logits=from_logits)
+    fit = sums.update if name == "sums" else calibrator.fit
     sound = {"X": X, "y": y, "sample_weight": np.ones(N)}
     spoilers = {"X": NOT_NUMBERS, "y": not_labels, "sample_weight": NOT_WEIGHTS}
     for name, values in sound.items():
-        call = partial(calibrator.fit, **{k: v for k, v in sound.items() if k != name})
+        call = partial(fit, **{k: v for k, v in sound.items() if k != name})
         assert not not_refused(call, spoilers[name], values, name)
     assert not not_refused(calibrator.predict_proba, NOT_NUMBERS, X, "X")
 
@@ -350,17 +354,6 @@ def test_every_calibrator_is_tried():
     others = {getattr(calibrators, name) for name in calibrators.__all__} - classes
     left = [c for c in others if inspect.isclass(c) and not inspect.isabstract(c)]
     assert set(left) == {PerLabelCalibrator, TemperatureAccumulator}
-
-
-@pytest.mark.parametrize("from_logits", [False, True])
-def test_accumulator_names_what_is_not_numbers(from_logits):
-    X = np.log(PROBA) if from_logits else PROBA
-    sums = TemperatureAccumulator(labels=np.unique(Y), from_logits=from_logits)
-    sound = {"X": X, "y": Y, "sample_weight": np.ones(N)}
-    spoilers = {"X": NOT_NUMBERS, "y": NOT_LABELS, "sample_weight": NOT_WEIGHTS}
-    for name, values in sound.items():
-        call = partial(sums.update, **{k: v for k, v in sound.items() if k != name})
-        assert not not_refused(call, spoilers[name], values, name)
 
 
 ESTIMATORS = {
