@@ -166,9 +166,9 @@ def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    update = "update a CalibrationAccumulator with it."
-    check_dispatch(proba, name, f"Move it to the CPU, or {update}")
-    check_in_memory(proba, name, f"Call its method compute(), or {update}")
+    accumulator = "a CalibrationAccumulator with it"
+    check_dispatch(proba, name, f"Move it to the CPU, or update {accumulator}.")
+    check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
+from sklearn_calib._core.accumulator import Accumulator
 from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.optimize import gap_target, row_gaps, warn_of_bound
-from sklearn_calib._core.state import NON_NEGATIVE, Count, Numbers, Spec, StateMixin
+from sklearn_calib._core.state import NON_NEGATIVE, Count, Numbers, Spec
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._chunks import Chunks
 from sklearn_calib.calibrators._survey import RESOLUTION, Survey
@@ -25,7 +23,7 @@ from sklearn_calib.calibrators._temperature import TemperatureScaling
 NODES = np.geomspace(20, 0.05, 25)
 
 
-class TemperatureAccumulator(StateMixin, BaseEstimator):
+class TemperatureAccumulator(Accumulator):
     r"""Temperature scaling in one pass over the data, from sums that can be merged.
 
     Each worker adds its chunks to an accumulator. The accumulators are merged, and
@@ -147,45 +145,8 @@ class TemperatureAccumulator(StateMixin, BaseEstimator):
                 sums[4 + k] += weight @ row_gaps(logits, 1 / temperature)[0]
         return self._add(sums, reader.n_features_in_)
 
-    def merge(self, other: TemperatureAccumulator) -> Self:
-        """Add the sums of another accumulator with the same parameters.
-
-        Parameters
-        ----------
-        other : TemperatureAccumulator
-            Another accumulator, which is not changed. It may be empty.
-
-        Returns
-        -------
-        self : TemperatureAccumulator
-            The object itself. `one + other` returns a new one.
-
-        Raises
-        ------
-        TypeError
-            If `other` is not a `TemperatureAccumulator`.
-
-        ValueError
-            If the parameters of the two accumulators differ.
-        """
-        if not isinstance(other, TemperatureAccumulator):
-            raise TypeError(
-                f"other must be a TemperatureAccumulator, got {type(other).__name__}. "
-                "Pass arrays to update."
-            )
-        mine, its = self._settings(), other._settings()
-        if mine != its:
-            raise ValueError(
-                f"other must have the parameters {mine}, got {its}. Create all "
-                "accumulators with sklearn.base.clone of the first."
-            )
-        if other.__sklearn_is_fitted__():
-            self._add(other.sums_, other.n_features_in_)
-        return self
-
-    def __add__(self, other: TemperatureAccumulator) -> Self:
-        """Return a new accumulator with the sums of both."""
-        return copy.deepcopy(self).merge(other)
+    def _merge(self, other: Self) -> None:
+        self._add(other.sums_, other.n_features_in_)
 
     def calibrator(self) -> TemperatureScaling:
         """Return temperature scaling, fitted to all samples added so far.
@@ -203,7 +164,7 @@ class TemperatureAccumulator(StateMixin, BaseEstimator):
         sklearn.exceptions.NotFittedError
             If no samples have been added.
         """
-        self._check_can_be_saved()
+        self._check_has_seen()
         fitted = TemperatureScaling(from_logits=self.from_logits)
         fitted.classes_ = as_labels(self.labels, "labels")
         fitted.n_features_in_ = self.n_features_in_
@@ -242,26 +203,24 @@ class TemperatureAccumulator(StateMixin, BaseEstimator):
         warn_of_bound(temperature, optimum)
         return temperature
 
-    def __sklearn_is_fitted__(self) -> bool:
+    def _has_seen(self) -> bool:
         return hasattr(self, "sums_")
 
-    def _check_can_be_saved(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
-                "This TemperatureAccumulator does not contain any samples. Call "
-                "'update' with a chunk of samples, or 'merge', before using it."
-            )
+    def _get_state(self) -> dict[str, Any]:
+        own = vars(self)
+        n_features = own.get("n_features_in_", len(self.labels))
+        return {
+            "n_features_in_": n_features,
+            "sums_": own.get("sums_", np.zeros(len(NODES) + 4)),
+        }
 
-    def _get_saved_params(self) -> dict[str, Any]:
-        return self._settings()
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the parameters in a form that can be compared."""
-        return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
+    def _set_state(self, state: dict[str, Any]) -> None:
+        if state["sums_"][0] > 0:
+            super()._set_state(state)
 
     def _add(self, sums: Floats, n_features: int) -> Self:
         """Add sums to the stored ones."""
-        if not self.__sklearn_is_fitted__():
+        if not self._has_seen():
             self.sums_, self.n_features_in_ = sums, n_features
             return self
         if n_features != self.n_features_in_:

@@ -340,7 +340,8 @@ class RefCalClassifier(
         return self.head_.predict_proba(embeddings)
 
     def _logit_blocks(self, X: Any) -> Iterator[Floats]:
-        yield from self.head_._logit_blocks(self._embed(X))
+        embeddings = self._embed(X)
+        yield from self.head_._logit_blocks(embeddings)
 
     def _logits(self, X: Any) -> Floats:
         embeddings = self._embed(X)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
+from sklearn_calib._core.accumulator import Accumulator
 from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.inputs import MODES
 from sklearn_calib._core.state import (
@@ -20,10 +18,8 @@ from sklearn_calib._core.state import (
     Numbers,
     Object,
     Spec,
-    StateMixin,
 )
 from sklearn_calib._core.typing import Floats, Options
-from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid, check_cells
 from sklearn_calib.metrics._accumulator_chunk import Sums
 
@@ -32,10 +28,9 @@ from sklearn_calib.metrics._accumulator_chunk import Sums
 ROUNDING = 1e-6
 
 
-class AccumulatorState(StateMixin, BaseEstimator):
+class AccumulatorState(Accumulator):
     """Sums of an accumulator, empty before the first chunk."""
 
-    labels: Any
     n_bins: int
     strategy: str
     mode: Any
@@ -44,55 +39,11 @@ class AccumulatorState(StateMixin, BaseEstimator):
     factor_: float
     groups_: dict[Any, Self]
 
-    def merge(self, other: Any) -> Self:
-        """Add the sums of another accumulator with the same parameters.
-
-        Parameters
-        ----------
-        other : CalibrationAccumulator
-            Another accumulator, which is not changed. It may be empty.
-
-        Returns
-        -------
-        self : CalibrationAccumulator
-            The object itself. `one + other` returns a new one, and `sum(accumulators)`
-            the sum of any number of them.
-
-        Raises
-        ------
-        TypeError
-            If `other` is not a `CalibrationAccumulator`.
-
-        ValueError
-            If the parameters of the two accumulators differ, or have changed.
-        """
-        if not isinstance(other, AccumulatorState):
-            raise TypeError(
-                "other must be a CalibrationAccumulator, got "
-                f"{type(other).__name__}. Pass arrays to update."
-            )
-        mine, its = self._settings(), other._settings()
-        if mine != its:
-            raise ValueError(
-                f"other must have the parameters {mine}, got {its}. Create all "
-                "accumulators with sklearn.base.clone of the first."
-            )
-        if other._has_seen():
-            other._check_unchanged()
-            self._add(other._sums())
-            for name, group in other.groups_.items():
-                self._add_to_group(name, group._sums())
-        return self
-
-    def __add__(self, other: Any) -> Self:
-        """Return a new accumulator with the sums of both."""
-        return copy.deepcopy(self).merge(other)
-
-    def __radd__(self, other: Any) -> Self:
-        """Return a copy for `0 + accumulator`, with which `sum` begins."""
-        if isinstance(other, int) and other == 0:
-            return copy.deepcopy(self)
-        return self + other
+    def _merge(self, other: Self) -> None:
+        other._check_unchanged()
+        self._add(other._sums())
+        for name, group in other.groups_.items():
+            self._add_to_group(name, group._sums())
 
     def _sums(self) -> Sums:
         """Return the sums of all samples."""
@@ -105,22 +56,15 @@ class AccumulatorState(StateMixin, BaseEstimator):
         self.groups_[name]._add(new)
 
     def _has_seen(self) -> bool:
-        """Whether samples have been added."""
         return hasattr(self, "cells_")
 
     def _check_has_seen(self) -> None:
         """Raise an error if no samples have been added or the parameters changed."""
-        if not self._has_seen():
-            raise NotFittedError(
-                "This CalibrationAccumulator does not contain any samples. Call "
-                "'update' with a chunk of samples, or 'merge', before using it."
-            )
+        super()._check_has_seen()
         self._check_unchanged()
 
     def _settings(self) -> Options:
-        """Return the parameters in a form that can be compared."""
-        labels = np.asarray(self.labels).tolist()
-        return {**self.get_params(), "labels": labels, "mode": self._modes()}
+        return {**super()._settings(), "mode": self._modes()}
 
     def _modes(self) -> list[str]:
         """Return the modes as a list."""
@@ -169,7 +113,6 @@ class AccumulatorState(StateMixin, BaseEstimator):
             )
 
     def _check_can_be_saved(self) -> None:
-        # An empty accumulator is saved too, because a worker may have no samples.
         self._check_unchanged()
 
     @property
@@ -184,21 +127,6 @@ class AccumulatorState(StateMixin, BaseEstimator):
         schema["group_names_"] = GroupNames()
         schema["groups_"] = ListOf(Object(), "n_groups", is_optional=True)
         return schema
-
-    def _get_saved_params(self) -> dict[str, Any]:
-        return {**self.get_params(), "labels": as_labels(self.labels, "labels")}
-
-    @classmethod
-    def _from_saved_params(
-        cls, params: dict[str, Any], key: str, passed: dict[str, Any]
-    ) -> Self:
-        new = super()._from_saved_params(params, key, passed)
-        labels = new.labels
-        try:
-            encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
-        except TypeError as error:
-            raise ValueError(f"{key}.labels is invalid: {error}") from error
-        return new
 
     def _get_state(self) -> dict[str, Any]:
         empty = Cells(np.empty(0, int), np.empty((3, 0)))

@@ -102,7 +102,7 @@ def test_errors():
     with pytest.raises(NotFittedError, match="does not contain any samples"):
         sums.calibrator()
     with pytest.raises(NotFittedError, match="does not contain any samples"):
-        to_dict(sums)
+        from_dict(to_dict(sums)).calibrator()
     with pytest.raises(ValueError, match="must not be zero for all samples"):
         TemperatureAccumulator(labels=LABELS, from_logits=True).update(
             X, y, 0 * weight

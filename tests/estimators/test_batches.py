@@ -153,8 +153,9 @@ def test_accelerate_does_not_divide_the_batches(monkeypatch, n_processes, is_div
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: n_processes)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
-    net = NeuralClassifier(batch_size=3, iterator_train=DataLoader)
-    dataset = TensorDataset(torch.zeros(8, 2), torch.arange(8))
+    kind = {"iterator_train": DataLoader, "iterator_valid": DataLoader}
+    net = NeuralClassifier(batch_size=3, **kind)
+    dataset = net.get_dataset(np.zeros((8, 2)), np.arange(8))
     for is_training in (True, False):
         batches = net.get_iterator(dataset, training=is_training)
         assert isinstance(batches, DataLoader) == is_divided

@@ -271,13 +271,6 @@ def test_a_split_of_a_dataset():
     assert_equal(net.fit(tensors(X, codes), classes=range(3)), twin)
 
 
-def test_processes_that_train_together_take_arrays(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    with pytest.raises(ValueError, match="X must be an array if several processes"):
-        clone(NET).fit(tensors(X, codes), classes=range(3))
-
-
 def test_refcal_takes_arrays_only():
     model = RefCalClassifier(refine__max_epochs=1, head__max_epochs=1)
     message = "X must be an array for RefCalClassifier, got a Dataset: TensorDataset"
