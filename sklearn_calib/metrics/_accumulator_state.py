@@ -40,7 +40,6 @@ class AccumulatorState(Accumulator):
     groups_: dict[Any, Self]
 
     def _merge(self, other: Self) -> None:
-        other._check_unchanged()
         self._add(other._sums())
         for name, group in other.groups_.items():
             self._add_to_group(name, group._sums())
@@ -58,18 +57,15 @@ class AccumulatorState(Accumulator):
     def _has_seen(self) -> bool:
         return hasattr(self, "cells_")
 
-    def _check_has_seen(self) -> None:
-        """Raise an error if no samples have been added or the parameters changed."""
-        super()._check_has_seen()
-        self._check_unchanged()
-
     def _settings(self) -> Options:
         return {**super()._settings(), "mode": self._modes()}
 
     def _modes(self) -> list[str]:
         """Return the modes as a list."""
         modes = [self.mode] if isinstance(self.mode, str) else list(self.mode)
-        if not modes or set(modes) - MODES or len(set(modes)) < len(modes):
+        if not modes or any(
+            each not in [*MODES] or modes.count(each) > 1 for each in modes
+        ):
             raise ValueError(
                 f"mode must be one or several of {sorted(MODES)}, got {self.mode!r}."
             )
@@ -102,18 +98,6 @@ class AccumulatorState(Accumulator):
             self._settings_seen, self.groups_ = self._settings(), {}
         self.cells_, self.totals_, self.factor_ = cells, totals, factor
         return self
-
-    def _check_unchanged(self) -> None:
-        """Raise an error if parameters have changed since the first update."""
-        if self._has_seen() and self._settings() != self._settings_seen:
-            raise ValueError(
-                f"Parameters must not change after the first update, got "
-                f"{self._settings()} after {self._settings_seen}. Use "
-                "sklearn.base.clone to create a new accumulator."
-            )
-
-    def _check_can_be_saved(self) -> None:
-        self._check_unchanged()
 
     @property
     def _state_schema(self) -> dict[str, Spec]:

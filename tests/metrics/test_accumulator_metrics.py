@@ -13,6 +13,7 @@ from sklearn_calib.metrics import (
     aurc_loss,
     classwise_calibration_error,
     coverage_at_risk,
+    ece_interval,
     excess_aurc_loss,
     expected_calibration_error,
     failure_auroc_score,
@@ -197,6 +198,7 @@ def test_cells_of_classes_are_sparse():
     [
         ("aurc_loss", {}, TypeError, "metric must be a function, .* got 'aurc_loss'"),
         (hosmer_lemeshow_test, {}, TypeError, "metric must have .* sample_weight"),
+        (ece_interval, {}, TypeError, "metric must not draw .*'ece_interval'. Use the"),
         (score_decomposition, {}, ValueError, 'metric must be defined for mode="top'),
         (classwise_calibration_error, {}, ValueError, "metric must be defined for"),
         (aurc_loss, {"loss": "log"}, ValueError, "loss must not be given, .* 'log'"),
@@ -230,7 +232,7 @@ def test_other_metrics_of_classes_need_cells():
         accumulator.compute(smooth_expected_calibration_error)
 
 
-@pytest.mark.each("mode", [[], ["top_label", "top_label"], ["top"], [None]])
+@pytest.mark.each("mode", [[], ["top_label", "top_label"], ["top"], [None], [["top"]]])
 def test_invalid_modes(mode):
     with pytest.raises(ValueError, match="mode must be one or several of"):
         chunked(*problem(0, 3, 1), mode=mode)
