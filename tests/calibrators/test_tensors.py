@@ -209,6 +209,20 @@ def test_precision_of_torch_modules(fresh, few, dtype):
         np.testing.assert_allclose(proba.double(), expected, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_extreme_and_tied_logits_of_torch_modules(fresh, calibrator, dtype):
+    """Probabilities and gradients are finite."""
+    module = fitted(fresh, calibrator, *make_data()).to_torch().to(dtype)
+    rows = [[0, 0, 0], [2, 2, 1], [120, 0, 1], [0, 800, 1], [0, 1, 1e4], [-1e4, 0, 0]]
+    logits = torch.tensor(rows, dtype=dtype, requires_grad=True)
+    proba = module(logits)
+    assert ((proba >= 0) & (proba <= 1)).all()
+    torch.testing.assert_close(proba.sum(dim=1), torch.ones(6, dtype=dtype))
+    if proba.requires_grad:
+        (gradient,) = torch.autograd.grad(proba[:, 0].sum(), logits)
+        assert gradient.isfinite().all()
+
+
 @pytest.mark.each("few", FEW[:3])
 def test_gradients_of_torch_modules(fresh, few):
     X, y = make_data()
