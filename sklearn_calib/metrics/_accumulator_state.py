@@ -147,7 +147,13 @@ class AccumulatorState(Accumulator):
             self._settings_seen = self._settings()
             self.cells_, self.totals_, self.factor_ = cells, totals, state["factor_"]
             names = state.get("group_names_", np.empty(0)).tolist()
-            self.groups_ = dict(zip(names, state.get("groups_", []), strict=True))
+            groups = state.get("groups_", [])
+            if len(names) != len(groups):
+                raise ValueError(
+                    "groups_ must contain an accumulator for each of group_names_, got "
+                    f"{len(groups)} and {len(names)}."
+                )
+            self.groups_ = dict(zip(names, groups, strict=True))
             if any(
                 not isinstance(each, type(self)) or each._settings() != self._settings()
                 for each in self.groups_.values()
@@ -171,5 +177,9 @@ def _check_sums(sums: Floats) -> None:
     in_range = (np.abs(gap) <= weight + slack) & (np.abs(correct) <= weight + slack)
     if not (in_range & (weight > 0) & (correct >= -slack)).all():
         raise ValueError("sums must be those of weights, gaps and correctness.")
-    if len(sums) == 5 and not (sums[3:] >= 0).all():
-        raise ValueError("sums of squares must not be negative.")
+    # One sample has the largest sum of squares, and 1e18 samples the smallest.
+    with np.errstate(over="ignore"):
+        largest = weight**2 * (1 + ROUNDING)
+    in_range = (sums[3:] <= largest) & (sums[3:] >= 0)
+    if not in_range.all() or (len(sums) == 5 and (sums[3] < 1e-18 * largest).any()):
+        raise ValueError("sums of squares must be those of the weights.")
