@@ -124,7 +124,12 @@ class AccumulatorState(Accumulator):
             state[f"{mode}_place_"] = each.place.astype(np.float64)
             state[f"{mode}_sums_"] = each.sums if most == 3 else each.with_squares()
         if groups := getattr(self, "groups_", {}):
-            state["group_names_"] = as_labels([*groups], "groups")
+            state["group_names_"] = names = as_labels([*groups], "groups")
+            if names.ndim > 1:
+                raise ValueError(
+                    "groups must be a single column to save the accumulator, got the "
+                    f"name {next(iter(groups))}. Join the columns to one."
+                )
             state["groups_"] = [*groups.values()]
         return state
 

@@ -121,6 +121,32 @@ def test_metrics_of_two_classes(name, scale):
     check(*POSITIVE[name], "positive", y_true, y_proba[:, 1], None)
 
 
+STATED = {
+    "aurc": 2e-4,
+    "augrc": 5e-5,
+    "excess aurc": 2e-4,
+    "failure auroc": 2e-4,
+    "isotonic": 3e-3,
+    "kde": 1e-4,
+    "kernel": 5e-5,
+    "ks": 1e-4,
+    "risk at coverage": 3e-3,
+    "smooth ece": 5e-5,
+    "smooth error": 5e-5,
+    "spiegelhalter": 3e-3,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.each("name", STATED)
+def test_accuracy_that_the_notes_state(name):
+    metric, options, _ = TOP_LABEL[name]
+    for seed in range(100, 125):
+        for scale in (0.3, 1, 3, 8):
+            data = problem(seed, 4, scale)
+            check(metric, options, STATED[name], "top_label", *data)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 10**6),
