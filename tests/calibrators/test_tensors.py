@@ -15,6 +15,7 @@ from sklearn_calib.calibrators import (
     HistogramBinning,
     MatrixScaling,
     PerLabelCalibrator,
+    TemperatureAccumulator,
     TemperatureScaling,
     VectorScaling,
 )
@@ -117,6 +118,19 @@ def test_fit_copies_data_of_other_devices():
     assert model.temperature_ == (
         TemperatureScaling(from_logits=True).fit(X, y).temperature_
     )
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.each("array", [torch_array, strict_array])
+def test_chunks_of_other_devices_are_copied(array):
+    X, y = make_data()
+    model, options = TemperatureScaling(from_logits=True), {"labels": range(3)}
+    expected = model.fit(batches=lambda: iter([(X, y)]), **options).temperature_
+    chunk = [array(each) for each in (X, y, np.ones(len(X)))]
+    model.fit(batches=lambda: iter([chunk]), **options)
+    assert model.temperature_ == pytest.approx(expected, rel=1e-9)
+    sums = TemperatureAccumulator(from_logits=True, **options).update(*chunk)
+    assert sums.calibrator().temperature_ == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.usefixtures("elsewhere")
