@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length
 
+from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.blocks import Block, array_blocks
 from sklearn_calib._core.limits import weight_factor
@@ -117,7 +118,7 @@ class Chunks:
                 f"it must be (X, y) or (X, y, sample_weight), got {shown}. Return "
                 "tuples."
             )
-        X, y, *weight = chunk
+        X, y, *weight = map(on_cpu, chunk)
         y = as_labels(y, "y")
         check_consistent_length(X, y, *(each for each in weight if each is not None))
         if len(y) == 0:
