@@ -238,5 +238,11 @@ def _row_taker(X: Any) -> Take:
         return lambda rows: {name: take[name](rows) for name in take}
     if issparse(X):
         return lambda rows: torch.from_numpy(X[rows.numpy()].toarray())
-    # Rows are taken by numpy, since a tensor of a read-only memory map would be a copy.
-    return lambda rows: torch.from_numpy(np.take(X, rows.numpy(), axis=0))
+    native = X.dtype.newbyteorder("=")
+
+    def take_rows(rows: Tensor) -> Tensor:
+        # By numpy, since a tensor of a read-only memory map would be a copy.
+        taken = np.take(X, rows.numpy(), axis=0)
+        return torch.from_numpy(taken.astype(native, copy=False))
+
+    return take_rows

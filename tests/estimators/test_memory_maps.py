@@ -41,6 +41,14 @@ def test_a_memory_map_is_not_copied(mapped):
     np.testing.assert_array_equal(proba, twin.predict_proba(np.array(X)))
 
 
+def test_a_memory_map_of_another_byte_order(mapped):
+    X, y = mapped[0][:200], mapped[1][:200]
+    net = NeuralClassifier(max_epochs=1, random_state=0)
+    twin = clone(net).fit(X, y)
+    net.fit(Dataset(X.astype(">f4"), y.astype(">i2")), classes=[0, 1])
+    np.testing.assert_array_equal(net.predict_proba(X), twin.predict_proba(X))
+
+
 def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped):
     X = mapped[0].view(np.uint8)
     net = NeuralClassifier(max_epochs=1, random_state=0)
