@@ -139,8 +139,9 @@ def test_options_of_the_data_loader():
     net = clone(NET).set_params(iterator_train__drop_last=True)
     net.fit(tensors(X, codes), classes=range(3))
     assert net.history_[-1, "train_batch_count"] == 10
-    net.fit(Stream(X, codes), classes=range(3))
-    assert net.history_[-1, "train_batch_count"] == 10
+    for iterator in (net.iterator_train, torch.utils.data.DataLoader):
+        net.set_params(iterator_train=iterator).fit(Stream(X, codes), classes=range(3))
+        assert net.history_[-1, "train_batch_count"] == 10
 
 
 class TwoInputs(torch.nn.Module):
