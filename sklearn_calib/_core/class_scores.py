@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.links import (
     Summary,
     columns_log_odds,
@@ -19,7 +20,7 @@ from sklearn_calib._core.links import (
     summarise_proba,
     summarise_softmax,
 )
-from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.typing import Array, Floats
 
 # At least this many classes are read at once, as the values of one row are next to each
 # other in memory.
@@ -31,34 +32,36 @@ class ClassScores(NamedTuple):
 
     `summarise(rows)` takes rows of all classes. `score(columns, first, *summary)` takes
     consecutive columns from the column `first`, and returns a new array of their shape.
+    Blocks contain values from which `prepare`, an elementwise function, computes logits
+    in the dtype of the input.
     """
 
     summarise: Callable[[Floats], Summary]
     score: Callable[..., Floats]
+    prepare: Callable[[Floats], Floats] = lambda values: values
 
     def of_all(self, rows: Floats) -> Floats:
         """Return the scores of all classes, (n_classes, n_samples)."""
         rows = rows.astype(np.float64, copy=False)
         return np.ascontiguousarray(self.score(rows, 0, *self.summarise(rows)).T)
 
-    def summarise_all(self, blocks: Iterable[Floats]) -> Summary:
-        """Return the summary of all rows, given in blocks."""
-        parts = [self.summarise(rows.astype(np.float64, copy=False)) for rows in blocks]
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+    def summarise_block(self, values: Floats) -> Summary:
+        """Return the summary of the rows of a block."""
+        return self.summarise(self.prepare(values).astype(np.float64, copy=False))
 
     def of_classes(
-        self, blocks: Iterable[Floats], summary: Summary, classes: slice, n_samples: int
+        self, data: Blocks, summary: Iterable[Array], classes: slice
     ) -> Floats:
         """Return the scores of consecutive classes, (n_classes, n_samples).
 
-        `blocks` contain all rows, in the order of the summary.
+        `summary` is that of all rows.
         """
-        scores = np.empty((classes.stop - classes.start, n_samples))
+        scores = np.empty((classes.stop - classes.start, data.n_samples))
         start = 0
-        for rows in blocks:
-            part = slice(start, start := start + len(rows))
-            columns = rows[:, classes].astype(np.float64, order="F")
-            known = (values[part] for values in summary)
+        for values, *_ in data:
+            part = slice(start, start := start + len(values))
+            columns = self.prepare(values[:, classes]).astype(np.float64, order="F")
+            known = (each[part] for each in summary)
             scores[:, part] = self.score(columns, classes.start, *known).T
         return scores
 

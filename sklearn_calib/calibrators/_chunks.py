@@ -16,14 +16,8 @@ from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import check_sample_weight, encode_labels
 
 
-def check_batches(name: str, is_summed: bool, arrays: tuple[Any, ...]) -> None:
-    """Raise TypeError if the calibrator sorts samples, or if arrays are passed too."""
-    if not is_summed:
-        raise TypeError(
-            "batches must be None for calibrators that sort the samples, got a "
-            f"callable for {name}. Pass X and y of samples that fit into memory, or "
-            "use a calibrator that is fitted by sums, such as TemperatureScaling."
-        )
+def check_no_arrays(*arrays: Any) -> None:
+    """Raise TypeError if arrays are passed with batches."""
     if any(array is not None for array in arrays):
         raise TypeError(
             "X, y and sample_weight must be None if batches are used, got both. Return "
@@ -71,7 +65,7 @@ class Chunks:
                 raise kind(f"Chunk {number} of batches: {error}") from error
             self._check_length(number, 0 if data is None else len(data[0]))
             if data is not None:
-                blocks = array_blocks(*data)
+                blocks = array_blocks(*data, self._calibrator._least_rows)
                 sizes, counts = sizes + blocks.sizes, counts + blocks.counts
                 yield from blocks
         if is_first:
