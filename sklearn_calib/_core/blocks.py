@@ -89,7 +89,7 @@ class Blocks(Restartable[Block]):
                 start, stop = stop, stop + len(block.weight)
                 yield block._replace(weight=weight[start:stop])
 
-        counts = np.bincount(codes, weight, len(self.sizes))
+        counts = np.bincount(codes, weight, len(self.sizes)).astype(np.float64)
         return Blocks(read, self.sizes, counts)
 
     def joined(self, n_rows: int) -> Blocks:
@@ -132,7 +132,7 @@ def array_blocks(
     """Return the blocks of arrays, which are not copied."""
 
     def read() -> Iterator[Block]:
-        for rows in row_blocks(*logits.shape, at_least=least_rows):
+        for rows in row_blocks(len(logits), n_classes, at_least=least_rows):
             few = codes[rows]
             weight = np.ones(len(few)) if sample_weight is None else sample_weight[rows]
             yield Block(logits[rows], few, weight)

@@ -30,23 +30,26 @@ GROUP_SIZE = 8
 class ClassScores(NamedTuple):
     """A score, as a function of columns and of row summaries.
 
-    `summarise(rows)` takes rows of all classes. `score(columns, first, *summary)` takes
-    consecutive columns from the column `first`, and returns a new array of their shape.
+    `summarise(rows)` takes rows of all classes; None if no summary is needed.
+    `score(columns, first, *summary)` takes consecutive columns from the column `first`,
+    and returns a new array of their shape.
     Blocks contain values from which `prepare`, an elementwise function, computes logits
     in the dtype of the input.
     """
 
-    summarise: Callable[[Floats], Summary]
+    summarise: Callable[[Floats], Summary] | None
     score: Callable[..., Floats]
     prepare: Callable[[Floats], Floats] = lambda values: values
 
     def of_all(self, rows: Floats) -> Floats:
         """Return the scores of all classes, (n_classes, n_samples)."""
         rows = rows.astype(np.float64, copy=False)
-        return np.ascontiguousarray(self.score(rows, 0, *self.summarise(rows)).T)
+        return np.ascontiguousarray(self.score(rows, 0, *self.summarise_block(rows)).T)
 
     def summarise_block(self, values: Floats) -> Summary:
         """Return the summary of the rows of a block."""
+        if self.summarise is None:
+            return ()
         return self.summarise(self.prepare(values).astype(np.float64, copy=False))
 
     def of_classes(
@@ -75,5 +78,5 @@ def log_odds_from_proba(zero: float) -> ClassScores:
 
 SOFTMAX = ClassScores(summarise_softmax, columns_softmax)
 # The probabilities are not normalised, as rounding errors would make equal ones differ.
-EXPONENTIAL = ClassScores(lambda _: (), lambda log_proba, _: np.exp(log_proba))
+EXPONENTIAL = ClassScores(None, lambda log_proba, _: np.exp(log_proba))
 LOG_ODDS = ClassScores(summarise_log_odds, columns_log_odds)

@@ -57,6 +57,7 @@ class Chunks:
         sizes: Any = 0
         counts: Any = 0.0
         is_first = not self._has_totals
+        least_rows = self._calibrator._least_rows
         for number, chunk in enumerate(self._read()):
             try:
                 data = self.check(chunk, reset=is_first and np.ndim(sizes) == 0)
@@ -65,7 +66,8 @@ class Chunks:
                 raise kind(f"Chunk {number} of batches: {error}") from error
             self._check_length(number, 0 if data is None else len(data[0]))
             if data is not None:
-                blocks = array_blocks(*data, self._calibrator._least_rows)
+                X, codes, weight = data
+                blocks = array_blocks(X, codes, weight, least_rows)
                 sizes, counts = sizes + blocks.sizes, counts + blocks.counts
                 yield from blocks
         if is_first:

@@ -94,13 +94,14 @@ class _OneVsRestCalibrator(_BlockCalibrator):
 
     def _fit_maps(self, data: Blocks, scores: ClassScores) -> None:
         """Fit the maps. The data are read once, and once for each group of classes."""
-        n_classes, counts = len(data.counts), data.counts
-        self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
-        self._mixing = 1 / (counts.sum() + 1) if self._returns_zero else 0.0
-        self._warn_of_missing(self.classes_[counts == 0].tolist())
+        n_classes = len(data.sizes)
         codes, weight, *summary = data.collect(
             lambda each: (each.codes, each.weight, *scores.summarise_block(each.logits))
         )
+        counts = np.bincount(codes, weight, n_classes)
+        self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
+        self._mixing = 1 / (counts.sum() + 1) if self._returns_zero else 0.0
+        self._warn_of_missing(self.classes_[counts == 0].tolist())
         self.maps_ = []
         for group in row_blocks(n_classes, data.n_samples, at_least=GROUP_SIZE):
             some = slice(1, 2) if n_classes == 2 else group
