@@ -196,7 +196,7 @@ class Calibrator(
             pass over the data and must always return the same chunks. The result is
             that of a fit to all of them. Calibrators that sort scores, such as
             one-vs-rest calibrators, keep the scores of eight classes in memory at once.
-            Own subclasses of :class:`Calibrator` do not accept `batches`.
+            Calibrators of other packages do not accept `batches`.
 
         Returns
         -------
