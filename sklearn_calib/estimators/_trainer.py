@@ -213,7 +213,7 @@ class Trainer:
 
     def _check_fit_params(self):
         """Raise TypeError for a keyword that its receiver does not take."""
-        net = self.net
+        net, method = self.net, self.fit_params["_routing_method"]
         module = getattr(net.module_, "_orig_mod", net.module_)
         receivers = {f"the forward of {type(module).__name__}": module.forward}
         splits = self.hold_out and net.train_split is not None
@@ -223,9 +223,10 @@ class Trainer:
             known = accepted_names(function)
             for name in self.fit_params:
                 if known is not None and name not in {*known, *_FOR_LOOP}:
+                    hint = hint_for_fit(name, known, net, method)
                     raise TypeError(
-                        f"fit got an unexpected keyword {name!r}, which {receiver} "
-                        f"does not take.{hint_for_fit(name, known, net)}"
+                        f"{method} got an unexpected keyword {name!r}, which "
+                        f"{receiver} does not take.{hint}"
                     )
 
     def _predicts_numbers(self):
@@ -328,7 +329,7 @@ class Trainer:
         if not isinstance(validation, tuple | list):
             return validation
         X, y = check_data(self.net, *validation, reset=False)
-        labels, name = self.net.classes_inferred_, "y of the validation set"
+        labels, name = self.net.classes_inferred_, "validation y"
         codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
         return self.net.get_dataset(X, codes)
 
