@@ -63,7 +63,8 @@ class ClassScores(NamedTuple):
         start = 0
         for values, *_ in data:
             part = slice(start, start := start + len(values))
-            columns = self.prepare(values[:, classes]).astype(np.float64, order="F")
+            columns = self.prepare(np.asfortranarray(values[:, classes]))
+            columns = columns.astype(np.float64, copy=False)
             known = (each[part] for each in summary)
             scores[:, part] = self.score(columns, classes.start, *known).T
         return scores
