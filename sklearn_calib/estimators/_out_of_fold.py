@@ -24,13 +24,13 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
-from skorch.utils import is_dataset
 
 from sklearn_calib._core.arrays import (
     as_labels,
     check_in_memory,
     check_unmasked,
     is_dict,
+    is_instance,
     shown,
 )
 from sklearn_calib._core.indicator import check_indicator
@@ -51,7 +51,7 @@ def check_training_data(X, y, estimator, *, allow_multilabel=False):
     """
     check_unmasked(X, "X")
     check_in_memory(X, "X")
-    if is_dataset(X):
+    if is_instance(X, "torch.utils.data", "Dataset"):
         raise TypeError(
             f"X must be an array, got a Dataset: {type(X).__name__}. Pass a memory "
             "map, or fit a calibrator to the predictions of the classifier."
