@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline
 
 from sklearn_calib import calibrators
 from sklearn_calib._core.typing import Array
@@ -272,6 +273,21 @@ def points(maps: Sequence[Any], score: Tensor) -> Tensor:
     return interpolate(score, maps)
 
 
+def curves(maps: Sequence[Any], odds: Tensor) -> Tensor:
+    """Return cubic curves, which are linear beyond the knots."""
+    steps = Steps(odds, [knots for knots, _, _ in maps], "right")
+    x = odds - steps.take([np.append(knots[0], knots) for knots, _, _ in maps])
+    # One row for each power, from the third down.
+    inside = [CubicHermiteSpline(*curve).c for curve in maps]
+    below = [[0, 0, slopes[0], values[0]] for _, values, slopes in maps]
+    above = [[0, 0, slopes[-1], values[-1]] for _, values, slopes in maps]
+    tables = [np.column_stack(each) for each in zip(below, inside, above, strict=True)]
+    value = 0 * x
+    for power in range(4):
+        value = value * x + steps.take([table[power] for table in tables])
+    return value
+
+
 def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
     odds = round_to(odds, DECIMALS)
     knots = [score for score, _, _ in maps]
@@ -293,6 +309,7 @@ MAPS: dict[type, Map] = {
     calibrators.IsotonicCalibration: one_vs_rest(probabilities, points),
     calibrators.JointBetaCalibration: joint_beta,
     calibrators.JointIsotonicCalibration: joint_isotonic,
+    calibrators.LogOddsSplineCalibration: one_vs_rest(all_log_odds, curves, True),
     calibrators.MatrixScaling: affine(centred),
     calibrators.MetaCal: meta_cal,
     calibrators.PlattScaling: one_vs_rest(all_log_odds, line, True),
