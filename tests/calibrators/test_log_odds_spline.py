@@ -1,5 +1,7 @@
 """Log-odds spline calibration: the fit, its smoothness, and its benefit."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -46,7 +48,7 @@ def objective(values, knots, x, y, center, strength):
     spline = CubicSpline(knots, values, bc_type="natural")
     odds = spline(x)
     loss = -np.sum(y * log_expit(odds) + (1 - y) * log_expit(-odds))
-    pieces = zip(knots[:-1], knots[1:], strict=True)
+    pieces = itertools.pairwise(knots)
     rough = sum(quad(lambda t: spline(t, 2) ** 2, *piece)[0] for piece in pieces)
     return loss + strength * rough / 2 + center(values)
 
