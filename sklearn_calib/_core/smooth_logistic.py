@@ -12,9 +12,10 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
-from scipy.special import expit, log_expit
+from scipy.special import expit
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.logistic import log_loss
 from sklearn_calib._core.optimize import magnitude
 from sklearn_calib._core.typing import Array, Floats
 
@@ -72,7 +73,7 @@ def fit_curve(
     knots = _knots(x, mass, n_knots)
     at_knots = _functions(knots, x, mass, expit(x * unit))
     spline = CubicSpline(knots, at_knots, bc_type="natural")
-    data = _Data(spline(x), x * unit, mass, positives)
+    data = _Data(spline(x).T, x * unit, positives / mass, mass)
     coef, precision = _estimate(data)
     slopes = spline(knots, 1) / unit
     if is_monotone:
@@ -94,16 +95,14 @@ def evaluate(curve: Curve, x: Floats) -> Floats:
 class _Data(NamedTuple):
     """Functions that are added to the offset, and the outcomes, at distinct values."""
 
-    functions: Floats
+    functions: Floats  # one row for each function
     offset: Floats
+    target: Floats
     mass: Floats
-    positives: Floats
 
     def loss(self, coef: Floats) -> tuple[Any, Floats]:
-        """Return the sum of the log losses, and the log-odds."""
-        odds = self.offset + self.functions @ coef
-        negatives = self.mass - self.positives
-        return -self.positives @ log_expit(odds) - negatives @ log_expit(-odds), odds
+        """Return the sum of the log losses, and the probabilities."""
+        return log_loss(self.offset + coef @ self.functions, self.target, self.mass)
 
 
 def _average(
@@ -173,7 +172,7 @@ def _estimate(data: _Data) -> tuple[Floats, Floats]:
     .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
        equation 4.8.
     """
-    n_functions = data.functions.shape[1]
+    n_functions = len(data.functions)
     part = np.minimum(np.arange(n_functions) // 2, 1)
     precision, used = START, np.zeros(2)
     coef = np.zeros(n_functions)
@@ -197,14 +196,12 @@ def _minimize(
 
     Newton's method with step halving. `limits @ coef` must be at least -1, if given.
     """
-    loss, odds = data.loss(coef)
+    loss, proba = data.loss(coef)
     value = loss + precision @ coef**2 / 2
     for _ in range(MAX_STEPS):
-        proba = expit(odds)
-        slope = data.functions.T @ (data.mass * proba - data.positives)
-        slope += precision * coef
-        weighted = data.functions.T * (data.mass * proba * (1 - proba))
-        curvature = weighted @ data.functions + np.diag(precision)
+        slope = data.functions @ (data.mass * (proba - data.target)) + precision * coef
+        weighted = data.functions * (data.mass * proba * (1 - proba))
+        curvature = weighted @ data.functions.T + np.diag(precision)
         # Otherwise, rounding errors may make it singular.
         curvature[np.diag_indices_from(curvature)] *= 1 + ROUNDING
         step = _step(curvature, slope, coef, limits)
@@ -212,7 +209,7 @@ def _minimize(
             break
         while True:
             trial = coef + step
-            loss, odds = data.loss(trial)
+            loss, proba = data.loss(trial)
             lower = loss + precision @ trial**2 / 2
             if lower <= value:
                 break
