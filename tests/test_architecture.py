@@ -20,8 +20,9 @@ CHECKOUT = Path(__file__).parent.parent
 # The topic on the left may import the topics on the right, and itself.
 MAY_IMPORT = {
     "_core": set(),
-    "_torch": {"_core"},
-    "calibrators": {"_core", "metrics"},
+    "_maps": {"_core"},
+    "_torch": {"_core", "_maps"},
+    "calibrators": {"_core", "_maps", "_torch", "metrics"},
     "callbacks": {"_core", "_torch", "losses"},
     "datasets": {"_core"},
     "displays": {"_core", "metrics"},
@@ -29,13 +30,14 @@ MAY_IMPORT = {
     "evaluation": {"_core", "estimators", "metrics"},
     "losses": {"_core"},
     "metrics": {"_core"},
-    "onnx": {"_core", "calibrators", "estimators", "losses"},
+    "onnx": {"_core", "_maps", "calibrators", "estimators", "losses"},
     # It finds estimators by the names in files, and imports them when they occur.
     "persistence": {"_core", "calibrators"},
 }
-WITHOUT_TORCH = {"_core", "calibrators", "displays", "evaluation", "metrics"}
+WITHOUT_TORCH = {"_core", "_maps", "calibrators", "displays", "evaluation", "metrics"}
 WITHOUT_TORCH |= {"persistence"}
 OF_ONNX = {"onnx", "onnxruntime", "onnxscript", "skl2onnx"}
+OF_DASK = {"dask", "distributed"}
 # The only files that know scikit-learn's private names.
 KNOW_SKLEARN_PRIVATES = {"_core/validation.py", "_core/scorer_names.py"}
 
@@ -90,14 +92,14 @@ def test_topics_import_only_what_they_may():
 
 
 def test_no_package_imports_a_module_of_another():
-    """What several share is public in its package, or lies in _core or _torch."""
+    """What several share is public in its package, or lies in a private one."""
     found = {
         name: [
             full
             for full in imported_names(tree)
             if (parts := full.split("."))[0] == "sklearn_calib"
             and len(parts) > 2
-            and parts[1] not in {name.split("/")[0], "_core", "_torch"}
+            and parts[1] not in {name.split("/")[0], "_core", "_maps", "_torch"}
             and any(part.startswith("_") for part in parts[2:])
         ]
         for name, tree in TREES.items()
@@ -105,7 +107,9 @@ def test_no_package_imports_a_module_of_another():
     assert not {name: names for name, names in found.items() if names}
 
 
-@pytest.mark.parametrize("packages", [{"matplotlib"}, OF_ONNX], ids=["plot", "onnx"])
+@pytest.mark.parametrize(
+    "packages", [{"matplotlib"}, OF_ONNX, OF_DASK], ids=["plot", "onnx", "dask"]
+)
 def test_packages_of_extras_are_imported_inside_functions(packages):
     loaded = {name: set(imported_when_loaded(tree)) for name, tree in TREES.items()}
     assert not {
@@ -118,6 +122,11 @@ def test_packages_of_extras_are_imported_inside_functions(packages):
 def test_onnx_is_imported_in_its_package_only():
     found = {name for name, tree in TREES.items() if OF_ONNX & roots(tree)}
     assert {name.split("/")[0] for name in found} == {"onnx"}
+
+
+def test_dask_is_imported_in_one_module_only():
+    found = {name for name, tree in TREES.items() if OF_DASK & roots(tree)}
+    assert found == {"_core/dask_blocks.py"}
 
 
 def roots(tree):

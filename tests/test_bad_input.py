@@ -94,9 +94,9 @@ DATA = {
         _fit(torch.zeros(12, 3, device="meta")), TypeError,
         "X must be convertible to numpy, got Tensor: .*meta",
     ),
-    "bfloat16": (
-        _fit(torch.zeros(12, 3).bfloat16()), TypeError,
-        "X must be convertible to numpy, got Tensor: .*BFloat16",
+    "float8": (
+        _fit(torch.zeros(12, 3).to(torch.float8_e5m2)), TypeError,
+        "X must be convertible to numpy, got Tensor: .*Float8",
     ),
     "other columns": (
         lambda: _fit()().predict(X[:, :2]), ValueError, "X has 2 features, but Neural",

@@ -10,8 +10,18 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from sklearn_calib import NeuralClassifier
-from sklearn_calib.losses import PerLabelLoss, get_loss, get_loss_names
-from sklearn_calib.metrics import expected_calibration_error
+from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib.losses import (
+    AURCLoss,
+    PerLabelLoss,
+    get_loss,
+    get_loss_names,
+)
+from sklearn_calib.metrics import (
+    CalibrationAccumulator,
+    aurc_loss,
+    expected_calibration_error,
+)
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available(), reason="needs a CUDA device, torch sees none"
@@ -96,3 +106,53 @@ def test_calibration_errors_are_measured_on_the_device(monkeypatch, mode, strate
     with config_context(array_api_dispatch=True):
         value = expected_calibration_error(y_true.cuda(), y_proba.cuda(), **options)
     assert value == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")  # of few samples
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", get_calibrator_names())
+def test_calibrators_predict_on_the_device(monkeypatch, name, dtype):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2000, 4, generator=generator, dtype=dtype)
+    labels = torch.randint(4, (2000,), generator=generator)
+    model = get_calibrator(name)(from_logits=True).fit(logits, labels)
+    expected = model.predict_proba(logits)
+    with config_context(array_api_dispatch=True):
+        proba, predicted = (
+            method(logits.cuda()) for method in (model.predict_proba, model.predict)
+        )
+        again = get_calibrator(name)(from_logits=True).fit(logits.cuda(), labels.cuda())
+    module = model.to_torch().cuda()(logits.cuda())
+    assert {each.device.type for each in (proba, predicted, module)} == {"cuda"}
+    assert proba.dtype == module.dtype == dtype
+    np.testing.assert_array_equal(again.predict_proba(logits), expected)
+    # In single precision, a sample may be on the other side of the edge of a bin.
+    for found in (proba, module):
+        gap = np.abs(found.cpu().numpy() - expected).max(axis=1)
+        assert np.quantile(gap, 0.99) < (1e-4 if dtype == torch.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("mode", ["top_label", "classwise"])
+def test_accumulators_on_the_device(monkeypatch, mode):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    generator = torch.Generator().manual_seed(0)
+    y_proba = torch.randn(20_000, 7, generator=generator).double().softmax(dim=1)
+    y_true = torch.randint(7, (20_000,), generator=generator)
+    one, other = (CalibrationAccumulator(labels=range(7), mode=mode) for _ in range(2))
+    one.update(y_true.numpy(), y_proba.numpy())
+    with config_context(array_api_dispatch=True):
+        other.update(y_true.cuda(), y_proba.cuda())
+        with pytest.raises(TypeError, match="Move it to the CPU"):
+            aurc_loss(y_true.cuda(), y_proba.cuda())
+    assert other.compute() == pytest.approx(one.compute(), rel=1e-10)
+    assert other.scores() == pytest.approx(one.scores(), rel=1e-10)
+
+
+def test_soft_ranks_do_not_split_the_graph():
+    logits = torch.randn(32, 5, device="cuda", requires_grad=True)
+    target = torch.randint(5, (32,), device="cuda")
+    compiled = torch.compile(AURCLoss(), backend="aot_eager", fullgraph=True)
+    values = [loss(logits, target) for loss in (compiled, AURCLoss())]
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*(torch.autograd.grad(v, logits) for v in values))

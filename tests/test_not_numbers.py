@@ -315,40 +315,41 @@ def test_estimators_take_numbers_however_they_come(name):
 def test_booleans_are_not_the_labels_of_three_classes(function):
     """True is equal to 1, and would be taken for it."""
     proba = np.full((4, 3), 1 / 3)
-    if function is not ECE:
-        function = partial(function, metrics.CalibrationAccumulator(labels=[0, 1, 2]))
-    else:
-        function = partial(function, labels=[0, 1, 2])
+    sums = metrics.CalibrationAccumulator(labels=[0, 1, 2])
+    is_metric = function is ECE
+    function = partial(function, labels=[0, 1, 2]) if is_metric else sums.update
     function([1, 0, 1, 0], proba)
     with pytest.raises(TypeError, match=r"y_true must .*\[0, 1, 2\], got booleans"):
         function(np.array([True, False, True, False]), proba)
 
 
-@pytest.mark.parametrize("name", [*get_calibrator_names(), "per label"])
+@pytest.mark.parametrize("name", [*get_calibrator_names(), "per label", "sums"])
 @pytest.mark.parametrize("from_logits", [False, True])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_calibrators_name_what_is_not_numbers(name, from_logits):
+    y, not_labels = Y, NOT_LABELS
+    calibrator = TemperatureScaling(from_logits=from_logits)
     if name == "per label":
-        calibrator = PerLabelCalibrator(TemperatureScaling(from_logits=from_logits))
+        calibrator = PerLabelCalibrator(calibrator)
         y, not_labels = np.eye(2, dtype=int)[Y], NOT_NUMBERS
-    else:
+    elif name != "sums":
         calibrator = get_calibrator(name)(from_logits=from_logits)
-        y, not_labels = Y, NOT_LABELS
     X = np.log(PROBA) if from_logits else PROBA
-    calibrator.fit(X, y)
+    sums = calibrators.TemperatureAccumulator(labels=[0, 1], from_logits=from_logits)
+    fit = sums.update if name == "sums" else calibrator.fit
     sound = {"X": X, "y": y, "sample_weight": np.ones(N)}
     spoilers = {"X": NOT_NUMBERS, "y": not_labels, "sample_weight": NOT_WEIGHTS}
-    for name, values in sound.items():
-        call = partial(calibrator.fit, **{k: v for k, v in sound.items() if k != name})
-        assert not not_refused(call, spoilers[name], values, name)
-    assert not not_refused(calibrator.predict_proba, NOT_NUMBERS, X, "X")
+    for key in sound:
+        call = partial(fit, **{k: v for k, v in sound.items() if k != key})
+        assert not not_refused(call, spoilers[key], sound[key], key)
+    assert not not_refused(calibrator.fit(X, y).predict_proba, NOT_NUMBERS, X, "X")
 
 
 def test_every_calibrator_is_tried():
-    classes = {get_calibrator(name) for name in get_calibrator_names()}
-    others = {getattr(calibrators, name) for name in calibrators.__all__} - classes
-    left = [c for c in others if inspect.isclass(c) and not inspect.isabstract(c)]
-    assert left == [PerLabelCalibrator]
+    every = [getattr(calibrators, name) for name in calibrators.__all__]
+    left = {c for c in every if inspect.isclass(c) and not inspect.isabstract(c)}
+    left -= {get_calibrator(name) for name in get_calibrator_names()}
+    assert left == {PerLabelCalibrator, calibrators.TemperatureAccumulator}
 
 
 ESTIMATORS = {

@@ -13,12 +13,19 @@ PAGES = sorted(page.stem for page in RECIPES.glob("*.md") if page.stem != "index
 # Not among the package's requirements; pip install them to run these blocks as well.
 OPTIONAL = [
     "accelerate",
+    "datasets",
     "distributed",
     "mlflow",
     "optuna",
     "pandas",
+    "polars",
+    "pyarrow",
+    "pyspark",
+    "ray",
     "shap",
+    "torchmetrics",
     "transformers",
+    "webdataset",
     "xgboost",
 ]
 BLOCK = re.compile(
@@ -48,7 +55,13 @@ def test_recipe(page, tmp_path):
     blocks, absent = split_by_need(page)
     script = tmp_path / "recipe.py"
     script.write_text("\n".join(code for code, _ in blocks), "utf-8")
-    command = [sys.executable, script]
+    # PySpark's warning of versions of pandas that it may not support.
+    command = [
+        sys.executable,
+        "-W",
+        "ignore:PySpark does not yet:FutureWarning",
+        script,
+    ]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "Warning" not in run.stderr

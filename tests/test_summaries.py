@@ -50,6 +50,7 @@ COMMON_NAMES = {
     "JointIsotonicCalibration": ["isotonic calibration", "isotonic regression"],
     "MetaCal": ["Meta-Cal"],
     "PerLabelCalibrator": ["label"],
+    "TemperatureAccumulator": ["temperature scaling"],
     # displays
     "ClasswiseReliabilityDisplay": ["class-wise reliability", "reliability diagram"],
     "ConfidenceDynamicsDisplay": ["confidence"],

@@ -10,9 +10,11 @@ from sklearn_calib._core.state import DERIVED_SIZES
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     PerLabelCalibrator,
+    TemperatureAccumulator,
     get_calibrator,
     get_calibrator_names,
 )
+from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence._documents import CLASSES
 
 PAGE = Path(__file__).parent.parent / "doc" / "deploy.md"
@@ -53,6 +55,8 @@ def render():
         PerLabelCalibrator(TemperatureScaling()),
         NeuralClassifier(),
         CalibratedClassifier(NeuralClassifier()),
+        CalibrationAccumulator(labels=["a", "b"]),
+        TemperatureAccumulator(labels=["a", "b"]),
     ]
     rows = [
         f"| `{model!r}` | {describe(model._state_schema, common)} |"

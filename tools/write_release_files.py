@@ -4,7 +4,8 @@
 
 The files are in tests/persistence/files/<version>. Run this before each release, and do
 not change the files of earlier ones. tests/persistence/test_release_files.py loads
-them, and compares the predictions with those in predictions.json.
+them, and compares the predictions with those in predictions.json, for an accumulator
+the calibration error.
 """
 
 import json
@@ -20,10 +21,12 @@ from sklearn_calib.calibrators import (
     DirichletCalibrator,
     MetaCal,
     PerLabelCalibrator,
+    TemperatureAccumulator,
     get_calibrator,
     get_calibrator_names,
 )
 from sklearn_calib.estimators import ConvNet
+from sklearn_calib.metrics import CalibrationAccumulator
 
 FILES = Path(__file__).parent.parent / "tests" / "persistence" / "files"
 
@@ -87,6 +90,14 @@ def main():
         sklearn_calib.save(model, folder / name)
         proba = model.predict_proba(X[:4])
         predictions[name] = {"X": X[:4].tolist(), "proba": proba.tolist()}
+    logits, proba, y = make_data()
+    accumulator = CalibrationAccumulator(labels=["a", "b", "c"]).update(y, proba)
+    sklearn_calib.save(accumulator, folder / "CalibrationAccumulator.json")
+    predictions["CalibrationAccumulator.json"] = {"error": accumulator.compute()}
+    sums = TemperatureAccumulator(labels=["a", "b", "c"], from_logits=True)
+    sklearn_calib.save(sums.update(logits, y), folder / "TemperatureAccumulator.json")
+    found = {"temperature": sums.calibrator().temperature_}
+    predictions["TemperatureAccumulator.json"] = found
     text = json.dumps(predictions, allow_nan=False)
     (folder / "predictions.json").write_text(text, encoding="utf-8")
 

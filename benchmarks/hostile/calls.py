@@ -134,7 +134,8 @@ def fit_and_predict(kind, own):
 
 def calibrator(kind):
     own = parameters(kind)
-    wanted = {**own, **parameters(kind.fit), **needed("X_new")}
+    wanted = {**own, **parameters(kind.fit), **needed("X", "y", "X_new")}
+    del wanted["batches"]  # instead of X and y
     call = fit_and_predict(kind, own)
     yield "three", call, wanted
     yield "two", call, wanted
@@ -210,9 +211,20 @@ def callback(kind):
 def accumulator(kind):
     own = parameters(kind)
 
-    def call(y_true, y_proba, sample_weight=None, **options):
-        model = kind(**options).update(y_true, y_proba, sample_weight=sample_weight)
+    def call(y_true, y_proba, sample_weight=None, groups=None, **options):
+        chunk = {"sample_weight": sample_weight, "groups": groups}
+        model = kind(**options).update(y_true, y_proba, **chunk)
         return model.compute(), model.scores()
+
+    yield "chunks", call, {**own, **parameters(kind.update)}
+
+
+def temperature_accumulator(kind):
+    own = parameters(kind)
+
+    def call(X, y, sample_weight=None, **options):
+        model = kind(**options).update(X, y, sample_weight=sample_weight)
+        return model.calibrator().temperature_
 
     yield "chunks", call, {**own, **parameters(kind.update)}
 
@@ -289,6 +301,7 @@ def ranks(function):
 
 
 OWN = {
+    "calibrators.TemperatureAccumulator": temperature_accumulator,
     "calibrators.PerLabelCalibrator": per_label_calibrator,
     "callbacks.valid_ece": on_validation,
     "callbacks.valid_log_loss": on_validation,

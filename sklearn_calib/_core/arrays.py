@@ -17,6 +17,9 @@ Problem: TypeAlias = tuple[type[Exception], str] | None
 # Labels of different kinds cannot be sorted, and True would be equal to 1.
 LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 
+# Collections of Dask that numpy would load as a whole, besides its arrays.
+FRAMES = ("DataFrame", "Index", "Series")
+
 # Maximum number of labels in a message.
 MANY_LABELS = 10
 
@@ -42,14 +45,51 @@ def is_dict(X: Any) -> bool:
     return isinstance(X, Mapping) and not issparse(X)
 
 
+def is_dask_array(values: Any) -> bool:
+    """Whether values are a Dask array."""
+    return is_instance(values, "dask.array", "Array")
+
+
+def check_in_memory(
+    values: Any, name: str, way_out: str = "Call its method compute()."
+) -> None:
+    """Raise TypeError for Dask collections, all blocks of which numpy would load."""
+    frames = (is_instance(values, "dask.dataframe", kind) for kind in FRAMES)
+    if is_dask_array(values) or any(frames):
+        raise TypeError(
+            f"{name} must be in memory here, got a Dask {type(values).__name__}. "
+            f"{way_out}"
+        )
+
+
+def is_tensor(values: Any) -> bool:
+    """Whether values are a torch tensor on any device."""
+    return is_instance(values, "torch", "Tensor")
+
+
+def is_cpu_tensor(values: Any) -> bool:
+    """Whether values are a torch tensor that numpy reads without a copy.
+
+    numpy has a message for meta tensors, which have no values.
+    """
+    return is_tensor(values) and values.device.type in ("cpu", "meta")
+
+
 def without_gradient(values: Any) -> Any:
-    """Return a tensor detached from the autograd graph; other values are unchanged."""
-    return values.detach() if is_instance(values, "torch", "Tensor") else values
+    """Return a tensor detached from the autograd graph; other values are unchanged.
+
+    numpy has no bfloat16, so it is converted to float32, which contains its values.
+    """
+    if not is_tensor(values):
+        return values
+    is_bfloat16 = values.dtype == sys.modules["torch"].bfloat16
+    return values.detach().float() if is_bfloat16 else values.detach()
 
 
 def as_array(values: Any, name: str) -> Array:
     """Return data of any library as a numpy array."""
     check_unmasked(values, name)
+    check_in_memory(values, name)
     try:
         return np.asarray(without_gradient(values))
     except ValueError as error:
@@ -92,8 +132,8 @@ def check_numbers(
     Returns
     -------
     values : array-like or sparse matrix
-        Lists are returned as arrays and tensors without gradient; other data are
-        returned unchanged, with their column names.
+        Lists and tensors are returned as arrays; other data are returned unchanged,
+        with their column names.
 
     Raises
     ------
@@ -106,8 +146,7 @@ def check_numbers(
     check_unmasked(values, name)
     if issparse(values):
         return values
-    values = without_gradient(values)
-    if isinstance(values, list | tuple):
+    if isinstance(values, list | tuple) or is_tensor(values):
         values = as_array(values, name)
     is_frame = is_instance(values, "pandas", "DataFrame")
     dtypes = list(values.dtypes) if is_frame else [as_array(values, name).dtype]

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import erf
 
-from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options, Weights
 from sklearn_calib._core.validation import row_blocks
 
 # Prevents rounding errors of cumulated weights from moving an edge.
@@ -21,6 +21,8 @@ SLACK = 1 - 1e-12
 MOST_SWEPT = 1000
 # With more bins, empty ones are omitted if only the sums are needed.
 MANY_BINS = 1000
+# The overhead of a comparison for each edge pays off from about this many values.
+FEW_VALUES = 1000
 # The product of ranks and bins must fit in a 64-bit integer.
 MOST_BINS = 2**31
 
@@ -35,13 +37,45 @@ class BinSums(NamedTuple):
 
 
 def sums_by_value(
-    values: Floats, correct: Array, weight: Floats
+    values: Floats, correct: Array, weight: Weights
 ) -> tuple[Array, Array, Array]:
     """Return distinct values with positive weight, their weight and correct weight."""
+    if weight is None:
+        floats = values.dtype in (np.float32, np.float64)
+        if floats and correct.dtype == bool and values.min(initial=0) >= 0:
+            return _counts_by_value(values, correct)
+        weight = np.ones(len(values))
     seen = weight > 0
-    value, index = np.unique(values[seen], return_inverse=True)
-    mass = np.bincount(index, weight[seen])
-    return value, mass, np.bincount(index, (weight * correct)[seen])
+    if not seen.all():
+        values, correct, weight = values[seen], correct[seen], weight[seen]
+    order = np.argsort(values)
+    ordered = values[order]
+    first = _first_of_equal(ordered)
+    mass = np.add.reduceat(weight[order], first)
+    return ordered[first], mass, np.add.reduceat((weight * correct)[order], first)
+
+
+def _counts_by_value(values: Floats, correct: Bools) -> tuple[Array, Array, Array]:
+    """Return `sums_by_value` for non-negative values, by a single sort without indices.
+
+    As unsigned integers, the bits of these floats have the order of the floats. The
+    sign bit is not needed, so the correctness takes a bit.
+    """
+    key = values.view(f"u{values.itemsize}") << 1
+    key |= correct
+    key.sort()
+    ordered = (key >> 1).view(values.dtype)
+    first = _first_of_equal(ordered)
+    mass = np.diff(first, append=len(ordered)).astype(np.float64)
+    n_correct = np.add.reduceat(key & 1, first).astype(np.float64)
+    return ordered[first], mass, n_correct
+
+
+def _first_of_equal(ordered: Array) -> Ints:
+    """Return the index of the first of each group of equal values."""
+    is_first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
 
 
 def interior_edges(
@@ -154,8 +188,7 @@ def sweep_n_bins(
     for this and for all smaller numbers. Empty bins are ignored, and there are fewer
     bins than samples. Numbers are tried up to `MOST_SWEPT`.
     """
-    weight = np.ones(len(correct)) if sample_weight is None else sample_weight
-    value, mass, n_correct = sums_by_value(confidence, correct, weight)
+    value, mass, n_correct = sums_by_value(confidence, correct, sample_weight)
     mass, n_correct = mass.cumsum(), n_correct.cumsum()
     largest = min(MOST_BINS, max(1, math.ceil(mass[-1]) - 1))
     if _is_rising(np.arange(1, len(value) + 1), mass, n_correct):
@@ -183,7 +216,7 @@ def _is_rising(ends: Ints, mass: Floats, n_correct: Floats) -> bool:
 
 def bin_index(values: Floats, edges: Floats) -> Ints:
     """Return the bin index of each value, given the interior edges."""
-    if len(edges) > 100:
+    if len(edges) > 100 or values.size < FEW_VALUES:
         return np.searchsorted(edges, values)
     # For few edges, comparing all values with each edge is five times faster.
     index = np.zeros(values.shape, dtype=np.uint8)
@@ -274,23 +307,6 @@ def gap_error(
     return float(class_gap_norm(weight, gap, norm, average))
 
 
-def _counts_by_probability(
-    proba: Floats, correct: Array
-) -> tuple[Floats, Floats, Floats]:
-    """Return `sums_by_value` for values in [0, 1] without weights, by a single sort.
-
-    As unsigned integers, the bits of these floats have the order of the floats. The
-    sign bit is not needed, so it stores the correctness.
-    """
-    key = np.array(proba, dtype=np.float64).view(np.uint64) << np.uint64(1)
-    key |= correct.astype(np.uint64)
-    key.sort()
-    value = (key >> np.uint64(1)).view(np.float64)
-    starts = np.flatnonzero(np.diff(value, prepend=-1))
-    mass = np.diff(starts, append=len(value)).astype(np.float64)
-    return value[starts], mass, np.add.reduceat(key & np.uint64(1), starts) / 1.0
-
-
 def isotonic_calibration_error(
     confidence: Floats,
     correct: Array,
@@ -304,10 +320,7 @@ def isotonic_calibration_error(
     regression: an uninformative confidence has a single block, in which the gaps would
     cancel.
     """
-    if sample_weight is None:
-        value, mass, n_correct = _counts_by_probability(confidence, correct)
-    else:
-        value, mass, n_correct = sums_by_value(confidence, correct, sample_weight)
+    value, mass, n_correct = sums_by_value(confidence, correct, sample_weight)
     accuracy = isotonic_regression(n_correct / mass, weights=mass).x
     return float(gap_norm(mass, mass * (value - accuracy), norm))
 
@@ -373,3 +386,13 @@ def combine_classes(errors: Floats, norm: str, average: str = "mean") -> Any:
     if norm == "l1":
         return combine(errors, axis=-1)
     return np.sqrt(combine(errors**2, axis=-1))
+
+
+def check_n_bins(n_bins: int, n_samples: int) -> None:
+    """Raise ValueError if `n_bins` exceeds both `MANY_BINS` and the sample size."""
+    limit = max(MANY_BINS, n_samples)
+    if n_bins > limit:
+        raise ValueError(
+            f"n_bins must be at most {limit} for {n_samples} samples, got {n_bins}: "
+            "most bins would be empty. Use fewer bins, such as the default."
+        )

@@ -11,6 +11,7 @@ from sklearn_calib._core.binning import (
     parting_edges,
     sums_between,
 )
+from sklearn_calib._core.confidence import value_of_class
 from sklearn_calib._core.typing import Array, Floats, Ints, Options, Weights
 from sklearn_calib._core.validation import proba_blocks
 
@@ -57,7 +58,7 @@ def _uniform_class_sums(
     weight, gap = np.zeros((2, n_classes, n_bins))
     p_true = np.empty(len(proba), dtype=proba.dtype)
     for rows, block in proba_blocks(proba):
-        p_true[rows] = block[np.arange(len(block)), codes[rows]]
+        p_true[rows] = value_of_class(block, codes[rows])
         gap[:, 0] += weights[rows] @ block
         row, column, value = _values_above(block, edges[0] if n_bins > 1 else 1)
         cell = column * n_bins + bin_index(value, edges)

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.links import focal_terms, log_softmax, softmax
-from sklearn_calib._core.optimize import fit_temperature
-from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib._core.validation import row_blocks
+from sklearn_calib._core.optimize import fit_block_temperature
+from sklearn_calib._core.typing import Floats
 
 # Upper bounds of the search for gamma; it ends where the likelihood decreases.
 GAMMAS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -21,21 +21,15 @@ GAMMAS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 MAX_STEPS = 100
 
 
-def fit_gamma(logits: Floats, codes: Ints, sample_weight: Weights = None) -> float:
+def fit_gamma(data: Blocks) -> float:
     """Return the gamma that minimises the NLL of `focal_posterior(softmax(logits))`.
 
     It is in [0, 20]. If there are several local minima, it is the first one.
 
     Parameters
     ----------
-    logits : ndarray of shape (n_samples, n_classes)
-        Finite logits.
-
-    codes : ndarray of shape (n_samples,)
-        Column index of the true class.
-
-    sample_weight : ndarray of shape (n_samples,), default=None
-        Non-negative weights. A weight of 2 counts as two samples.
+    data : Blocks
+        Blocks of finite logits, which are read once for each evaluation.
 
     Returns
     -------
@@ -46,16 +40,11 @@ def fit_gamma(logits: Floats, codes: Ints, sample_weight: Weights = None) -> flo
     ConvergenceWarning
         If gamma is at the upper bound, 20.
     """
-    weight = np.ones(len(logits)) if sample_weight is None else sample_weight
-    return _find_gamma(lambda gamma: _moments(logits, codes, weight, 0.0, gamma)[1][1])
+    return _find_gamma(lambda gamma: _moments(data, 0.0, gamma)[1][1])
 
 
 def fit_focal_temperature(
-    logits: Floats,
-    codes: Ints,
-    sample_weight: Weights = None,
-    *,
-    gamma: float | None = None,
+    data: Blocks, *, gamma: float | None = None
 ) -> tuple[float, float]:
     """Return the T and gamma that minimise the NLL of the scaled focal posterior.
 
@@ -63,7 +52,7 @@ def fit_focal_temperature(
 
     Parameters
     ----------
-    logits, codes, sample_weight
+    data : Blocks
         As in :func:`fit_gamma`.
 
     gamma : float, default=None
@@ -87,18 +76,20 @@ def fit_focal_temperature(
     If the T for gamma = 0 is a bound, the likelihood has no maximum in T. The
     probabilities with this T then replace the true classes as targets.
     """
-    weight = np.ones(len(logits)) if sample_weight is None else sample_weight
-    start = fit_temperature(logits, codes, sample_weight)
-    _, slope, curvature = _moments(logits, codes, weight, math.log(start), 0.0)
+    start = fit_block_temperature(data)
+    _, slope, curvature = _moments(data, math.log(start), 0.0)
     is_optimum = abs(slope[0]) <= 1e-3 * curvature[0, 0]
-    target = codes if is_optimum else softmax(logits / start)
+    if not is_optimum:
+        data = data.map(
+            lambda block: block._replace(codes=softmax(block.logits / start))
+        )
     log_temperature = math.log(start)
 
     def profile(gamma: float, tolerance: float = 1e-5) -> float:
         """Return the derivative of the profile NLL with respect to gamma."""
         nonlocal log_temperature
         log_temperature, slope, curvature = _best_temperature(
-            logits, target, weight, log_temperature, gamma, tolerance
+            data, log_temperature, gamma, tolerance
         )
         # First-order correction for the remaining slope in T.
         ratio = curvature[0, 1] / curvature[0, 0] if curvature[0, 0] > 0 else 0.0
@@ -133,12 +124,7 @@ def _find_gamma(slope: Callable[[float], float]) -> float:
 
 
 def _best_temperature(
-    logits: Floats,
-    target: Array,
-    weight: Floats,
-    log_temperature: float,
-    gamma: float,
-    tolerance: float,
+    data: Blocks, log_temperature: float, gamma: float, tolerance: float
 ) -> tuple[float, Floats, Floats]:
     """Return the best log(T) for a gamma, and slope and curvature near it.
 
@@ -147,7 +133,7 @@ def _best_temperature(
     """
 
     def moments(log_temperature: float) -> tuple[Any, ...]:
-        return _moments(logits, target, weight, log_temperature, gamma)
+        return _moments(data, log_temperature, gamma)
 
     value, slope, curvature = moments(log_temperature)
     for _ in range(MAX_STEPS):
@@ -165,34 +151,31 @@ def _best_temperature(
     return log_temperature, slope, curvature
 
 
-def _moments(
-    logits: Floats, target: Array, weight: Floats, log_temperature: float, gamma: float
-) -> tuple[Any, ...]:
+def _moments(data: Blocks, log_temperature: float, gamma: float) -> tuple[Any, ...]:
     """Return the mean NLL, its gradient, and the expected Hessian (Fisher information).
 
-    `target` contains a column index for each sample, or probabilities of all columns.
+    Targets are column indices, or probabilities of all columns.
     """
     value: Any = 0.0
     slope, curvature = np.zeros(2), np.zeros((2, 2))
-    for rows in row_blocks(*logits.shape):
+    for logits, target, mass in data:
         # C order, so that the rounding of sums does not depend on the layout of the
         # logits.
-        block = np.array(logits[rows], dtype=np.float64, order="C")
+        block = np.asarray(logits, dtype=np.float64, order="C")
         log_eta, scores = _scores(block, log_temperature, gamma)
         eta = np.exp(log_eta)
         scores -= np.einsum("pij,ij->pi", scores, eta)[:, :, None]
-        mass = weight[rows]
         if target.ndim == 1:
-            seen: Any = np.arange(len(block)), target[rows]
+            seen: Any = np.arange(len(block)), target
             value -= mass @ log_eta[seen]
             slope -= scores[:, *seen] @ mass
         else:
-            seen = target[rows] * mass[:, None]
+            seen = target * mass[:, None]
             value -= np.vdot(seen, log_eta)
             slope -= np.einsum("pij,ij->p", scores, seen)
         weighted = scores * (eta * mass[:, None])
         curvature += weighted.reshape(2, -1) @ scores.reshape(2, -1).T
-    return tuple(each / weight.sum() for each in (value, slope, curvature))
+    return tuple(each / data.weight_sum for each in (value, slope, curvature))
 
 
 def _scores(

@@ -151,8 +151,5 @@ def distinct_values(
     confidence: Floats, correct: Array, weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Return distinct confidences, their frequencies and the accuracy at each."""
-    weight = np.ones(len(correct)) if weight is None else weight
-    value, mass, n_correct = sums_by_value(
-        confidence.astype(np.float64), correct, weight
-    )
-    return value, mass / mass.sum(), n_correct / mass
+    value, mass, n_correct = sums_by_value(confidence, correct, weight)
+    return value.astype(np.float64), mass / mass.sum(), n_correct / mass

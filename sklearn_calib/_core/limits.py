@@ -15,6 +15,9 @@ ROW_SUM_TOLERANCE = 3.5e-4
 # * eps if the sum is in half precision. An error of 1 % is not due to rounding.
 HALF_EPS, LARGEST_TOLERANCE = float(np.finfo(np.float16).eps), 0.01
 
+# Largest change of a row sum by rounding each probability to bfloat16.
+BFLOAT16_TOLERANCE = 2.0**-8
+
 # The largest weight is scaled to lie between 2**-100 and 2**100, so that sums of
 # weights and of their squares cannot overflow.
 LARGEST_EXPONENT = 100
@@ -40,6 +43,21 @@ def check_range(
 def rounding_tolerance(n_classes: int, eps: Any) -> float:
     """Return the tolerance of values and row sums for a floating-point precision."""
     return max(ROW_SUM_TOLERANCE, min(n_classes * float(eps), LARGEST_TOLERANCE))
+
+
+def tolerance_of(off: Floats, n_classes: int) -> float:
+    """Return the tolerance for the rounding errors of the values `off`."""
+    single = off.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):
+        is_half = np.array_equal(off, off.astype(np.float16))
+    tolerance = rounding_tolerance(
+        n_classes, HALF_EPS if is_half else np.finfo(off.dtype).eps
+    )
+    # The mantissa of bfloat16 is the first 7 bits of that of float32.
+    rest = np.bitwise_and(single.view(np.uint32), 0xFFFF)
+    if not rest.any() and np.array_equal(off, single):
+        tolerance = max(tolerance, BFLOAT16_TOLERANCE)
+    return tolerance
 
 
 def check_row_sums(

@@ -7,11 +7,18 @@ order of the classes, 0 and 1, and the dtype.
 """
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp, xlog1py, xlogy
 
-from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.typing import Array, Floats, Ints
+
+# Arrays of shape (n_samples,), such as the largest value of each row.
+Summary: TypeAlias = tuple[Array, ...]
+
+# Smaller sums of exponentials may contain subnormal numbers, which are not precise.
+UNDERFLOW = 1e-280
 
 
 def softmax(logits: Floats) -> Floats:
@@ -164,14 +171,8 @@ def log_odds_of_proba(log_proba: Floats, zero: float) -> Floats:
     cancellation. Equal p have equal log-odds.
     """
     log_proba = np.asarray(log_proba, dtype=np.float64)
-    proba = np.exp(log_proba)
-    rows, top = np.arange(len(proba)), proba.argmax(axis=1)
-    others = np.minimum(proba, np.maximum(2 * (proba - zero), 0))
-    others[rows, top] = 0
-    rest = 1 - proba
-    largest = rest[rows, top]
-    rest[rows, top] = np.where(largest > 1e-3, largest, others.sum(axis=1))
-    return log_proba - np.log(lift_zeros(rest, zero))
+    summary = summarise_proba(log_proba, zero=zero)
+    return proba_columns_log_odds(log_proba, 0, *summary, zero=zero)
 
 
 def log_odds(logits: Floats) -> Floats:
@@ -179,11 +180,104 @@ def log_odds(logits: Floats) -> Floats:
 
     They are not computed from p, as p is rounded to 1 where 1 - p is small.
     """
-    log_proba = log_softmax(np.asarray(logits, dtype=np.float64))
-    rows, top = np.arange(len(logits)), log_proba.argmax(axis=1)
-    others = log_proba.copy()
-    others[rows, top] = -np.inf
-    log_rest = np.zeros_like(log_proba)
-    np.log1p(-np.exp(others), out=log_rest)
-    log_rest[rows, top] = logsumexp(others, axis=1)
-    return log_proba - log_rest
+    log_proba, log_rest = log_proba_and_rest(logits)
+    return np.subtract(log_proba, log_rest, out=log_proba)
+
+
+def log_proba_and_rest(logits: Floats) -> tuple[Floats, Floats]:
+    """Return log(p) and log(1 - p) of each class from logits, in float64."""
+    logits = np.asarray(logits, dtype=np.float64)
+    return _log_terms(logits, 0, *summarise_log_odds(logits))
+
+
+def summarise_softmax(logits: Floats) -> Summary:
+    """Return the largest logit of each row, and the sum of exp(logit - largest)."""
+    largest = logits.max(axis=1)
+    shifted = logits - largest[:, None]
+    return largest, np.exp(shifted, out=shifted).sum(axis=1)
+
+
+def columns_softmax(logits: Floats, _: int, largest: Floats, total: Floats) -> Floats:
+    """Return columns of the softmax, given the summary of each row."""
+    proba = logits - largest[:, None]
+    np.exp(proba, out=proba)
+    proba /= total[:, None]
+    return proba
+
+
+def summarise_log_odds(logits: Floats) -> Summary:
+    """Return what log p needs of each row, the predicted class, and its log(1 - p)."""
+    every, top = np.arange(len(logits)), logits.argmax(axis=1)
+    largest = logits[every, top]
+    others = np.exp(logits - largest[:, None])
+    log_total = np.log(others.sum(axis=1))
+    others[every, top] = 0
+    rest = others.sum(axis=1)
+    log_rest = np.log(np.maximum(rest, UNDERFLOW)) - log_total
+    # The exponentials of logits that are far below the largest underflow.
+    rows = np.flatnonzero(rest < UNDERFLOW)
+    others[rows] = logits[rows] - largest[rows, None]
+    others[rows, top[rows]] = -np.inf
+    log_rest[rows] = logsumexp(others[rows], axis=1)
+    return largest, log_total, top, log_rest
+
+
+def columns_log_odds(
+    logits: Floats,
+    first: int,
+    largest: Floats,
+    log_total: Floats,
+    top: Ints,
+    top_log_rest: Floats,
+) -> Floats:
+    """Return the log-odds of columns from `first`, given the summary of each row."""
+    terms = _log_terms(logits, first, largest, log_total, top, top_log_rest)
+    return np.subtract(*terms, out=terms[0])
+
+
+def _log_terms(
+    logits: Floats,
+    first: int,
+    largest: Floats,
+    log_total: Floats,
+    top: Ints,
+    top_log_rest: Floats,
+) -> tuple[Floats, Floats]:
+    """Return log(p) and log(1 - p) of columns, given the summary of each row."""
+    log_proba = logits - largest[:, None]
+    log_proba -= log_total[:, None]
+    rows, columns = _predicted(top, first, logits.shape[1])
+    log_rest = log_proba.copy()
+    log_rest[rows, columns] = -np.inf
+    np.negative(np.exp(log_rest, out=log_rest), out=log_rest)
+    np.log1p(log_rest, out=log_rest)
+    log_rest[rows, columns] = top_log_rest[rows]
+    return log_proba, log_rest
+
+
+def summarise_proba(log_proba: Floats, *, zero: float) -> Summary:
+    """Return the predicted class of each row, and its 1 - p."""
+    proba = np.exp(log_proba)
+    every, top = np.arange(len(proba)), proba.argmax(axis=1)
+    rest = 1 - proba[every, top]
+    others = np.minimum(proba, np.maximum(2 * (proba - zero), 0))
+    others[every, top] = 0
+    return top, np.where(rest > 1e-3, rest, others.sum(axis=1))
+
+
+def proba_columns_log_odds(
+    log_proba: Floats, first: int, top: Ints, top_rest: Floats, *, zero: float
+) -> Floats:
+    """Return the log-odds of columns from `first`, given the summary of each row."""
+    rest = 1 - np.exp(log_proba)
+    rows, columns = _predicted(top, first, log_proba.shape[1])
+    rest[rows, columns] = top_rest[rows]
+    rest = lift_zeros(rest, zero)
+    return np.subtract(log_proba, np.log(rest, out=rest), out=rest)
+
+
+def _predicted(top: Ints, first: int, n_columns: int) -> tuple[Ints, Ints]:
+    """Return the rows whose predicted class is among the columns, and its column."""
+    columns = top - first
+    rows = np.flatnonzero((columns >= 0) & (columns < n_columns))
+    return rows, columns[rows]

@@ -9,18 +9,21 @@ The objective is the mean negative log-likelihood plus
 ``(ridge * (parameters - center) ** 2).sum()``, which is convex.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from sklearn_calib._core.blocks import Block, Blocks, Restartable
 from sklearn_calib._core.multinomial_maps import (
     TINY,
     DiagonalMap,
     FullMap,
     Preconditioner,
+    Prediction,
 )
-from sklearn_calib._core.typing import Floats, Ints
+from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import row_blocks
 
 Kind: TypeAlias = type[DiagonalMap | FullMap]
@@ -51,9 +54,7 @@ MAX_BLOCKS = 20_000_000
 
 def fit_multinomial(
     kind: Kind,
-    features: Floats,
-    codes: Ints,
-    weight: Floats,
+    data: Blocks,
     *,
     ridge: Floats,
     center: Floats,
@@ -66,14 +67,10 @@ def fit_multinomial(
     kind : {DiagonalMap, PairMap, FullMap}
         Class of the map.
 
-    features : ndarray of shape (n_samples, n_classes) or (n_samples, 2 * n_classes)
-        Features in float64; a `PairMap` has two for each class.
-
-    codes : ndarray of shape (n_samples,)
-        Column index of the true class.
-
-    weight : ndarray of shape (n_samples,)
-        Non-negative weights that sum to one.
+    data : Blocks
+        Features in float64, of shape (n_rows, n_classes) or, for a `PairMap`, (n_rows,
+        2 * n_classes), and weights that sum to one. They are read once for each
+        evaluation of the objective, and for each product with the Hessian.
 
     ridge, center, start : ndarray, shape of the parameters
         Strength and center of the penalty of each parameter, and initial values.
@@ -87,22 +84,22 @@ def fit_multinomial(
         Whether Newton's method converges. It is False for separable classes without a
         ridge penalty, where the likelihood does not have a maximum.
     """
-    problem = _Problem(kind, features, codes, weight, ridge, center)
+    problem = _Problem(kind, data, ridge, center)
     is_dense = start.size <= kind.max_dense
     solve = problem.newton_step if is_dense else problem.conjugate_gradients
     tolerance = TOLERANCE if is_dense else LOOSE_TOLERANCE
     parameters, n_near = start, 0
     current = problem.evaluate(parameters)
     for _ in range(MAX_STEPS):
-        value, gradient, proba = current
-        step = solve(gradient, proba)
+        value, gradient = current
+        step = solve(parameters, gradient)
         decrement = -(gradient * step).sum()
         length, current = problem.search(parameters, step, value, decrement)
-        parameters = parameters + length * step
+        last, parameters = parameters, parameters + length * step
         if decrement < tolerance or length == 0:
             # A last step of the iterative solver may change the scores of few samples.
             may_move = ridge.any() and not is_dense
-            has_converged = decrement < tolerance and not problem.separates(proba)
+            has_converged = decrement < tolerance and not problem.separates(last)
             return parameters, has_converged and (may_move or not problem.moves(step))
         n_near += decrement < NEAR
         if n_near == MAX_NEAR:
@@ -133,41 +130,46 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
 class _Problem:
     """The objective and its derivatives, computed in blocks of rows."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        features: Floats,
-        codes: Ints,
-        weight: Floats,
-        ridge: Floats,
-        center: Floats,
-    ) -> None:
-        self.kind, self.features, self.codes = kind, features, codes
-        self.weight, self.ridge, self.center = weight, ridge, center
+    def __init__(self, kind: Kind, data: Blocks, ridge: Floats, center: Floats) -> None:
+        self.kind, self.data = kind, data
+        self.ridge, self.center = ridge, center
         self.n_products = 0
         self.close_solver: Preconditioner | None = None
+        self._last: tuple[Any, Iterable[Prediction]] = (None, [])
 
-    def evaluate(self, parameters: Floats) -> tuple[Any, Floats, Floats]:
-        """Return the objective, its gradient and the probabilities."""
-        proba = np.empty((len(self.features), len(parameters)))
+    def predictions(self, parameters: Floats) -> Iterable[Prediction]:
+        """Return each block with its probabilities and log-likelihoods.
+
+        The gradient and then the Hessian are computed from the same ones.
+        """
+        if not self.data.are_small:
+            return Restartable(lambda: self._predict(parameters))
+        if not np.array_equal(self._last[0], parameters):
+            self._last = parameters, list(self._predict(parameters))
+        return self._last[1]
+
+    def _predict(self, parameters: Floats) -> Iterator[Prediction]:
+        """Yield the predictions."""
+        for features, codes, weight in self.data:
+            scores = self.kind.scores(features, parameters)
+            scores -= scores.max(axis=1, keepdims=True)
+            true = scores[np.arange(len(codes)), codes]
+            np.exp(scores, out=scores)
+            total = scores.sum(axis=1)
+            scores /= total[:, None]
+            yield Prediction(features, codes, weight, scores, true - np.log(total))
+
+    def evaluate(self, parameters: Floats) -> tuple[Any, Floats]:
+        """Return the objective and its gradient."""
         distance = parameters - self.center
         value = (self.ridge * distance**2).sum()
         gradient = 2 * self.ridge * distance
-        for rows in row_blocks(*proba.shape):
-            features, weight = self.features[rows], self.weight[rows]
-            index = np.arange(len(features)), self.codes[rows]
-            scores = self.kind.scores(features, parameters)
-            scores -= scores.max(axis=1, keepdims=True)
-            true = scores[index]
-            np.exp(scores, out=scores)
-            total = scores.sum(axis=1)
-            value += weight @ (np.log(total) - true)
-            scores /= total[:, None]
-            proba[rows] = scores
-            scores[index] -= 1
-            scores *= weight[:, None]
-            gradient += self.kind.gradient(features, scores)
-        return value, gradient, proba
+        for features, codes, weight, proba, true in self.predictions(parameters):
+            value -= weight @ true
+            residual = proba * weight[:, None]
+            residual[np.arange(len(codes)), codes] -= weight
+            gradient += self.kind.gradient(features, residual)
+        return value, gradient
 
     def search(
         self, parameters: Floats, step: Floats, value: float, decrement: float
@@ -182,12 +184,14 @@ class _Problem:
             length /= 2
         return 0.0, None
 
-    def separates(self, proba: Floats) -> bool:
+    def separates(self, parameters: Floats) -> bool:
         """Return whether the map separates the classes, without a ridge."""
         if self.ridge.any():
             return False
-        true = proba[np.arange(len(proba)), self.codes]
-        return true[self.weight > 0].min() > 0.5
+        return all(
+            (proba[np.arange(len(codes)), codes][weight > 0] > 0.5).all()
+            for _, codes, weight, proba, _ in self.predictions(parameters)
+        )
 
     def moves(self, step: Floats) -> bool:
         """Return whether a step changes a score by more than `MAX_MOVE`.
@@ -196,36 +200,37 @@ class _Problem:
         less, by steps that do not get smaller.
         """
         return any(
-            np.ptp(self.kind.scores(self.features[rows], step), axis=1).max() > MAX_MOVE
-            for rows in row_blocks(*self.features.shape)
+            np.ptp(self.kind.scores(block.logits, step), axis=1).max() > MAX_MOVE
+            for block in self.data
         )
 
-    def newton_step(self, gradient: Floats, proba: Floats) -> Floats:
+    def newton_step(self, parameters: Floats, gradient: Floats) -> Floats:
         """Return minus the inverse Hessian times the gradient."""
         shape, size = gradient.shape, gradient.size
         hessian = np.diag(2 * self.ridge.ravel())
         blocks: Any = 0.0
-        for rows in row_blocks(len(proba), size):
-            features, p = self.features[rows], proba[rows]
-            root = np.sqrt(self.weight[rows])[:, None]
-            outer = self.kind.outer(features, p * root)
-            hessian -= outer.T @ outer
-            blocks = blocks + self.kind.curvature(features, p * root**2)
+        for features, _, weight, proba, _ in self.predictions(parameters):
+            for rows in row_blocks(len(proba), size):
+                few, p = features[rows], proba[rows]
+                root = np.sqrt(weight[rows])[:, None]
+                outer = self.kind.outer(few, p * root)
+                hessian -= outer.T @ outer
+                blocks = blocks + self.kind.curvature(few, p * root**2)
         for k, block in enumerate(blocks):
             own = slice(k * shape[1], (k + 1) * shape[1])
             hessian[own, own] += block
         return -_solve(hessian, gradient.ravel()).reshape(shape)
 
-    def conjugate_gradients(self, gradient: Floats, proba: Floats) -> Floats:
+    def conjugate_gradients(self, parameters: Floats, gradient: Floats) -> Floats:
         """Return an approximate Newton step, from Hessian products in float32."""
-        precondition = self._preconditioner(proba)
-        features, p = (a.astype(np.float32) for a in (self.features, proba))
+        precondition = self._preconditioner(parameters)
+        known = self.curved(parameters)
         step, residual = np.zeros_like(gradient), -gradient
         scaled = precondition(residual)
         direction, norm = scaled, (residual * scaled).sum()
         goal = norm * min(0.1, norm**0.5)
         for self.n_products in range(1, MAX_PRODUCTS + 1):
-            product = self._multiply(features, p, direction)
+            product = self._multiply(known, direction)
             length = norm / (direction * product).sum()
             step = step + length * direction
             residual = residual - length * product
@@ -236,23 +241,33 @@ class _Problem:
             direction = scaled + norm / last * direction
         return step
 
-    def _preconditioner(self, proba: Floats) -> Preconditioner:
+    def curved(self, parameters: Floats) -> Blocks:
+        """Return features, probabilities and weights in float32."""
+
+        def read() -> Iterator[Block]:
+            for features, _, weight, proba, _ in self.predictions(parameters):
+                yield Block(*(a.astype(np.float32) for a in (features, proba, weight)))
+
+        return Blocks(read, self.data.sizes, self.data.counts).kept()
+
+    def _preconditioner(self, parameters: Floats) -> Preconditioner:
         """Return the fast preconditioner, or the close one after many products."""
-        known = self.features, proba, self.weight, self.ridge
         form = self.kind.close_preconditioner
         is_small = self.ridge.size * self.ridge.shape[1] <= MAX_BLOCKS
         if form and self.n_products > MANY_PRODUCTS and is_small:
-            self.close_solver = form(*known)
-        return self.close_solver or self.kind.preconditioner(*known)
+            self.close_solver = form(self.predictions(parameters), self.ridge)
+        if self.close_solver:
+            return self.close_solver
+        return self.kind.preconditioner(self.predictions(parameters), self.ridge)
 
-    def _multiply(self, features: Floats, p: Floats, direction: Floats) -> Floats:
+    def _multiply(self, known: Blocks, direction: Floats) -> Floats:
         """Return the product of the Hessian with a direction."""
         product = 2 * self.ridge * direction
         direction = direction.astype(np.float32)
-        for rows in row_blocks(*p.shape):
-            change = self.kind.scores(features[rows], direction)
-            change -= np.einsum("ij,ij->i", p[rows], change)[:, None]
-            change *= p[rows]
-            change *= self.weight[rows, None].astype(np.float32)
-            product += self.kind.gradient(features[rows], change)
+        for features, p, weight in known:
+            change = self.kind.scores(features, direction)
+            change -= np.einsum("ij,ij->i", p, change)[:, None]
+            change *= p
+            change *= weight[:, None]
+            product += self.kind.gradient(features, change)
         return product

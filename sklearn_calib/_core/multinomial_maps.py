@@ -1,17 +1,27 @@
 """Diagonal and full maps from features to class scores, linear in their parameters."""
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import eigh
 
-from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.typing import Floats, Ints
 
 Preconditioner: TypeAlias = Callable[[Floats], Floats]
 
 # Added to curvatures, which are zero where all probabilities are 0 or 1.
 TINY = 1e-12
+
+
+class Prediction(NamedTuple):
+    """Features, true classes, weights, probabilities and log-likelihoods of a block."""
+
+    features: Floats
+    codes: Ints
+    weight: Floats
+    proba: Floats
+    log_likelihood: Floats
 
 
 class DiagonalMap:
@@ -61,11 +71,13 @@ class DiagonalMap:
 
     @classmethod
     def preconditioner(
-        cls, features: Floats, proba: Floats, weight: Floats, ridge: Floats
+        cls, predictions: Iterable[Prediction], ridge: Floats
     ) -> Preconditioner:
         """Return a function that solves with the diagonal block of each class."""
-        class_weight = proba * (1 - proba) * weight[:, None]
-        blocks = cls.curvature(features, class_weight)
+        blocks: Any = 0.0
+        for features, _, weight, proba, _ in predictions:
+            class_weight = proba * (1 - proba) * weight[:, None]
+            blocks = blocks + cls.curvature(features, class_weight)
         blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
         return _block_solver(blocks)
 
@@ -138,42 +150,57 @@ class FullMap:
 
     @staticmethod
     def preconditioner(
-        features: Floats, proba: Floats, weight: Floats, ridge: Floats
+        predictions: Iterable[Prediction], ridge: Floats
     ) -> Preconditioner:
         """Return a function that solves with a Kronecker product of two matrices.
 
         They are the mean over the samples of diag(p) - p p', and the second moments of
         the features, weighted by the uncertainty of the sample.
         """
-        classes = np.diag(weight @ proba) - proba.T @ (proba * weight[:, None])
-        uncertainty = weight * (1 - np.einsum("ij,ij->i", proba, proba)) + TINY * weight
-        extended = _with_one(features)
-        moments = (extended * (uncertainty / uncertainty.sum())[:, None]).T @ extended
+        n_classes, n_inputs = ridge.shape
+        classes, moments = np.zeros((n_classes,) * 2), np.zeros((n_inputs,) * 2)
+        total = 0.0
+        for features, _, weight, p, _ in predictions:
+            classes += np.diag(weight @ p) - p.T @ (p * weight[:, None])
+            uncertainty = weight * (1 - np.einsum("ij,ij->i", p, p)) + TINY * weight
+            extended = _with_one(features)
+            moments += (extended * uncertainty[:, None]).T @ extended
+            total += uncertainty.sum()
         scale, left = eigh(classes, driver="evd")
-        size, right = eigh(moments, driver="evd")
+        size, right = eigh(moments / total, driver="evd")
         scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
         divisor = scale[:, None] * size + 2 * np.median(ridge)
         return lambda gradient: left @ ((left.T @ gradient @ right) / divisor) @ right.T
 
     @staticmethod
     def close_preconditioner(
-        features: Floats, proba: Floats, weight: Floats, ridge: Floats
+        predictions: Iterable[Prediction], ridge: Floats
     ) -> Preconditioner:
         """Return a function that solves with the diagonal block of each class.
 
         It takes much longer to compute, but is much closer if some samples are
         uncertain between other classes than the rest.
         """
-        extended = _with_one(features).astype(np.float32)
-        blocks = np.empty((*ridge.shape, ridge.shape[1]))
-        for p, block, own_ridge in zip(proba.T, blocks, ridge, strict=True):
-            root = np.sqrt(weight * p * (1 - p))
-            matters = root > 0.01 * root.max()
-            inputs = extended[matters] * root[matters, None].astype(np.float32)
-            block[:] = inputs.T @ inputs
+        largest = np.max([_roots(each).max(axis=0) for each in predictions], axis=0)
+        blocks = np.zeros((*ridge.shape, ridge.shape[1]))
+        for each in predictions:
+            extended = _with_one(each.features).astype(np.float32)
+            for root, least, block in zip(
+                _roots(each).T, 0.01 * largest, blocks, strict=True
+            ):
+                matters = root > least
+                inputs = extended[matters] * root[matters, None].astype(np.float32)
+                block += inputs.T @ inputs
+        for block, own_ridge in zip(blocks, ridge, strict=True):
             rounding = 1e-7 * np.trace(block) / len(block)
             block.flat[:: len(block) + 1] += 2 * own_ridge + rounding + TINY
         return _block_solver(blocks)
+
+
+def _roots(prediction: Prediction) -> Floats:
+    """Return the square root of each class's curvature, (n_rows, n_classes)."""
+    _, _, weight, proba, _ = prediction
+    return np.sqrt(weight[:, None] * proba * (1 - proba))
 
 
 def _inputs(features: Floats, class_weight: Floats) -> list[Floats]:

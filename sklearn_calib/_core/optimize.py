@@ -1,14 +1,15 @@
 """Maximum likelihood fit of a temperature: Newton's method in blocks of rows."""
 
+import itertools
 import math
 import warnings
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._core.blocks import KEPT_SIZE, Blocks, array_blocks
 from sklearn_calib._core.typing import Floats, Ints, Weights
-from sklearn_calib._core.validation import row_blocks
 
 # For fewer columns, sums are faster along the other axis, with a copy of the block.
 FEW_COLUMNS = 64
@@ -23,6 +24,11 @@ ORDINARY = 10
 def fit_temperature(
     logits: Floats, codes: Ints, sample_weight: Weights = None
 ) -> float:
+    """Return the temperature of arrays, see :func:`fit_block_temperature`."""
+    return fit_block_temperature(array_blocks(logits, codes, sample_weight))
+
+
+def fit_block_temperature(data: Blocks) -> float:
     """Return the T > 0 that minimises the NLL of softmax(logits / T).
 
     Let the gap of a logit be its distance to the largest logit of the row. The NLL is
@@ -32,15 +38,9 @@ def fit_temperature(
 
     Parameters
     ----------
-    logits : ndarray of shape (n_samples, n_classes)
-        Finite logits in float32 or float64. Exponentials are computed in this dtype,
-        sums over the samples in float64.
-
-    codes : ndarray of shape (n_samples,)
-        Column index of the true class.
-
-    sample_weight : ndarray of shape (n_samples,), default=None
-        Non-negative weights. A weight of 2 counts as two samples.
+    data : Blocks
+        Blocks of finite logits in float32 or float64. Exponentials are computed in this
+        dtype, sums over the samples in float64.
 
     Returns
     -------
@@ -60,7 +60,13 @@ def fit_temperature(
     1) or n / (n + 1) times the mean of all gaps, where n is the number of samples or
     the sum of their weights. This bound becomes weaker with more data.
     """
-    temperature, optimum = bounded_temperature(logits, codes, sample_weight)
+    temperature, optimum = _bounded_temperature(data)
+    warn_of_bound(temperature, optimum)
+    return temperature
+
+
+def warn_of_bound(temperature: float, optimum: str | None) -> None:
+    """Warn if the temperature is a bound, given a description of the optimum."""
     if optimum is not None:
         warnings.warn(
             f"The temperature with the smallest log loss is {optimum}; it was set to "
@@ -68,29 +74,36 @@ def fit_temperature(
             "instead of the training data, and check the order of the columns.",
             ConvergenceWarning,
         )
-    return temperature
 
 
 def bounded_temperature(
     logits: Floats, codes: Ints, sample_weight: Weights = None
 ) -> tuple[float, str | None]:
     """Return the temperature, and a description of the optimum if it is a bound."""
-    weight = np.ones(len(logits)) if sample_weight is None else sample_weight
-    n_samples = weight.sum()
-    top, mean_gap = _row_tops(logits, weight)
-    true_gap = weight @ (top - logits[np.arange(len(logits)), codes]) / n_samples
-    if mean_gap == 0:
+    return _bounded_temperature(array_blocks(logits, codes, sample_weight))
+
+
+def _bounded_temperature(data: Blocks) -> tuple[float, str | None]:
+    """Return the same of blocks."""
+    gaps = _measure_gaps(data)
+    if gaps.every == 0:
         return 1.0, "arbitrary, as all logits of each row are equal"
-    start = _guess_inverse(logits, mean_gap)
+    target, optimum = gap_target(gaps.true, gaps.every, data.weight_sum)
+    return 1 / _find_inverse(data, gaps, target), optimum
+
+
+def gap_target(
+    true_gap: float, mean_gap: float, n_samples: float
+) -> tuple[float, str | None]:
+    """Return the expected gap to reach, and the optimum in words if it is a bound."""
     if 0 < true_gap < mean_gap:
-        return 1 / _find_inverse(logits, top, weight, true_gap, start), None
+        return true_gap, None
     is_perfect = true_gap <= 0
     target = mean_gap * (1 if is_perfect else n_samples) / (n_samples + 1)
-    temperature = 1 / _find_inverse(logits, top, weight, target, start)
     if is_perfect:
-        return temperature, "0, as the true class has the largest logit in every row"
+        return target, "0, as the true class has the largest logit in every row"
     optimum = "infinite, as the logits of the true classes are not larger than others"
-    return temperature, optimum
+    return target, optimum
 
 
 def magnitude(values: Floats) -> float:
@@ -102,40 +115,57 @@ def magnitude(values: Floats) -> float:
     return 1.0 if abs(exponent) <= ORDINARY else math.ldexp(1.0, exponent)
 
 
-def _row_tops(logits: Floats, weight: Floats) -> tuple[Floats, float]:
-    """Return the largest logit of each row, and the mean of all gaps."""
-    top = np.empty(len(logits), dtype=logits.dtype)
-    gap_sum: Any = 0.0
-    average = np.full(logits.shape[1], 1 / logits.shape[1], dtype=logits.dtype)
-    for rows in row_blocks(*logits.shape):
-        columns = np.asarray(logits[rows].T, order=_order(logits))
-        top[rows] = columns.max(axis=0)
-        gap_sum += weight[rows] @ (average @ (top[rows] - columns))
-    return top, float(gap_sum / weight.sum())
+class _Gaps(NamedTuple):
+    """Mean gap of the true classes and of all classes, and an initial 1 / T.
 
-
-def _guess_inverse(logits: Floats, mean_gap: float) -> float:
-    """Return the initial 1 / T, estimated from at most a thousand rows.
-
-    For small 1 / T, the expected gap is `mean_gap` minus the variance times 1 / T.
+    `tops` contains the largest logit of each row, by blocks, unless there are too many.
     """
-    sample = logits[:: len(logits) // 1000 + 1] / mean_gap
-    return 1 / (mean_gap * float(sample.var(axis=1).mean() or 1))
+
+    true: float
+    every: float
+    inverse: float
+    is_double: bool
+    tops: list[Floats] | None
 
 
-def _find_inverse(
-    logits: Floats, top: Floats, weight: Floats, target: float, inverse: float
-) -> float:
+def _measure_gaps(data: Blocks) -> _Gaps:
+    """Return the mean gaps, and a 1 / T estimated from at most a thousand rows.
+
+    For small 1 / T, the expected gap is the mean gap minus the variance times 1 / T.
+    """
+    true_sum = every_sum = 0.0
+    stride, n_read, sample = data.n_samples // 1000 + 1, 0, []
+    tops: list[Floats] | None = [] if data.n_samples <= KEPT_SIZE else None
+    for logits, codes, weight in data:
+        columns = _columns(logits)
+        top = columns.max(axis=0)
+        true_sum += float(weight @ (top - logits[np.arange(len(codes)), codes]))
+        average = np.full(len(columns), 1 / len(columns), dtype=logits.dtype)
+        every_sum += float(weight @ (average @ (top - columns)))
+        # Copied, as a view would keep the whole block.
+        sample.append(logits[-n_read % stride :: stride].copy())
+        n_read += len(logits)
+        if tops is not None:
+            tops.append(top)
+    rows = np.concatenate(sample)
+    every = every_sum / data.weight_sum
+    variance = float((rows / every).var(axis=1).mean() or 1) if every else 1.0
+    inverse = 1 / (every * variance) if every else 1.0
+    is_double = rows.dtype == np.float64
+    return _Gaps(true_sum / data.weight_sum, every, inverse, is_double, tops)
+
+
+def _find_inverse(data: Blocks, gaps: _Gaps, target: float) -> float:
     """Return the 1 / T at which the expected gap is `target`.
 
     The logarithm of the gap is nearly linear in log(1 / T), so Newton's method needs
     three to five steps. A step that leaves the bracket is replaced by a bisection.
     """
     # The error after a Newton step is about the square of its size.
-    tolerance = 1e-6 if logits.dtype == np.float64 else 1e-4
-    low, high = 0.0, math.inf
+    tolerance = 1e-6 if gaps.is_double else 1e-4
+    low, high, inverse = 0.0, math.inf, gaps.inverse
     for _ in range(100):
-        gap, variance = _expected_gap(logits, top, weight, inverse)
+        gap, variance = _expected_gap(data, gaps.tops, inverse)
         # If the exponentials underflow, T is much too small.
         excess = math.log(gap / (target * inverse)) if gap > 0 else -math.inf
         if min(gap, variance) > 0:
@@ -155,25 +185,35 @@ def _find_inverse(
 
 
 def _expected_gap(
-    logits: Floats, top: Floats, weight: Floats, inverse: float
+    data: Blocks, tops: list[Floats] | None, inverse: float
 ) -> tuple[float, float]:
     """Return the mean gap and its variance under softmax(logits / T), in units of T."""
-    gap_sum: Any = 0.0
-    variance_sum: Any = 0.0
-    ones = np.ones(logits.shape[1], dtype=logits.dtype)
-    for rows in row_blocks(*logits.shape):
-        scaled = np.subtract(logits[rows].T, top[rows], order=_order(logits))
-        scaled *= inverse
-        exponential = np.exp(scaled)
-        total = ones @ exponential
-        exponential *= scaled
-        mean = ones @ exponential / total
-        variance = np.einsum("ij,ij->j", exponential, scaled) / total - mean**2
-        gap_sum -= weight[rows] @ mean
-        variance_sum += weight[rows] @ variance
-    return gap_sum / weight.sum(), variance_sum / weight.sum()
+    gap_sum = variance_sum = 0.0
+    every_top = itertools.repeat(None) if tops is None else tops
+    for (logits, _, weight), top in zip(data, every_top, strict=False):
+        mean, variance = row_gaps(logits, inverse, top)
+        gap_sum += float(weight @ mean)
+        variance_sum += float(weight @ variance)
+    return gap_sum / data.weight_sum, variance_sum / data.weight_sum
 
 
-def _order(logits: Floats) -> Literal["C", "K"]:
-    """Return the memory order of a transposed block."""
-    return "C" if logits.shape[1] < FEW_COLUMNS else "K"
+def row_gaps(
+    logits: Floats, inverse: float, top: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the expected gap and its variance of each row, in units of T."""
+    columns = _columns(logits)
+    scaled = np.subtract(columns, columns.max(axis=0) if top is None else top)
+    scaled *= inverse
+    exponential = np.exp(scaled)
+    ones = np.ones(len(columns), dtype=logits.dtype)
+    total = ones @ exponential
+    exponential *= scaled
+    mean = ones @ exponential / total
+    variance = np.einsum("ij,ij->j", exponential, scaled) / total - mean**2
+    return -mean, variance
+
+
+def _columns(logits: Floats) -> Floats:
+    """Return the transposed block, copied if this makes sums over columns faster."""
+    order: Literal["C", "K"] = "C" if logits.shape[1] < FEW_COLUMNS else "K"
+    return np.asarray(logits.T, order=order)

@@ -19,7 +19,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
-from sklearn_calib._core.arrays import check_unmasked
+from sklearn_calib._core.arrays import check_in_memory, check_unmasked
 from sklearn_calib._core.typing import Array, Floats
 
 # The class of all searches, also of those by successive halving, has no public name.
@@ -138,6 +138,7 @@ def predict_scores(
     scores : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
     """
     check_unmasked(X, "X")
+    check_in_memory(X, "X")
     if isinstance(classes, list):
         return _predict_labels(classifier, X, from_logits)
     if not from_logits:

@@ -8,15 +8,22 @@ from numpy.typing import ArrayLike
 from scipy.integrate import trapezoid
 from scipy.special import digamma, gammaln
 
-from sklearn_calib._core.confidence import check_confidence, get_confidence, top_label
+from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.confidence import (
+    check_confidence,
+    get_confidence,
+    top_label,
+    top_label_correct,
+)
+from sklearn_calib._core.device_targets import evaluated_on_device
 from sklearn_calib._core.inputs import TARGETS, as_columns, check_targets
-from sklearn_calib._core.typing import Confidence, Floats, Ints, Weights
-from sklearn_calib._core.validation import StrOptions, check_proba
+from sklearn_calib._core.typing import Array, Bools, Confidence, Floats, Ints, Weights
+from sklearn_calib._core.validation import StrOptions, check_proba, is_array_api
 
 
-def _zero_one(codes: Ints, proba: Floats) -> Floats:
-    """Return the zero-one loss: 1 for an incorrect prediction, 0 for a correct one."""
-    return (top_label(proba)[1] != codes).astype(np.float64)
+def _zero_one(codes: Ints, proba: Floats) -> Bools:
+    """Return the zero-one loss: whether each prediction is incorrect."""
+    return top_label(proba)[1] != codes
 
 
 def _log(codes: Ints, proba: Floats) -> Floats:
@@ -28,7 +35,10 @@ def _log(codes: Ints, proba: Floats) -> Floats:
 
 Loss: TypeAlias = str | Callable[[Ints, Floats], ArrayLike]
 
-LOSSES = {"log": _log, "zero_one": _zero_one}
+# Confidence and loss that are computed in one pass, and on other devices.
+DEFAULTS = ("msp", "zero_one")
+
+LOSSES: dict[str, Callable[..., Array]] = {"log": _log, "zero_one": _zero_one}
 
 # Constraints of the parameters that these metrics share, for `validate_params`.
 RANKING = {**TARGETS, "confidence": [str, callable, "array-like"]}
@@ -42,13 +52,19 @@ def score_samples(
     loss: Loss,
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
-) -> tuple[Floats, Floats, Weights]:
+) -> tuple[Floats, Array, Weights]:
     """Return the confidence, the loss and the weight of each sample, validated."""
+    is_default = isinstance(confidence, str) and (confidence, loss) == DEFAULTS
+    if is_default and is_array_api(y_proba):
+        data = y_true, y_proba, labels, sample_weight
+        scores, correct, weight = evaluated_on_device(*data, "top_label")
+        return scores, ~correct, weight
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba = check_proba(as_columns(proba))
-    if isinstance(confidence, str) and (confidence, loss) == ("msp", "zero_one"):
-        scores, predicted = top_label(proba)  # one pass for both
-        return scores, (predicted != codes).astype(np.float64), weight
+    proba = as_columns(proba)
+    if is_default:
+        scores, correct = top_label_correct(proba, codes)  # one pass for all
+        return scores, ~correct, weight
+    proba = check_proba(proba)
     scores = check_confidence(_confidence_of(confidence, proba), len(proba))
     return scores, _losses_of(loss, codes, proba), weight
 
@@ -65,7 +81,7 @@ def _confidence_of(confidence: Confidence, proba: Floats) -> Any:
     return get_confidence(confidence)(proba)
 
 
-def _losses_of(loss: Loss, codes: Ints, proba: Floats) -> Floats:
+def _losses_of(loss: Loss, codes: Ints, proba: Floats) -> Array:
     """Return the loss of each sample."""
     if not callable(loss):
         return LOSSES[loss](codes, proba)
@@ -81,24 +97,14 @@ def _losses_of(loss: Loss, codes: Ints, proba: Floats) -> Floats:
 
 
 def group_by_confidence(
-    scores: Floats, losses: Floats, weight: Weights
+    scores: Floats, losses: Array, weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Return weight, summed loss and confidence of groups of equal confidence.
 
     The most confident group comes first. Samples with zero weight are ignored.
     """
-    if weight is not None:
-        scores, losses = scores[weight > 0], (losses * weight)[weight > 0]
-        weight = weight[weight > 0]
-    order = np.argsort(-scores)
-    scores = scores[order]
-    first = np.flatnonzero(np.append(True, scores[1:] != scores[:-1]))
-    mass = np.ones(len(scores)) if weight is None else weight[order]
-    return (
-        np.add.reduceat(mass, first),
-        np.add.reduceat(losses[order], first),
-        scores[first],
-    )
+    value, mass, total_loss = sums_by_value(scores, losses, weight)
+    return mass[::-1], total_loss[::-1], value[::-1]
 
 
 def rank(
@@ -130,7 +136,7 @@ def _mean_area(mass: Floats, total_loss: Floats) -> float:
     # mean) / k. Differences of the digamma function are sums of 1 / k, also for
     # fractional weights.
     mean = total_loss / mass
-    reciprocals = digamma(after + 1) - digamma(before + 1)
+    reciprocals = np.diff(digamma(after + 1), prepend=digamma(1.0))
     area = total_loss + (loss_before - before * mean) * reciprocals
     return float(area.sum() / after[-1])
 

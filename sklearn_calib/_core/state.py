@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.json_values import (
     INFINITY,
@@ -174,6 +175,24 @@ class Names(Spec):
         return f"array ({self.size},) of strings"
 
 
+@dataclass(frozen=True)
+class GroupNames(Spec):
+    """Distinct names of groups, of any type."""
+
+    is_optional = True
+
+    def read(self, value: Any, key: str, source: Source) -> Array:
+        names = read_array(value, key, source.tensors)
+        values = names.tolist() if names.ndim == 1 else []
+        if not values or len(set(values)) < len(values):
+            refuse(key, "distinct names of groups", values)
+        source.check_size(len(values), "n_groups", key)
+        return names
+
+    def __str__(self) -> str:
+        return "array (n_groups,) of distinct names"
+
+
 class Numbers(Spec):
     """An array of finite floats.
 
@@ -309,6 +328,10 @@ class StateMixin:
     def _state_schema(self) -> dict[str, Spec]:
         """The fitted attributes, in the order in which they are read."""
         raise NotImplementedError  # each subclass has its own
+
+    def _check_can_be_saved(self) -> None:
+        """Raise NotFittedError if the state is not complete."""
+        check_is_fitted(self)
 
     def _get_saved_params(self) -> dict[str, Any]:
         """Return the constructor parameters that are saved."""

@@ -18,14 +18,18 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_sample_weight
 
-from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.arrays import (
+    as_labels,
+    check_in_memory,
+    check_numbers,
+    is_cpu_tensor,
+)
 from sklearn_calib._core.limits import (
-    HALF_EPS,
     ROW_SUM_TOLERANCE,
     check_range,
     check_row_sums,
     check_weight_range,
-    rounding_tolerance,
+    tolerance_of,
     weight_factor,
 )
 from sklearn_calib._core.typing import Array, Floats, Function, Ints, Weights
@@ -92,20 +96,24 @@ def row_blocks(n_rows: int, n_columns: int, at_least: int = 1) -> Iterator[slice
 
 
 def is_array_api(array: Any) -> bool:
-    """Whether scikit-learn would dispatch on an array that is not a numpy array."""
-    if not get_config()["array_api_dispatch"] or isinstance(array, np.ndarray):
+    """Whether scikit-learn would dispatch on an array that numpy cannot read in place.
+
+    Tensors on the CPU are not such arrays: the functions for numpy read their memory,
+    and are faster than torch there.
+    """
+    is_read_in_place = isinstance(array, np.ndarray) or is_cpu_tensor(array)
+    if not get_config()["array_api_dispatch"] or is_read_in_place:
         return False
     return hasattr(array, "device") and get_namespace(array)[1]
 
 
-def check_dispatch(
-    array: Any, name: str, way_out: str = "Convert it to numpy."
-) -> None:
-    """Raise TypeError for array API input where numpy is required."""
+def check_dispatch(array: Any, name: str, way_out: str = "Move it to the CPU.") -> None:
+    """Raise TypeError for an array on another device where numpy is required."""
     if is_array_api(array):
         raise TypeError(
-            f"{name} must be a numpy array here, even with array_api_dispatch=True, "
-            f"got {type(array).__name__}. {way_out}"
+            f"{name} must be a numpy array or a tensor on the CPU here, even with "
+            f"array_api_dispatch=True, got {type(array).__name__} on "
+            f"{device(array)}. {way_out}"
         )
 
 
@@ -138,7 +146,7 @@ def check_proba(proba: Any, *, name: str = "y_proba", allow_1d: bool = False) ->
     ValueError
         If the shape is wrong, a value is not in [0, 1], or a row does not sum to one.
         The tolerance is `ROW_SUM_TOLERANCE`; for values that are exact in half
-        precision, it is `n_classes` times its eps, at most 0.01.
+        precision (float16 or bfloat16), it is `n_classes` times its eps, at most 0.01.
     """
     proba = as_proba_array(proba, name=name, allow_1d=allow_1d)
     for _ in proba_blocks(proba, name=name):
@@ -158,8 +166,9 @@ def check_proba_shape(
     proba: Any, *, name: str = "y_proba", allow_1d: bool = False
 ) -> Floats:
     """Return probabilities as a float array without checking the values."""
-    uses = "Convert it to numpy. Only errors with uniform or quantile bins accept it."
-    check_dispatch(proba, name, uses)
+    accumulator = "a CalibrationAccumulator with it"
+    check_dispatch(proba, name, f"Move it to the CPU, or update {accumulator}.")
+    check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
     way_out = "Pass the output of predict_proba, not of predict."
     proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:
@@ -200,17 +209,9 @@ def _within_range(proba: Floats, name: str) -> Floats:
     if low >= 0 and high <= 1:
         return proba
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
-    tolerance = _tolerance(proba[(proba < 0) | (proba > 1)], n_classes)
+    tolerance = tolerance_of(proba[(proba < 0) | (proba > 1)], n_classes)
     check_range(low, high, name, tolerance)
     return proba.clip(0, 1)
-
-
-def _tolerance(off: Floats, n_classes: int) -> float:
-    """Return the tolerance for the rounding errors of the values `off`."""
-    with np.errstate(over="ignore"):
-        is_half = np.array_equal(off, off.astype(np.float16))
-    eps = HALF_EPS if is_half else np.finfo(off.dtype).eps
-    return rounding_tolerance(n_classes, eps)
 
 
 def proba_blocks(
@@ -230,7 +231,7 @@ def proba_blocks(
             low, high = totals.min(), totals.max()
             if max(1 - low, high - 1) > ROW_SUM_TOLERANCE:
                 off = block[np.abs(totals - 1) > ROW_SUM_TOLERANCE]
-                check_row_sums(low, high, name, _tolerance(off, off.shape[1]))
+                check_row_sums(low, high, name, tolerance_of(off, off.shape[1]))
         yield rows, block
 
 

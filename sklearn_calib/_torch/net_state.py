@@ -7,6 +7,8 @@ from collections import OrderedDict
 import numpy as np
 import torch
 
+from sklearn_calib._torch.processes import unwrapped
+
 _STRUCTURE = "structure"
 
 
@@ -17,14 +19,18 @@ def part_names(net):
 
 def get_states(net):
     """Return the state dicts of a net's parts, except for parts that were removed."""
-    parts = {name: getattr(net, f"{name}_", None) for name in part_names(net)}
+    parts = {name: _part(net, name) for name in part_names(net)}
     return {name: p.state_dict() for name, p in parts.items() if p is not None}
 
 
 def set_states(net, states):
     """Load states returned by `get_states` into a net with the same parameters."""
     for name, state in states.items():
-        getattr(net, f"{name}_").load_state_dict(state)
+        _part(net, name).load_state_dict(state)
+
+
+def _part(net, name):
+    return unwrapped(getattr(net, f"{name}_", None))
 
 
 def to_bytes(content):

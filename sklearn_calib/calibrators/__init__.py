@@ -55,6 +55,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     from sklearn_calib.calibrators._temperature import (
         TemperatureScaling as TemperatureScaling,
     )
+    from sklearn_calib.calibrators._temperature_accumulator import (
+        TemperatureAccumulator as TemperatureAccumulator,
+    )
     from sklearn_calib.calibrators._vector import VectorScaling as VectorScaling
     from sklearn_calib.calibrators._venn_abers import VennAbers as VennAbers
 
@@ -65,6 +68,7 @@ _HOMES = {
     },
     "Calibrator": "sklearn_calib.calibrators._base",
     "PerLabelCalibrator": "sklearn_calib.calibrators._per_label",
+    "TemperatureAccumulator": "sklearn_calib.calibrators._temperature_accumulator",
     "get_calibrator": "sklearn_calib.calibrators._registry",
     "get_calibrator_names": "sklearn_calib.calibrators._registry",
 }

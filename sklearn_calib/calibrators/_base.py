@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import (
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
 
+from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers
-from sklearn_calib._core.confidence import top_label
+from sklearn_calib._core.blocks import Block, Blocks, array_blocks
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
@@ -33,24 +35,29 @@ from sklearn_calib._core.state import (
 )
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib._core.validation import (
-    check_dispatch,
     check_proba,
     check_sample_weight,
     encode_labels,
     row_blocks,
 )
-
-# Smaller values are lost by rounding when they are added to a probability of one.
-RESOLUTION = float(np.finfo(np.float64).eps)
+from sklearn_calib.calibrators._arrays import (
+    LOGITS_HINT,
+    ArrayClassifierMixin,
+    labels_of,
+    overflow_error,
+    returns_array_of_input,
+)
+from sklearn_calib.calibrators._chunks import Chunks, check_batches
+from sklearn_calib.calibrators._survey import Survey, warn_that_logits_look_like_proba
 
 # At least this many rows are calibrated at once, so that overhead per class is small.
-MIN_ROWS = 1024
-
-# Up to this number of bins, no error is raised, even if most of them are empty.
-MANY_BINS = 1000
+# More are slower for a thousand classes, as a block does not fit in the cache.
+MIN_ROWS = 512
 
 
-class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABCMeta):
+class Calibrator(
+    StateMixin, ArrayClassifierMixin, DocumentedEstimator, metaclass=ABCMeta
+):
     """Base class of post-hoc calibrators.
 
     A calibrator is fitted to the predictions of a classifier for held-out samples, and
@@ -137,6 +144,9 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
 
     _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
 
+    # Whether the fit consists of passes over the samples that compute sums.
+    _is_summed = False
+
     # What `_fit` sets, for files.
     _fitted: dict[str, Spec] = {}
 
@@ -156,11 +166,12 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
     @restores()
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         labels: ArrayLike | None = None,
+        batches: Callable[[], Iterable[Any]] | None = None,
     ) -> Self:
         """Fit the calibrator to predictions and labels.
 
@@ -179,7 +190,14 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
 
         labels : array-like of shape (n_classes,), default=None
             Class label of each column, such as `estimator.classes_`. By default, the
-            sorted distinct values of `y`. Required if a class has no samples in `y`.
+            sorted distinct values of `y`. Required if a class has no samples in `y`,
+            and with `batches`.
+
+        batches : callable, default=None
+            Function that returns an iterable of chunks `(X, y)` or `(X, y,
+            sample_weight)`, for data that do not fit into memory. It is called for each
+            pass over the data and must always return the same chunks. The result is
+            that of a fit to all of them. Not for calibrators that sort the samples.
 
         Returns
         -------
@@ -200,37 +218,63 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             and all rows sum to one, or a single column lies in [0, 1]. Also if there
             are few misclassified samples, see Notes of the class.
         """
-        self._fit_checked(X, y, sample_weight, labels)
-        self._warn_of_proba(check_numbers(X, "X"))
+        if batches is None:
+            X, y, sample_weight, labels = map(on_cpu, (X, y, sample_weight, labels))
+            self._fit_checked(X, y, sample_weight, labels)
+            self._warn_of_proba(check_numbers(X, "X"))
+        else:
+            self._fit_batches(X, y, sample_weight, labels, batches)
         self._warn_of_few_errors(self.n_errors_)
         return self
 
     def _fit_checked(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | None,
+        y: ArrayLike | None,
         sample_weight: ArrayLike | None,
         labels: ArrayLike | None,
     ) -> Self:
         """Fit without the warnings, which are about all folds of a cross-validation."""
         self._validate_params()
+        if X is None:
+            raise TypeError("X and y must be passed to fit, got None. Or pass batches.")
         X = self._check_input(X, reset=True)
         y = as_labels(y, "y")
         check_consistent_length(X, y)
         codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
         sample_weight = check_sample_weight(sample_weight, X)
         self.classes_ = np.unique(y) if labels is None else as_labels(labels, "labels")
-        if self.from_logits:
-            _check_range(X)
-        else:
-            self.zero_replacement_ = _find_zero_replacement(X, sample_weight)
-        logits = self._as_logits(X)
-        is_error = top_label(logits)[1] != codes
-        weight = 1.0 if sample_weight is None else sample_weight
-        self.n_errors_ = float(np.sum(is_error * weight))
-        self._fit(logits, codes, sample_weight)
+        self._survey(array_blocks(X, codes, sample_weight))
+        self._fit_input(X, codes, sample_weight)
         return self
 
+    def _fit_batches(
+        self, X: Any, y: Any, sample_weight: Any, labels: Any, batches: Any
+    ) -> None:
+        """Fit to the chunks that a callable returns."""
+        self._validate_params()
+        check_batches(type(self).__name__, self._is_summed, (X, y, sample_weight))
+        chunks = Chunks(self, batches, labels)
+        self.classes_ = as_labels(labels, "labels")
+        if self._survey(chunks).looks_like_proba:
+            warn_that_logits_look_like_proba()
+        data = Blocks(chunks.__iter__, chunks.sizes, chunks.counts)
+        self._fit_blocks(data.transform(self._as_logits).kept())
+
+    def _survey(self, data: Iterable[Block]) -> Survey:
+        """Set the attributes that all calibrators have, in one pass over the input."""
+        survey = Survey(self, data)
+        self.n_errors_ = survey.n_errors
+        if not self.from_logits:
+            self.zero_replacement_ = survey.zero_replacement
+        return survey
+
+    def _fit_input(self, X: Floats, codes: Ints, sample_weight: Weights) -> None:
+        """Fit the map to validated logits or probabilities."""
+        self._fit(self._as_logits(X), codes, sample_weight)
+
+    @maps_blocks(keeps_float32=True)
+    @returns_array_of_input
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return calibrated probabilities.
 
@@ -243,7 +287,10 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         -------
         proba : ndarray of shape (n_samples, n_classes)
             Calibrated probabilities, all positive. Each row sums to one, and the
-            columns are in the order of `classes_`.
+            columns are in the order of `classes_`. For a Dask array, they are a lazy
+            Dask array with the same blocks of rows. With scikit-learn's setting
+            `array_api_dispatch`, they are an array of the library and on the device of
+            `X`.
         """
         check_is_fitted(self)
         X = self._check_input(X, reset=False)
@@ -254,13 +301,10 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             with np.errstate(over="ignore", invalid="ignore"):
                 proba[rows] = self._calibrate(self._as_logits(X[rows]))
         if np.isnan(proba.min()):
-            raise ValueError(
-                "X must contain logits that do not overflow when they are calibrated, "
-                f"got values up to {np.abs(X).max():.3g}. Fit with logits of this "
-                "size, or divide all logits by one number in fit and predict_proba."
-            )
+            raise overflow_error(np.abs(X).max())
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
+    @maps_blocks()
     def predict(self, X: ArrayLike) -> Array:
         """Predict the class with the largest calibrated probability.
 
@@ -276,12 +320,11 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         y_pred : ndarray of shape (n_samples,)
             Predicted labels.
         """
-        codes = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[codes]
+        proba = self.predict_proba(X)
+        return labels_of(self.classes_, proba)
 
     def _check_input(self, X: Any, *, reset: bool) -> Floats:
         """Return `X` as validated logits or probabilities of all classes."""
-        check_dispatch(X, "X")
         X = check_numbers(X, "X")
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
         # The check for finite values computes sums that may be infinity minus infinity.
@@ -291,8 +334,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
             try:
                 X = check_proba(X, name="X", allow_1d=True).reshape(len(X), -1)
             except ValueError as error:
-                hint = "If X contains logits, set from_logits=True."
-                raise ValueError(f"{error} {hint}") from None
+                raise ValueError(f"{error} {LOGITS_HINT}") from None
         if X.shape[1] > 1:
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
@@ -308,11 +350,7 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         """Warn if logits look like probabilities."""
         X = np.asarray(X)
         if self.from_logits and are_proba(X.reshape(len(X), -1)):
-            warnings.warn(
-                "X should contain logits, since from_logits=True, got values that look "
-                "like probabilities. Pass logits, or set from_logits=False.",
-                UserWarning,
-            )
+            warn_that_logits_look_like_proba()
 
     def _warn_of_few_errors(self, n_errors: float) -> None:
         """Warn about few misclassified samples.
@@ -345,6 +383,10 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         """Fit the map to validated data."""
 
+    def _fit_blocks(self, data: Blocks) -> None:
+        """Fit the map to blocks of logits; defined by calibrators with `_is_summed`."""
+        raise NotImplementedError
+
     @abstractmethod
     def _calibrate(self, logits: Floats) -> Floats:
         """Return calibrated probabilities as a new array."""
@@ -353,35 +395,3 @@ class Calibrator(StateMixin, ClassifierMixin, DocumentedEstimator, metaclass=ABC
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         return tags
-
-
-def check_n_bins(n_bins: int, n_samples: int) -> None:
-    """Raise ValueError if `n_bins` exceeds both `MANY_BINS` and the sample size."""
-    limit = max(MANY_BINS, n_samples)
-    if n_bins > limit:
-        raise ValueError(
-            f"n_bins must be at most {limit} for {n_samples} samples, got {n_bins}: "
-            "most bins would be empty. Use fewer bins, such as the default."
-        )
-
-
-def _check_range(logits: Floats) -> None:
-    """Raise ValueError for logits whose differences or row sums would overflow."""
-    limit = np.finfo(logits.dtype).max / (4 * logits.shape[1])
-    largest = max(logits.max(), -logits.min())
-    if largest > limit:
-        raise ValueError(
-            f"X must contain logits of at most {limit:.2g} in absolute value, got "
-            f"{largest:.3g}. Divide all logits by the same number."
-        )
-
-
-def _find_zero_replacement(proba: Floats, sample_weight: Weights) -> float:
-    """Return the value that replaces zeros, given the data of `fit`."""
-    if sample_weight is not None and sample_weight.min() == 0:
-        proba = proba[sample_weight > 0]
-    if proba.min() > 0:
-        return RESOLUTION
-    # Below 1 / n_classes, so that a zero does not become the largest value of its row.
-    half = min(float(proba[proba > 0].min()), 1 / proba.shape[1]) / 2
-    return max(half, RESOLUTION)

@@ -10,6 +10,7 @@ from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.state import FRACTION, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._survey import RESOLUTION
 
 # Sample size that limits the number of histograms if the weights are large.
 MOST_SAMPLES = 10**6
@@ -63,6 +64,7 @@ class BBQ(_OneVsRestCalibrator):
     for which a bin has at least 5 samples. Bins have equal numbers of samples, and the
     last bin also contains the remainder. If the weights sum to more than a million,
     these bounds use n = 1e6, or the number of distinct predictions if it is larger.
+    Histograms whose weights are together below 2.2e-16 are omitted from the average.
 
     The beta prior of a bin has the weight of 2 samples, and its mean is the midpoint of
     the bin. The probability of a bin with :math:`n_1` positives among :math:`n_b`
@@ -117,7 +119,10 @@ class BBQ(_OneVsRestCalibrator):
         posterior = np.exp(evidence - evidence.max())
         posterior /= posterior.sum()
         prior = (positive_score + middle) / (n_positive + 1)
-        return _average(low, (n_positive + prior) / (n + 1), posterior[models])
+        proba = (n_positive + prior) / (n + 1)
+        # Almost all histograms of a large sample have a negligible weight.
+        matters = posterior[models] > RESOLUTION / len(posterior)
+        return _average(low[matters], proba[matters], posterior[models[matters]])
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         place, proba = fitted

@@ -18,7 +18,8 @@ class DirichletCalibrator(_PenalisedCalibrator):
     The calibrated probabilities are softmax(W log p + b), with a full matrix W. This
     form is exact if the predicted probabilities of each class follow a Dirichlet
     distribution [1]_. With K classes, there are K (K + 1) parameters. For many classes,
-    use :class:`StructuredMatrixScaling`.
+    use :class:`StructuredMatrixScaling`. `fit` raises an error for more than
+    5000 classes, unless `diagonal=True`.
 
     Parameters
     ----------

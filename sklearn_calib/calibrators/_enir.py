@@ -103,17 +103,22 @@ class ENIR(_OneVsRestCalibrator):
 
     def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:
         score, mass, positives = sums_by_value(score, target, sample_weight)
-        criteria, maps = [], []
+        # The weights are relative to the largest so far: only the average is kept.
+        largest, total, average = -math.inf, 0.0, np.zeros(len(score))
         for _, first, value in near_isotonic_path(positives / mass, mass, MAX_GROUPS):
             sums = [
                 np.add.reduceat(part, first) for part in (mass, positives, mass * score)
             ]
             value = np.clip(value, 0, 1)
-            criteria.append(_criterion(value, *sums[:2]))
-            sizes = np.diff(first, append=len(score))
-            maps.append(np.repeat(_shrink_to_score(value, *sums), sizes))
-        weights = np.exp(np.array(criteria) - max(criteria))
-        return score, weights @ np.array(maps) / weights.sum()
+            criterion = _criterion(value, *sums[:2])
+            if criterion > largest:
+                factor = math.exp(largest - criterion)
+                largest, total, average = criterion, total * factor, average * factor
+            if (weight := math.exp(criterion - largest)) > 0:
+                sizes = np.diff(first, append=len(score))
+                total += weight
+                average += weight * np.repeat(_shrink_to_score(value, *sums), sizes)
+        return score, average / total
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         return np.interp(score, *fitted)

@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.optimize import fit_block_temperature
 from sklearn_calib._core.state import FRACTION, POSITIVE, Number, Numbers
-from sklearn_calib._core.typing import Floats, Ints, Weights
-from sklearn_calib._core.validation import StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.validation import StrOptions
+from sklearn_calib.calibrators._summed import _SummedCalibrator
 
 # Lower bound of the first weight, to preserve the order of the classes.
 SMALLEST_WEIGHT = 1e-9
@@ -22,7 +23,7 @@ SMALLEST_WEIGHT = 1e-9
 ValueAndSlope: TypeAlias = Callable[[Floats], tuple[Any, Floats]]
 
 
-class EnsembleTemperatureScaling(Calibrator):
+class EnsembleTemperatureScaling(_SummedCalibrator):
     r"""Ensemble temperature scaling (ETS): mixture of temperatures T, 1 and infinity.
 
     The calibrated probabilities are :math:`w_1\, softmax(z / T) + w_2\, softmax(z) +
@@ -98,7 +99,7 @@ class EnsembleTemperatureScaling(Calibrator):
         "weights_": Numbers(3, range=FRACTION, total=1),
     }
     _parameter_constraints = {
-        **Calibrator._parameter_constraints,
+        **_SummedCalibrator._parameter_constraints,
         "objective": [StrOptions({"nll", "brier"})],
     }
 
@@ -106,25 +107,37 @@ class EnsembleTemperatureScaling(Calibrator):
         self.objective = objective
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        weight = np.ones(len(codes)) if sample_weight is None else sample_weight
-        self.temperature_ = fit_temperature(logits, codes, sample_weight)
+    def _fit_blocks(self, data: Blocks) -> None:
+        self.temperature_ = fit_block_temperature(data)
         if self.objective == "brier":
             near = math.log(self.temperature_)
-            self.temperature_ = _lowest_brier(logits, codes, weight, near)
-        p_true = np.empty((3, len(codes)))
-        gram = np.zeros((3, 3))
-        for rows in row_blocks(*logits.shape):
-            parts = self._parts(logits[rows])
-            p_true[:, rows] = parts[:, np.arange(len(parts[0])), codes[rows]]
-            if self.objective == "brier":
-                flat = (parts * np.sqrt(weight[rows, None])).reshape(3, -1)
-                gram += flat @ flat.T
-        normalised = weight / weight.sum()
-        loss = _nll(p_true, normalised)
-        if self.objective == "brier":
-            loss = _brier(gram / weight.sum(), p_true @ normalised)
+            self.temperature_ = _lowest_brier(data, near)
+            loss = self._brier_of(data)
+        else:
+            loss = self._nll_of(data)
         self.weights_ = _minimize_on_simplex(loss)
+
+    def _nll_of(self, data: Blocks) -> ValueAndSlope:
+        """Return the log loss as a function of the weights.
+
+        Two numbers of each sample are stored, so that the data are read only once.
+        """
+        p_true, weight = [], []
+        for logits, codes, own_weight in data:
+            parts = self._parts(logits)
+            p_true.append(parts[:, np.arange(len(codes)), codes])
+            weight.append(own_weight / data.weight_sum)
+        return _nll(np.concatenate(p_true, axis=1), np.concatenate(weight))
+
+    def _brier_of(self, data: Blocks) -> ValueAndSlope:
+        """Return the Brier score as a function of the weights."""
+        gram, p_true = np.zeros((3, 3)), np.zeros(3)
+        for logits, codes, weight in data:
+            parts = self._parts(logits)
+            flat = (parts * np.sqrt(weight[:, None])).reshape(3, -1)
+            gram += flat @ flat.T
+            p_true += parts[:, np.arange(len(codes)), codes] @ weight
+        return _brier(gram / data.weight_sum, p_true / data.weight_sum)
 
     def _calibrate(self, logits: Floats) -> Floats:
         return np.tensordot(self.weights_, self._parts(logits), 1)
@@ -175,14 +188,16 @@ def _minimize_on_simplex(loss: ValueAndSlope) -> Floats:
     return result.x / result.x.sum()
 
 
-def _lowest_brier(logits: Floats, codes: Ints, weight: Floats, near: float) -> float:
+def _lowest_brier(data: Blocks, near: float) -> float:
     """Return the temperature with the smallest Brier score, searched near exp(near)."""
-    rows = np.arange(len(codes))
 
-    def squared_error(log_temperature: float) -> Any:
-        proba = softmax(logits.astype(np.float64) * math.exp(-log_temperature))
-        squares = (proba**2).sum(axis=1) - 2 * proba[rows, codes]
-        return weight @ squares
+    def squared_error(log_temperature: float) -> float:
+        total = 0.0
+        for logits, codes, weight in data:
+            proba = softmax(logits.astype(np.float64) * math.exp(-log_temperature))
+            true = proba[np.arange(len(codes)), codes]
+            total += float(weight @ (np.einsum("ij,ij->i", proba, proba) - 2 * true))
+        return total
 
     best = minimize_scalar(
         squared_error,

@@ -4,17 +4,18 @@ from numbers import Real
 
 import numpy as np
 
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.focal_fit import fit_focal_temperature, fit_gamma
 from sklearn_calib._core.links import focal_posterior, softmax
 from sklearn_calib._core.state import NON_NEGATIVE, POSITIVE, Number
-from sklearn_calib._core.typing import Floats, Ints, Weights
+from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._summed import _SummedCalibrator
 
 GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"})]}
 
 
-class FocalPosterior(Calibrator):
+class FocalPosterior(_SummedCalibrator):
     r"""Focal posterior: recover class posteriors of networks trained with focal loss.
 
     The focal loss is not a proper loss: a network that minimises its expectation
@@ -86,7 +87,7 @@ class FocalPosterior(Calibrator):
     preserves_argmax = True
     _fitted = {"gamma_": Number(NON_NEGATIVE)}
 
-    _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
+    _parameter_constraints = {**_SummedCalibrator._parameter_constraints, **GAMMA}
 
     def __init__(
         self, *, gamma: float | str = "auto", from_logits: bool = False
@@ -98,16 +99,14 @@ class FocalPosterior(Calibrator):
     def _errors_needed(self) -> tuple[int, float]:
         return (10, 0) if self.gamma == "auto" else (0, 0)
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        is_auto = self.gamma == "auto"
-        fitted = fit_gamma(logits, codes, sample_weight) if is_auto else self.gamma
-        self.gamma_ = float(fitted)
+    def _fit_blocks(self, data: Blocks) -> None:
+        self.gamma_ = float(fit_gamma(data) if self.gamma == "auto" else self.gamma)
 
     def _calibrate(self, logits: Floats) -> Floats:
         return _calibrate(logits, 1.0, self.gamma_)
 
 
-class FocalTemperatureScaling(Calibrator):
+class FocalTemperatureScaling(_SummedCalibrator):
     r"""Focal temperature scaling: temperature scaling followed by the focal posterior.
 
     It is temperature scaling with a second parameter, gamma: the map of
@@ -183,7 +182,7 @@ class FocalTemperatureScaling(Calibrator):
     preserves_argmax = True
     _fitted = {"temperature_": Number(POSITIVE), "gamma_": Number(NON_NEGATIVE)}
 
-    _parameter_constraints = {**Calibrator._parameter_constraints, **GAMMA}
+    _parameter_constraints = {**_SummedCalibrator._parameter_constraints, **GAMMA}
 
     def __init__(
         self, *, gamma: float | str = "auto", from_logits: bool = False
@@ -191,13 +190,9 @@ class FocalTemperatureScaling(Calibrator):
         self.gamma = gamma
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        self.temperature_, self.gamma_ = fit_focal_temperature(
-            logits,
-            codes,
-            sample_weight,
-            gamma=None if isinstance(self.gamma, str) else self.gamma,
-        )
+    def _fit_blocks(self, data: Blocks) -> None:
+        gamma = None if isinstance(self.gamma, str) else self.gamma
+        self.temperature_, self.gamma_ = fit_focal_temperature(data, gamma=gamma)
 
     def _calibrate(self, logits: Floats) -> Floats:
         return _calibrate(logits, self.temperature_, self.gamma_)

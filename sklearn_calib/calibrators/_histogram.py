@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from sklearn_calib._core.binning import bin_index, interior_edges
+from sklearn_calib._core.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._core.logistic import fit_logistic
 from sklearn_calib._core.state import FRACTION, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Options
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import RESOLUTION, check_n_bins
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._survey import RESOLUTION
 
 # Edges between bins, and the value of each bin.
 STEPS = Numbers("n", increasing=True), Numbers("n + 1", range=FRACTION)

@@ -1,6 +1,8 @@
 """Isotonic regression: one map for each class, or one for all classes."""
 
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -8,7 +10,7 @@ from scipy.optimize import isotonic_regression
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.state import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
 from sklearn_calib.calibrators._one_vs_rest import (
     _OneVsRestCalibrator,
     probabilities,
@@ -16,6 +18,12 @@ from sklearn_calib.calibrators._one_vs_rest import (
 
 # Weight of the predicted probability, to order classes with equal calibrated values.
 TIE_BREAKER = 1e-9
+
+# The probabilities of all classes are sorted in this number of blocks. With more, the
+# memory is smaller, but values are looked up more often.
+N_BLOCKS = 64
+
+SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 # Points of an increasing map.
 INCREASING = Tuple(
@@ -196,12 +204,17 @@ class JointIsotonicCalibration(Calibrator):
         self.from_logits = from_logits
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        proba = probabilities(logits, self.from_logits)
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
-        target = codes[:, None] == np.arange(proba.shape[1])
         self._mixing = 1 / (weight.sum() + 1)
-        pairs = proba.ravel(), target.ravel().astype(np.float64)
-        self.map_ = _fit_points(*pairs, weight.repeat(proba.shape[1]), False)
+        step = max(MIN_ROWS, math.ceil(len(codes) / N_BLOCKS))
+
+        def blocks() -> Iterator[tuple[Floats, Ints, Floats]]:
+            for start in range(0, len(codes), step):
+                rows = slice(start, start + step)
+                proba = probabilities(logits[rows], self.from_logits)
+                yield proba, codes[rows], weight[rows]
+
+        self.map_ = _fit_joint_points(blocks)
 
     def _calibrate(self, logits: Floats) -> Floats:
         before = probabilities(logits, self.from_logits)
@@ -218,6 +231,53 @@ def _keep_top(proba: Floats, logits: Floats) -> Floats:
     largest = proba[rows].max(axis=1)
     proba[rows, top[rows]] = np.nextafter(largest, 1, dtype=proba.dtype)
     return proba
+
+
+def _fit_joint_points(
+    blocks: Callable[[], Iterable[tuple[Floats, Ints, Floats]]],
+) -> tuple[Floats, Floats]:
+    """Return the points of the isotonic regression of all classes together.
+
+    `blocks` returns the probabilities, true columns and weights in blocks of rows. Only
+    the probabilities of true classes are kept. Between two of them all targets are 0,
+    so the regression is constant there.
+    """
+    pairs = [(p[np.arange(len(p)), codes], weight) for p, codes, weight in blocks()]
+    true, weight = map(np.concatenate, zip(*pairs, strict=True))
+    value, positives, _ = sums_by_value(true, np.ones(len(true)), weight)
+    # Runs of values: below the first true one, equal to it, between two, and so on.
+    n_runs = 2 * len(value) + 1
+    low, high, mass = np.full(n_runs, np.inf), np.zeros(n_runs), np.zeros(n_runs)
+    for proba, _, weight in blocks():
+        runs, *sums = _sums_of_runs(proba[weight > 0], weight[weight > 0], value)
+        low[runs] = np.minimum(low[runs], sums[0])
+        high[runs] = np.maximum(high[runs], sums[1])
+        mass[runs] += sums[2]
+    target = np.zeros(n_runs)
+    target[1::2] = positives / mass[1::2]
+    runs = np.flatnonzero(mass)
+    fit = isotonic_regression(target[runs], weights=mass[runs])
+    first, last = runs[fit.blocks[:-1]], runs[fit.blocks[1:] - 1]
+    points = np.column_stack([low[first], high[last]]).ravel()
+    is_new = np.append(True, np.diff(points) > 0)
+    return points[is_new], fit.x[fit.blocks[:-1]].repeat(2)[is_new]
+
+
+def _sums_of_runs(
+    proba: Floats, weight: Floats, value: Floats
+) -> tuple[Ints, Floats, Floats, Floats]:
+    """Return the runs in a block, their smallest and largest values, and weights."""
+    if len(proba) == 0:
+        none = np.zeros(0)
+        return none.astype(np.int64), none, none, none
+    weight = weight.repeat(proba.shape[1])
+    order = proba.argsort(axis=None)
+    proba, weight = proba.ravel()[order], weight[order]
+    edges = np.transpose([np.searchsorted(proba, value, side) for side in SIDES])
+    ends = np.concatenate([[0], edges.ravel(), [len(proba)]])
+    runs = np.flatnonzero(np.diff(ends))
+    start, last = ends[runs], ends[runs + 1] - 1
+    return runs, proba[start], proba[last], np.add.reduceat(weight, start)
 
 
 def _fit_points(

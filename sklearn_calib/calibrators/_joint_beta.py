@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sklearn_calib._core.links import log_odds
+from sklearn_calib._core.links import log_proba_and_rest
 from sklearn_calib._core.multinomial_maps import PairMap
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
@@ -92,6 +92,5 @@ class JointBetaCalibration(_PenalisedCalibrator):
         self.from_logits = from_logits
 
     def _features(self, logits: Floats) -> Floats:
-        odds = log_odds(logits)
-        both = np.hstack([-np.logaddexp(0, -odds), np.logaddexp(0, odds)])
-        return both.astype(logits.dtype, copy=False)
+        log_proba, log_rest = log_proba_and_rest(logits)
+        return np.hstack([log_proba, -log_rest]).astype(logits.dtype, copy=False)

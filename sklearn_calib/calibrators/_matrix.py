@@ -10,7 +10,8 @@ class MatrixScaling(_PenalisedCalibrator):
     The calibrated probabilities are softmax(W x + b), where x are the logits, centred
     in each row, and W is a full matrix [1]_. With K classes, there are K (K + 1)
     parameters. Without a penalty, they overfit unless each class has many more than K
-    samples. For many classes, use :class:`StructuredMatrixScaling`.
+    samples. For many classes, use :class:`StructuredMatrixScaling`. `fit` raises
+    an error for more than 5000 classes.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed, Weights
-from sklearn_calib._core.validation import Interval
+from sklearn_calib._core.validation import Interval, row_blocks
 from sklearn_calib.calibrators._base import Calibrator
 
 # Number of bins of equal weight for the accuracy, as in the authors' code.
@@ -177,9 +177,8 @@ class MetaCal(Calibrator):
                 f"{self.threshold_fraction}, which leaves none with an entropy up to "
                 f"{self.threshold_:.3g}. Use more samples, or threshold_fraction=None."
             )
-        self.temperature_ = fit_temperature(
-            logits[accepted], codes[accepted], weight[accepted]
-        )
+        # Without a copy of the accepted rows.
+        self.temperature_ = fit_temperature(logits, codes, weight * accepted)
 
     def _draw(self, pool: Ints) -> Ints:
         """Return the rows that determine the threshold."""
@@ -208,7 +207,10 @@ class MetaCal(Calibrator):
 
 def _entropy(logits: Floats) -> Floats:
     """Return the entropy of the softmax of each row, in nats."""
-    return -negative_entropy(softmax(logits))
+    entropy = np.empty(len(logits), dtype=logits.dtype)
+    for rows in row_blocks(*logits.shape):
+        entropy[rows] = -negative_entropy(softmax(logits[rows]))
+    return entropy
 
 
 def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:

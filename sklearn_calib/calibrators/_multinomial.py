@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.arrays import as_numbers, shown
+from sklearn_calib._core.blocks import Block, Blocks, as_float64
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
-from sklearn_calib._core.optimize import fit_temperature, magnitude
+from sklearn_calib._core.optimize import fit_block_temperature, magnitude
 from sklearn_calib._core.state import NON_NEGATIVE, Number, Numbers, Spec
-from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
+from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._summed import _SummedCalibrator
 
 N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
@@ -32,7 +33,7 @@ LARGEST = 1e100
 STRENGTH = Interval(Real, 0, np.inf, closed="left")
 
 
-class _MultinomialCalibrator(Calibrator):
+class _MultinomialCalibrator(_SummedCalibrator):
     """Base class of the maps softmax(W x + b), where x are features of the logits.
 
     A subclass defines the class of its map (`_kind`), the features (`_features`), and
@@ -40,7 +41,7 @@ class _MultinomialCalibrator(Calibrator):
     """
 
     _parameter_constraints = {
-        **Calibrator._parameter_constraints,
+        **_SummedCalibrator._parameter_constraints,
         "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
     }
 
@@ -71,33 +72,23 @@ class _MultinomialCalibrator(Calibrator):
         return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
 
     def _fit_penalised(
-        self,
-        features: Floats,
-        codes: Ints,
-        weight: Floats,
-        center: Floats,
-        start: Floats,
-        unit: float = 1.0,
+        self, data: Blocks, center: Floats, start: Floats, unit: float = 1.0
     ) -> Floats:
         """Return the parameters for scaled features, after choosing the strength."""
         pairs = self._strengths()
         if len(pairs) > 1:
             losses = sum(
-                self._held_out(
-                    features, codes, weight, center, start, unit, pairs, fold
-                )
-                for fold in _make_folds(codes)
+                self._held_out(train, test, center, start, unit, pairs)
+                for train, test in make_folds(data)
             )
             pairs = [pairs[int(np.argmin(losses))]]
         self.lambd_, mu = pairs[0]
         if mu is not None:
             self.mu_ = mu
-        ridge = self._ridge(center, weight.sum(), *pairs[0])
+        ridge = self._ridge(center, data.weight_sum, *pairs[0])
         parameters, has_converged = fit_multinomial(
             self._kind,
-            features,
-            codes,
-            weight / weight.sum(),
+            data.normalised().kept(),
             ridge=_in_unit(ridge, unit),
             center=center,
             start=start,
@@ -112,49 +103,36 @@ class _MultinomialCalibrator(Calibrator):
 
     def _held_out(
         self,
-        features: Floats,
-        codes: Ints,
-        weight: Floats,
+        train: Blocks,
+        test: Blocks,
         center: Floats,
         start: Floats,
         unit: float,
         pairs: list[Any],
-        is_test: Bools,
     ) -> Floats:
         """Return the summed log loss of a held-out fold, for each strength."""
-        train = ~is_test & (weight > 0)
         sums = np.zeros(len(pairs))
-        if not train.any():
+        if train.weight_sum == 0:
             return sums
-        n_samples = weight[train].sum()
-        data = features[train], codes[train], weight[train] / n_samples
+        normalised = train.normalised().kept()
         for i, pair in enumerate(pairs):
             start, _ = fit_multinomial(
                 self._kind,
-                *data,
-                ridge=_in_unit(self._ridge(center, n_samples, *pair), unit),
+                normalised,
+                ridge=_in_unit(self._ridge(center, train.weight_sum, *pair), unit),
                 center=center,
                 start=start,
             )
-            scores = self._kind.scores(features[is_test], start)
-            sums[i] = weight[is_test] @ _negative_log(scores, codes[is_test])
+            sums[i] = _loss_sum(test, self._kind, start)
         return sums
 
     def _set(
-        self,
-        parameters: Floats,
-        logits: Floats,
-        features: Floats,
-        codes: Ints,
-        weight: Floats,
-        unit: float = 1.0,
+        self, parameters: Floats, logits: Blocks, features: Blocks, unit: float = 1.0
     ) -> None:
         """Set the fitted attributes, with parameters for features in original units."""
-        scores = self._kind.scores(features, parameters)
-        before = weight @ _negative_log(logits, codes)
-        after = weight @ _negative_log(scores, codes)
-        self.log_loss_before_ = float(before / weight.sum())
-        self.log_loss_after_ = float(after / weight.sum())
+        before = _loss_sum(logits) / logits.weight_sum
+        after = _loss_sum(features, self._kind, parameters) / logits.weight_sum
+        self.log_loss_before_, self.log_loss_after_ = float(before), float(after)
         self.coef_, self.intercept_ = parameters[:, :-1] / unit, parameters[:, -1]
         if self.coef_.shape[1] == 1:
             self.coef_ = self.coef_[:, 0]
@@ -165,9 +143,8 @@ class _MultinomialCalibrator(Calibrator):
         parameters = parameters.astype(logits.dtype, order="C")
         return softmax(self._kind.scores(self._features(logits), parameters))
 
-    def _warn_of_absent(self, codes: Ints, weight: Floats) -> Array:
-        """Warn of classes without samples; return the counts of all classes."""
-        counts = np.bincount(codes, weights=weight, minlength=len(self.classes_))
+    def _warn_of_absent(self, counts: Floats) -> None:
+        """Warn of classes without samples."""
         if counts.min() == 0:
             absent = shown(self.classes_[counts == 0].tolist())
             warnings.warn(
@@ -176,7 +153,6 @@ class _MultinomialCalibrator(Calibrator):
                 "of all classes.",
                 UserWarning,
             )
-        return counts
 
 
 class _PenalisedCalibrator(_MultinomialCalibrator):
@@ -201,59 +177,49 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         self.mu = mu
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
+    def _fit_blocks(self, data: Blocks) -> None:
         self._strengths()  # Validates them even without a penalty.
-        logits = logits.astype(np.float64)
-        weight = np.ones(len(logits)) if sample_weight is None else sample_weight
-        counts = self._warn_of_absent(codes, weight)
-        features = self._features(logits)
-        start = self._start(logits, features, codes, weight)
+        logits = data.transform(as_float64)
+        self._warn_of_absent(data.counts)
+        features = logits.transform(self._features).kept()
+        start = self._start(logits, features)
         is_free = self.penalty == "none"
         # With a penalty, slopes of small features are zero, so they are not rescaled.
-        unit = max(magnitude(features), 0.0 if is_free else 1.0)
+        largest = np.array([np.abs(block.logits).max() for block in features])
+        unit = max(magnitude(largest), 0.0 if is_free else 1.0)
         if unit != 1:
-            features = features / unit
+            features = features.transform(lambda values: values / unit)
             start[:, :-1] *= unit
         if is_free:
-            parameters = self._fit_unpenalised(features, codes, weight, counts, start)
+            parameters = self._fit_unpenalised(features, start)
         else:
             # For larger values, the penalty would overflow.
             start, center = np.minimum(start, LARGEST), np.zeros_like(start)
-            data = features, codes, weight, center, start
-            parameters = self._fit_penalised(*data, unit)
-        self._set(parameters, logits, features, codes, weight, unit)
+            parameters = self._fit_penalised(features, center, start, unit)
+        self._set(parameters, logits, features, unit)
 
-    def _start(
-        self, logits: Floats, features: Floats, codes: Ints, weight: Floats
-    ) -> Floats:
+    def _start(self, logits: Blocks, features: Blocks) -> Floats:
         """Return temperature scaling or the identity, whichever has the lower log loss.
 
         If features only differ by rounding errors, temperature scaling amplifies them.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            temperature = fit_temperature(logits, codes, weight)
-        identity = self._kind.identity(logits.shape[1])
+            temperature = fit_block_temperature(logits)
+        identity = self._kind.identity(len(logits.sizes))
         start = identity / temperature
-        scaled = weight @ _negative_log(self._kind.scores(features, start), codes)
-        return start if scaled < weight @ _negative_log(logits, codes) else identity
+        scaled = _loss_sum(features, self._kind, start)
+        return start if scaled < _loss_sum(logits) else identity
 
     def _features(self, logits: Floats) -> Floats:
         """Return logits centred in each row, to remove a constant added to a row."""
         return logits - logits.mean(axis=1, keepdims=True)
 
-    def _fit_unpenalised(
-        self,
-        features: Floats,
-        codes: Ints,
-        weight: Floats,
-        counts: Floats,
-        start: Floats,
-    ) -> Floats:
+    def _fit_unpenalised(self, features: Blocks, start: Floats) -> Floats:
         """Return the maximum likelihood estimate, or a MAP estimate if none exists."""
-        problem = self._kind, features, codes, weight / weight.sum()
+        problem = self._kind, features.normalised().kept()
         ridge = np.zeros_like(start)
-        if counts.min() >= start.shape[1]:
+        if features.counts.min() >= start.shape[1]:
             parameters, has_converged = fit_multinomial(
                 *problem, ridge=ridge, center=start, start=start
             )
@@ -261,10 +227,12 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
                 return parameters
         # Priors under which the variance of a score is two: one from all its weights,
         # and one from its intercept.
-        squares = self._kind.mean_squares(features, problem[-1])
+        squares: Any = sum(
+            self._kind.mean_squares(block.logits, block.weight) for block in problem[-1]
+        )
         ridge[:, :-1] = squares * (start.shape[1] - 1)
         ridge[:, -1] = 1
-        ridge /= 2 * weight.sum()
+        ridge /= 2 * features.weight_sum
         parameters, _ = fit_multinomial(
             *problem, ridge=ridge, center=start, start=start
         )
@@ -330,14 +298,50 @@ def _as_sequence(name: str, value: Any) -> Sequence[float]:
     return values.tolist()
 
 
-def _make_folds(codes: Ints) -> Iterator[Bools]:
-    """Yield a mask of the held-out samples for each of the stratified folds."""
-    fold = np.empty(len(codes), dtype=int)
-    fold[np.argsort(codes, kind="stable")] = np.arange(len(codes)) % N_FOLDS
+def make_folds(data: Blocks) -> Iterator[tuple[Blocks, Blocks]]:
+    """Yield the training and the held-out samples of stratified folds."""
+    sizes, counts = np.zeros((2, N_FOLDS, len(data.sizes)))
+    for (_, codes, weight), fold in _with_folds(data):
+        cell = np.ravel_multi_index((fold, codes), sizes.shape)
+        sizes += np.bincount(cell, minlength=sizes.size).reshape(sizes.shape)
+        counts += np.bincount(cell, weight, sizes.size).reshape(sizes.shape)
+
+    def select(folds: list[int]) -> Blocks:
+        def read() -> Iterator[Block]:
+            for block, fold in _with_folds(data):
+                rows = np.isin(fold, folds)
+                if rows.any():
+                    yield Block(*(values[rows] for values in block))
+
+        own = sizes[folds].sum(axis=0).astype(np.int64), counts[folds].sum(axis=0)
+        return Blocks(read, *own).kept()
+
     for k in range(N_FOLDS):
-        yield fold == k
+        yield select([j for j in range(N_FOLDS) if j != k]), select([k])
 
 
-def _negative_log(scores: Floats, codes: Ints) -> Floats:
-    """Return the negative log-likelihood of each sample."""
-    return -log_softmax(scores)[np.arange(len(codes)), codes]
+def _with_folds(data: Blocks) -> Iterator[tuple[Block, Ints]]:
+    """Yield each block with the fold of each sample.
+
+    If samples are sorted by class, each goes to the fold after that of the previous
+    one. This depends on earlier samples only, and on the size of each class.
+    """
+    following = data.sizes.cumsum() - data.sizes
+    for block in data:
+        n_seen = np.bincount(block.codes, minlength=len(following))
+        order = np.argsort(block.codes, kind="stable")
+        first = np.repeat(following - (n_seen.cumsum() - n_seen), n_seen)
+        fold = np.empty(len(order), dtype=np.int64)
+        fold[order] = (first + np.arange(len(order))) % N_FOLDS
+        following = following + n_seen
+        yield block, fold
+
+
+def _loss_sum(data: Blocks, kind: Any = None, parameters: Any = None) -> float:
+    """Return the weighted sum of log losses of logits, or of a map of features."""
+    total = 0.0
+    for values, codes, weight in data:
+        scores = values if kind is None else kind.scores(values, parameters)
+        likelihood = log_softmax(scores)[np.arange(len(codes)), codes]
+        total -= float(weight @ likelihood)
+    return total

@@ -2,13 +2,23 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from sklearn_calib._core.arrays import shown
-from sklearn_calib._core.links import log_odds, log_odds_of_proba, softmax
+from sklearn_calib._core.class_scores import (
+    EXPONENTIAL,
+    GROUP_SIZE,
+    LOG_ODDS,
+    SOFTMAX,
+    ClassScores,
+    log_odds_from_proba,
+)
+from sklearn_calib._core.links import softmax
 from sklearn_calib._core.state import (
     FRACTION,
     ListOf,
@@ -18,7 +28,9 @@ from sklearn_calib._core.state import (
     Tuple,
 )
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib.calibrators._base import RESOLUTION, Calibrator
+from sklearn_calib._core.validation import row_blocks
+from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
+from sklearn_calib.calibrators._survey import RESOLUTION
 
 # Points of a map that is linear between them.
 CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
@@ -78,19 +90,21 @@ class _OneVsRestCalibrator(Calibrator):
         self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
         self._mixing = 1 / (counts.sum() + 1) if self._returns_zero else 0.0
         self._warn_of_missing(self.classes_[counts == 0].tolist())
-        scores = self._scores(logits)
+        classes = range(n_classes)[-1 if n_classes == 2 else 0 :]
+        scores = self._scores_of_blocks(partial(_blocks, logits), len(codes))
         self.maps_ = [
-            self._fit_map(scores[k], (codes == k).astype(np.float64), weight)
-            for k in range(n_classes)[-1 if n_classes == 2 else 0 :]
+            self._fit_map(score, (codes == k).astype(np.float64), weight)
+            for k, score in zip(classes, scores, strict=True)
         ]
 
     def _calibrate(self, logits: Floats) -> Floats:
         scores = self._scores(logits)
-        if len(self.maps_) == 1:
-            proba = self._both(self._apply_map(self.maps_[0], scores[1]))
+        pairs = zip(self.maps_, scores, strict=True)
+        columns = [self._apply_map(*pair) for pair in pairs]
+        if len(columns) == 1:
+            proba = self._both(columns[0])
         else:
-            columns = zip(self.maps_, scores, strict=True)
-            proba = np.column_stack([self._apply_map(*pair) for pair in columns])
+            proba = np.column_stack(columns)
             if self._returns_log_odds:
                 expit(proba, out=proba)
             total = proba.sum(axis=1, keepdims=True)
@@ -101,14 +115,30 @@ class _OneVsRestCalibrator(Calibrator):
         return proba.astype(logits.dtype, copy=False)
 
     def _scores(self, logits: Floats) -> Floats:
-        """Return the scores with one contiguous row for each class."""
+        """Return the scores of the classes that have a map, with a row for each."""
+        return self._class_scores.of_all(logits)[-len(self.maps_) :]
+
+    def _scores_of_blocks(
+        self, blocks: Callable[[], Iterable[Floats]], n_samples: int
+    ) -> Iterator[Floats]:
+        """Yield the same scores, one class after the other, for blocks of rows.
+
+        `blocks` is called once, and once more for each group of classes.
+        """
+        scores, n_classes = self._class_scores, len(self.classes_)
+        summary = scores.summarise_all(blocks())
+        for group in row_blocks(n_classes, n_samples, at_least=GROUP_SIZE):
+            classes = slice(1, 2) if n_classes == 2 else group
+            yield from scores.of_classes(blocks(), summary, classes, n_samples)
+
+    @property
+    def _class_scores(self) -> ClassScores:
+        """The scores as a function of the logits."""
         if self._maps_probabilities:
-            scores = probabilities(logits, self.from_logits)
-        elif self.from_logits:
-            scores = log_odds(logits)
-        else:
-            scores = log_odds_of_proba(logits, self.zero_replacement_)
-        return np.ascontiguousarray(scores.T)
+            return SOFTMAX if self.from_logits else EXPONENTIAL
+        if self.from_logits:
+            return LOG_ODDS
+        return log_odds_from_proba(self.zero_replacement_)
 
     def _both(self, positive: Floats) -> Floats:
         """Return the probabilities of both classes, given those of the second."""
@@ -135,6 +165,12 @@ class _OneVsRestCalibrator(Calibrator):
     @abstractmethod
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         """Return the calibrated probabilities or log-odds of one class."""
+
+
+def _blocks(logits: Floats) -> Iterator[Floats]:
+    """Yield blocks of rows."""
+    for rows in row_blocks(len(logits), logits.shape[1], at_least=MIN_ROWS):
+        yield logits[rows]
 
 
 def probabilities(logits: Floats, from_logits: bool) -> Floats:

@@ -6,10 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import check_numbers
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.json_values import refuse
@@ -17,11 +19,16 @@ from sklearn_calib._core.restore import restores
 from sklearn_calib._core.state import Count, ListOf, Names, Object, Spec, StateMixin
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import check_dispatch
+from sklearn_calib._maps.maps import calibrate_labels
+from sklearn_calib.calibrators._arrays import (
+    ArrayClassifierMixin,
+    returns_array_of_input,
+)
 from sklearn_calib.calibrators._base import Calibrator
 
 
 class PerLabelCalibrator(
-    StateMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
+    StateMixin, ArrayClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
 ):
     """Calibrate multilabel predictions with a separate calibrator for each label.
 
@@ -88,6 +95,9 @@ class PerLabelCalibrator(
             "calibrators_": ListOf(Object(), "n_features_in_"),
         }
 
+    _expression = staticmethod(calibrate_labels)
+    _runs_on_devices = False
+
     def __init__(self, calibrator: Calibrator) -> None:
         self.calibrator = calibrator
 
@@ -120,6 +130,7 @@ class PerLabelCalibrator(
             If `X` does not contain probabilities and `from_logits` is False, or if `y`
             is not an indicator matrix in the shape of `X`.
         """
+        X, y, sample_weight = map(on_cpu, (X, y, sample_weight))
         self._fit_checked(X, y, sample_weight, None)
         self._warn_of_proba(check_numbers(X, "X"))
         self._warn_of_few_errors(self.n_errors_)
@@ -164,6 +175,8 @@ class PerLabelCalibrator(
         super()._set_state(state)
         self.classes_ = [each.classes_ for each in self.calibrators_]
 
+    @maps_blocks(keeps_float32=True)
+    @returns_array_of_input
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return the calibrated probability of each label.
 
@@ -183,6 +196,7 @@ class PerLabelCalibrator(
         )
         return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
 
+    @maps_blocks()
     def predict(self, X: ArrayLike) -> Ints:
         """Return the labels with a probability above one half.
 
@@ -196,7 +210,10 @@ class PerLabelCalibrator(
         y_pred : ndarray of shape (n_samples, n_labels)
             Indicator matrix of zeros and ones.
         """
-        return (self.predict_proba(X) > 0.5).astype(np.int64)
+        is_likely = self.predict_proba(X) > 0.5
+        if isinstance(is_likely, np.ndarray):
+            return is_likely.astype(np.int64)
+        return is_likely.long()
 
     def _check_input(self, X: Any, *, reset: bool) -> Floats:
         """Return `X` as a validated array with one column for each label."""

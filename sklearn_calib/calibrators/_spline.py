@@ -16,7 +16,7 @@ from sklearn_calib._core.state import (
     Tuple,
 )
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib._core.validation import Interval
+from sklearn_calib._core.validation import Interval, row_blocks
 from sklearn_calib.calibrators._base import Calibrator
 
 # Newton's method takes five to ten steps.
@@ -131,15 +131,22 @@ class SplineCalibration(Calibrator):
 
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         weight = np.ones(len(codes)) if sample_weight is None else sample_weight
+        blocks = [
+            [(score, codes[rows] == column) for score, column in _scores(logits[rows])]
+            for rows in row_blocks(*logits.shape)
+        ]
+        pairs = [
+            map(np.concatenate, zip(*each, strict=True))
+            for each in zip(*blocks, strict=True)
+        ]
         self.maps_ = [
-            _fit_spline(score, codes == column, weight, self.n_knots)
-            for score, column in _scores(softmax(logits.astype(np.float64)))
+            _fit_spline(score, target, weight, self.n_knots) for score, target in pairs
         ]
         self._margin = 1 / (weight.sum() + 2)
 
     def _calibrate(self, logits: Floats) -> Floats:
         logits = logits.astype(np.float64)
-        scores = _scores(softmax(logits))
+        scores = _scores(logits)
         mapped = [
             np.interp(score, *fitted)
             for (score, _), fitted in zip(scores, self.maps_, strict=True)
@@ -152,8 +159,9 @@ class SplineCalibration(Calibrator):
         return np.column_stack([1 - positive, positive])
 
 
-def _scores(proba: Floats) -> list[tuple[Floats, Any]]:
+def _scores(logits: Floats) -> list[tuple[Floats, Any]]:
     """Return the rounded probabilities to calibrate and their columns."""
+    proba = softmax(logits.astype(np.float64))
     codes = proba.argmax(axis=1)
     proba = proba.round(DECIMALS)
     if proba.shape[1] == 2:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.blocks import Blocks, as_float64
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
-from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.optimize import fit_block_temperature
 from sklearn_calib._core.state import POSITIVE, UP_TO_ONE, Number
-from sklearn_calib._core.typing import Floats, Ints, Weights
+from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._multinomial import (
     STRENGTH,
     _MultinomialCalibrator,
@@ -29,16 +30,15 @@ class _StructuredCalibrator(_MultinomialCalibrator):
     }
     _fitted = {"temperature_": Number(POSITIVE), "mixing_": Number(UP_TO_ONE)}
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        logits = logits.astype(np.float64)
-        weight = np.ones(len(logits)) if sample_weight is None else sample_weight
-        self._warn_of_absent(codes, weight)
-        self.temperature_ = fit_temperature(logits, codes, weight)
-        self.mixing_ = float(1 / (weight.sum() + 1))
-        features = self._features(logits)
-        center = self._kind.identity(logits.shape[1])
-        parameters = self._fit_penalised(features, codes, weight, center, center)
-        self._set(parameters, logits, features, codes, weight)
+    def _fit_blocks(self, data: Blocks) -> None:
+        logits = data.transform(as_float64)
+        self._warn_of_absent(data.counts)
+        self.temperature_ = fit_block_temperature(logits)
+        self.mixing_ = float(1 / (data.weight_sum + 1))
+        features = logits.transform(self._features).kept()
+        center = self._kind.identity(len(data.sizes))
+        parameters = self._fit_penalised(features, center, center)
+        self._set(parameters, logits, features)
 
     def _features(self, logits: Floats) -> Floats:
         """Return the logarithms of p: scaled probabilities mixed with uniform ones."""
@@ -176,7 +176,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     The calibrated probabilities are softmax((I + V) log p + b), where p are the
     probabilities after temperature scaling. A penalty, which decreases with the number
     of samples, shrinks V and the intercepts b towards zero, and most strongly the
-    off-diagonal elements of V [1]_.
+    off-diagonal elements of V [1]_. `fit` raises an error for more than
+    5000 classes; use :class:`StructuredVectorScaling` for them.
 
     **Recommended for many classes**: the default strength need not be tuned, and with
     enough misclassified samples, the log loss is lower than that of

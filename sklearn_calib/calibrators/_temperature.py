@@ -6,20 +6,21 @@ from numbers import Integral
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.binning import binned_calibration_error
+from sklearn_calib._core.binning import bin_index, check_n_bins, interior_edges
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.optimize import fit_block_temperature
 from sklearn_calib._core.state import POSITIVE, Number
-from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib._core.validation import Interval, StrOptions, row_blocks
-from sklearn_calib.calibrators._base import Calibrator, check_n_bins
+from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.calibrators._summed import _SummedCalibrator
 
 # Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
 
 
-class TemperatureScaling(Calibrator):
+class TemperatureScaling(_SummedCalibrator):
     r"""Temperature scaling: divide the logits by a temperature fitted to held-out data.
 
     The calibrated probabilities are softmax(z / T), where z are logits or
@@ -111,7 +112,7 @@ class TemperatureScaling(Calibrator):
     _fitted = {"temperature_": Number(POSITIVE)}
 
     _parameter_constraints = {
-        **Calibrator._parameter_constraints,
+        **_SummedCalibrator._parameter_constraints,
         "objective": [StrOptions({"ece", "nll"})],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
     }
@@ -123,31 +124,28 @@ class TemperatureScaling(Calibrator):
         self.n_bins = n_bins
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
+    def _fit_blocks(self, data: Blocks) -> None:
         if self.objective == "nll":
-            self.temperature_ = fit_temperature(logits, codes, sample_weight)
+            self.temperature_ = fit_block_temperature(data)
         else:
-            correct = top_label(logits)[1] == codes
-            self.temperature_ = _search_ece(logits, correct, self.n_bins, sample_weight)
+            check_n_bins(self.n_bins, data.n_samples)
+            self.temperature_ = _search_ece(data, self.n_bins)
 
     def _calibrate(self, logits: Floats) -> Floats:
         return softmax(logits / self.temperature_)
 
 
-def _search_ece(
-    logits: Floats, correct: Array, n_bins: int, sample_weight: Weights
-) -> float:
+def _search_ece(data: Blocks, n_bins: int) -> float:
     """Return the smallest temperature of the grid with the lowest ECE."""
-    check_n_bins(n_bins, len(logits))
-    errors = [
-        binned_calibration_error(
-            _confidence(logits, temperature),
-            correct,
-            n_bins=n_bins,
-            sample_weight=sample_weight,
-        )
-        for temperature in ECE_GRID
-    ]
+    edges = interior_edges(np.zeros(1), n_bins=n_bins, strategy="uniform")
+    gaps = np.zeros((len(ECE_GRID), n_bins))
+    for logits, codes, weight in data:
+        correct = top_label(logits)[1] == codes
+        for gap, temperature in zip(gaps, ECE_GRID, strict=True):
+            confidence = softmax(logits / temperature).max(axis=1)
+            index = bin_index(confidence, edges)
+            gap += np.bincount(index, weight * (confidence - correct), n_bins)
+    errors = np.abs(gaps).sum(axis=1)
     best = float(ECE_GRID[np.argmin(errors)])
     if best in (ECE_GRID[0], ECE_GRID[-1]):
         warnings.warn(
@@ -156,11 +154,3 @@ def _search_ece(
             ConvergenceWarning,
         )
     return best
-
-
-def _confidence(logits: Floats, temperature: float) -> Floats:
-    """Return the confidence of each row of softmax(logits / T)."""
-    confidence = np.empty(len(logits), dtype=logits.dtype)
-    for rows in row_blocks(*logits.shape):
-        confidence[rows] = softmax(logits[rows] / temperature).max(axis=1)
-    return confidence

@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.state import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints
+from sklearn_calib._core.validation import row_blocks
+from sklearn_calib.calibrators._base import MIN_ROWS
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
 # Scores are rounded to this number of decimals, as their last digits may depend on
@@ -136,14 +138,21 @@ class VennAbers(_OneVsRestCalibrator):
             normalised probability of `predict_proba` may lie outside.
         """
         check_is_fitted(self)
-        logits = self._as_logits(self._check_input(X, reset=False))
+        X = self._check_input(X, reset=False)
+        interval = np.empty((*X.shape, 2), dtype=X.dtype)
+        for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
+            interval[rows] = self._intervals(self._as_logits(X[rows]))
+        return interval
+
+    def _intervals(self, logits: Floats) -> Floats:
+        """Return p0 and p1 of each class."""
         with np.errstate(over="ignore", invalid="ignore"):
-            scores = self._scores(logits)[-len(self.maps_) :]
+            scores = self._scores(logits)
         columns = [_interval(*pair) for pair in zip(self.maps_, scores, strict=True)]
         if len(columns) == 1:
             ((p0, p1),) = columns
             columns = [(1 - p1, 1 - p0), (p0, p1)]
-        return np.transpose(columns, (2, 0, 1)).astype(logits.dtype)
+        return np.transpose(columns, (2, 0, 1))
 
 
 def _interval(fitted: Any, log_odds: Floats) -> tuple[Floats, Floats]:

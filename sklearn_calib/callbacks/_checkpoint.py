@@ -24,6 +24,7 @@ from sklearn_calib._torch.net_state import (
     set_states,
     to_bytes,
 )
+from sklearn_calib._torch.processes import group_of, is_first, wait
 
 # Attributes that contain the state of skorch's callbacks.
 _STATE_ATTRIBUTES = {
@@ -71,7 +72,9 @@ class Checkpoint(Callback):
     `random_state` must be an integer; otherwise, the resumed run would use a different
     validation set. `fit` raises a ValueError if the file was written with different
     data or parameters; only `max_epochs` may be changed, to train for more epochs. For
-    the same reason, the folds of a cross-validation cannot share a file.
+    the same reason, the folds of a cross-validation cannot share a file. If several
+    processes train the network together, the first of them writes the file, and all of
+    them must be able to read it.
 
     Examples
     --------
@@ -166,6 +169,12 @@ class Checkpoint(Callback):
 
     def save(self, net: NeuralNet, n_epochs: int) -> None:
         """Write a checkpoint of the state after `n_epochs` epochs."""
+        group = group_of(net.module_)
+        if is_first(group):
+            self._write(net, n_epochs)
+        wait(group)
+
+    def _write(self, net: NeuralNet, n_epochs: int) -> None:
         content = {
             "key": self.key_,
             "history": json.dumps(net.history[:n_epochs], default=_to_number),

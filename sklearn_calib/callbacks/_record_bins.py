@@ -14,7 +14,7 @@ from sklearn_calib._core.binning import bin_index, bin_sums, occupied_bins
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.typing import Array
-from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
 from sklearn_calib.callbacks._record import record
 
 
@@ -105,8 +105,9 @@ class RecordBins(Callback):
         trains_on_all = hasattr(net, "validation_history_")
         if dataset_valid is None and not trains_on_all:
             raise ValueError(
-                "RecordBins must have validation data, got none. Call fit, not "
-                "partial_fit, and set validation_fraction or train_split."
+                "RecordBins must have validation data, got none. Set "
+                "validation_fraction or train_split for fit, or pass validation to "
+                "partial_fit."
             )
 
     def on_batch_end(
@@ -177,7 +178,7 @@ def _predict(net: NeuralNet, dataset: Any) -> Predictions:
     # A DataLoader advances torch's random state even without shuffling.
     with torch.random.fork_rng(devices=()):
         batches = net.get_iterator(dataset, training=False)
-        return _concatenate([_predictions(net.evaluation_step(b), b) for b in batches])
+        return _concatenate([_predictions(predict_batch(net, b), b) for b in batches])
 
 
 def _validation_bins(valid: Predictions, n_bins: int) -> dict[str, Any]:

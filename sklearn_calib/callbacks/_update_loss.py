@@ -10,10 +10,10 @@ import numpy as np
 from skorch import NeuralNet
 from skorch.callbacks import Callback
 from skorch.utils import to_numpy
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
 from sklearn_calib.callbacks._record import record
 from sklearn_calib.losses import CalibrationLoss
 
@@ -59,8 +59,10 @@ class UpdateLoss(Callback):
 
     "auto" is the same as "epoch" if `max_epochs` is at least `min_updates`, and for
     losses that do not accumulate their updates, such as
-    :class:`~sklearn_calib.losses.CalFocalLoss`. Early stopping and resumed training do
-    not change the spacing, which depends on the parameter `max_epochs`.
+    :class:`~sklearn_calib.losses.CalFocalLoss`, and if the training or validation set
+    is an `IterableDataset`, whose number of samples is unknown. Early stopping and
+    resumed training do not change the spacing, which depends on the parameter
+    `max_epochs`.
 
     References
     ----------
@@ -107,7 +109,9 @@ class UpdateLoss(Callback):
             self.n_batches_ = sum(earlier)
         self.n_seen_ = 0
         self.spacing_: Fraction | float = math.inf
-        if self.dataset_valid_ is not None and self.period_ == "auto":
+        sets = dataset_train, dataset_valid
+        has_lengths = not any(isinstance(each, IterableDataset) for each in sets)
+        if self.dataset_valid_ is not None and self.period_ == "auto" and has_lengths:
             self.spacing_ = _spacing(net, dataset_train, dataset_valid)
 
     def on_batch_begin(
@@ -116,7 +120,7 @@ class UpdateLoss(Callback):
         """Update before a training batch, if an update is due."""
         if training and self.is_due_:
             batches = net.get_iterator(self.dataset_valid_, training=False)
-            outputs = [(net.evaluation_step(batch), batch) for batch in batches]
+            outputs = [(predict_batch(net, batch), batch) for batch in batches]
             self._update(net, outputs)
 
     def on_batch_end(

@@ -253,7 +253,7 @@ class RiskCoverageDisplay(FromEstimator):
             y_true, y_proba, confidence, loss, labels, sample_weight
         )
         mass, total_loss, ranked = group_by_confidence(scores, losses, weight)
-        oracle = group_by_confidence(-losses, losses, weight)
+        oracle = group_by_confidence(-1.0 * losses, losses, weight)
         display = cls(
             coverage=COVERAGE,
             risk=_risk_at(COVERAGE, mass, total_loss),

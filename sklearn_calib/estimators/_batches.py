@@ -1,18 +1,28 @@
-"""Mini-batches of arrays in memory, indexed as a whole instead of sample by sample."""
+"""Mini-batches of arrays, datasets and streams, taken a whole batch at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from itertools import islice
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
+from skorch.dataset import Dataset as ArrayDataset
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    default_collate,
+)
 
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import Interval, validate_params
+
+# A function that returns the rows with given indices as tensors.
+Take: TypeAlias = Callable[[Tensor], Any]
 
 
 class Batch(tuple):
@@ -22,27 +32,35 @@ class Batch(tuple):
     indices: Tensor | None = None
 
 
-class ArrayBatches:
-    """Mini-batches of arrays, in order or shuffled by torch's global generator.
+def as_batch(batch: Any) -> Batch:
+    """Return a mini-batch of a dataset as a `Batch`, with its weights and indices."""
+    if isinstance(batch, Batch):
+        return batch
+    if not (isinstance(batch, tuple | list) and len(batch) == 2):
+        raise TypeError(
+            "A Dataset must return pairs of a sample and its label, got "
+            f"{type(batch).__name__}. Return (X, y); for predictions, y may be 0."
+        )
+    return Batch(batch)
 
-    A last batch of one sample is merged into the previous one, since batch
-    normalisation cannot train on a single sample. X may be an array, a sparse matrix in
-    CSR format, of which one batch at a time is dense, or a dict of these.
+
+class IndexedBatches:
+    """Mini-batches of samples with indices, in order or in a random order.
+
+    The order is drawn from torch's global generator. A last batch of one sample is
+    merged into the previous one, since batch normalisation cannot train on a single
+    sample.
     """
 
     def __init__(
         self,
-        X: Any,
-        y: Array,
-        sample_weight: Array | None,
+        take: Take,
+        take_weight: Take | None,
         rows: Array,
         batch_size: int,
         shuffle: bool,
     ) -> None:
-        self.take, self.y = _row_taker(X), _to_tensor(y)
-        self.sample_weight = (
-            None if sample_weight is None else _to_tensor(sample_weight)
-        )
+        self.take, self.take_weight = take, take_weight
         self.rows = torch.from_numpy(rows)
         self.shuffle = shuffle
         starts = np.arange(0, len(rows), batch_size)
@@ -57,11 +75,32 @@ class ArrayBatches:
         order = torch.randperm if self.shuffle else torch.arange
         for indices in order(len(self.rows)).split(self.sizes):
             part = self.rows[indices]
-            batch = Batch((self.take(part), self.y.index_select(0, part)))
+            batch = Batch(self.take(part))
             batch.indices = indices
-            if self.sample_weight is not None:
-                batch.sample_weight = self.sample_weight.index_select(0, part)
+            if self.take_weight is not None:
+                batch.sample_weight = self.take_weight(part)
             yield batch
+
+
+class StreamedBatches:
+    """Mini-batches of an `IterableDataset`, in its order.
+
+    As in `IndexedBatches`, a last batch of one sample is merged into the previous one.
+    """
+
+    def __init__(self, dataset: IterableDataset[Any], batch_size: int) -> None:
+        self.dataset, self.batch_size = dataset, batch_size
+
+    def __iter__(self) -> Iterator[Batch]:
+        samples = iter(self.dataset)
+        current = list(islice(samples, self.batch_size))
+        while current:
+            following = list(islice(samples, self.batch_size))
+            if len(following) == 1 < self.batch_size:
+                current += following
+                following = []
+            yield as_batch(default_collate(current))
+            current = following
 
 
 @validate_params(
@@ -77,12 +116,13 @@ def iterate_batches(
     """Return the mini-batches of a dataset, sliced from its arrays if it holds arrays.
 
     This function is the default of `iterator_train` and `iterator_valid` of
-    `NeuralClassifier`. Arrays in memory are indexed one batch at a time, which is
-    several times as fast as a `DataLoader` that fetches and collates individual
-    samples. Sparse matrices in CSR format are converted to dense tensors one batch at a
-    time. If X is a dict, so is the X of each batch. A `DataLoader` is returned for
-    other datasets, if `kwargs` are given, and for distributed training, since
-    accelerate can only distribute a `DataLoader`.
+    `NeuralClassifier`. Arrays are indexed one batch at a time, which is several times
+    as fast as a `DataLoader` that fetches and collates individual samples. Memory maps
+    are read one batch at a time, and sparse matrices in CSR format are converted to
+    dense tensors one batch at a time. If X is a dict, so is the X of each batch.
+
+    The samples of other datasets are collated as in a `DataLoader`, which is returned
+    only if `kwargs` are given.
 
     Parameters
     ----------
@@ -93,7 +133,8 @@ def iterate_batches(
         Number of samples in a mini-batch.
 
     shuffle : bool, default=False
-        Draw a new order in each pass, from torch's global generator.
+        Draw a new order in each pass, from torch's global generator. An
+        `IterableDataset` determines its order, so it is never shuffled.
 
     **kwargs : dict
         Options of `torch.utils.data.DataLoader`.
@@ -112,28 +153,35 @@ def iterate_batches(
     >>> [y.tolist() for _, y in iterate_batches(dataset, batch_size=2)]
     [[0, 1], [2, 3, 4]]
     """
+    if kwargs:
+        return _data_loader(dataset, batch_size, shuffle, kwargs)
+    if isinstance(dataset, IterableDataset):
+        return StreamedBatches(dataset, batch_size)
     source, rows = resolve_subset(dataset)
-    X, y = getattr(source, "X", None), getattr(source, "y", None)
     sample_weight = getattr(source, "sample_weight", None)
-    is_plain = not kwargs and not _is_one_of_many()
-    if is_plain and _has_rows(X) and isinstance(y, np.ndarray | None):
-        y = np.zeros(len(source)) if y is None else y
-        return ArrayBatches(X, y, sample_weight, rows, batch_size, shuffle)
-    if sample_weight is not None:
+    take_weight = None if sample_weight is None else _row_taker(sample_weight)
+    return IndexedBatches(_sample_taker(source), take_weight, rows, batch_size, shuffle)
+
+
+def _data_loader(
+    dataset: Dataset[Any], batch_size: int, shuffle: bool, options: dict[str, Any]
+) -> DataLoader[Any]:
+    """Return a DataLoader; raise ValueError if the samples have weights."""
+    if getattr(resolve_dataset(dataset), "sample_weight", None) is not None:
         raise ValueError(
-            "sample_weight needs batches that are sliced from arrays by one process, "
-            f"got the DataLoader options {sorted(kwargs)}. Omit them and train in one "
-            "process, or fit without sample_weight."
+            "sample_weight needs batches that are sliced from arrays, got the "
+            f"DataLoader options {sorted(options)}. Omit them, or fit without "
+            "sample_weight."
         )
-    return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **kwargs)
+    shuffle = shuffle and not isinstance(dataset, IterableDataset)
+    return DataLoader(dataset, batch_size=batch_size, shuffle=shuffle, **options)
 
 
-def _is_one_of_many() -> bool:
-    """Return whether several processes train together."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return False
-    return distributed.get_world_size() > 1
+def resolve_dataset(dataset: Any) -> Any:
+    """Return the dataset beneath nested subsets."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return dataset
 
 
 def resolve_subset(dataset: Any) -> tuple[Any, Array]:
@@ -152,16 +200,43 @@ def _has_rows(X: Any) -> bool:
     return isinstance(X, np.ndarray) or (issparse(X) and X.format == "csr")
 
 
-def _row_taker(X: Any) -> Callable[[Tensor], Any]:
+def _sample_taker(dataset: Any) -> Take:
+    """Return a function that returns the samples of a dataset as a pair (X, y)."""
+    if _holds_arrays(dataset):
+        take_X = _row_taker(dataset.X)
+        take_y = torch.zeros_like if dataset.y is None else _label_taker(dataset.y)
+        return lambda rows: (take_X(rows), take_y(rows))
+
+    def take(rows: Tensor) -> Batch:
+        # Subset fetches several samples at once from datasets that can.
+        samples = Subset(dataset, rows.tolist()).__getitems__([*range(len(rows))])
+        return as_batch(default_collate(samples))
+
+    return take
+
+
+def _holds_arrays(dataset: Any) -> bool:
+    """Return whether a dataset is one of skorch whose samples are rows of arrays."""
+    return (
+        isinstance(dataset, ArrayDataset)
+        and type(dataset).__getitem__ is ArrayDataset.__getitem__
+        and type(dataset).transform is ArrayDataset.transform
+        and _has_rows(dataset.X)
+        and isinstance(dataset.y, np.ndarray | None)
+    )
+
+
+def _label_taker(y: Array) -> Take:
+    """Return a function that returns labels; strings, which are encoded, as arrays."""
+    return _row_taker(y) if y.dtype.kind in "biuf" else lambda rows: y[rows.numpy()]
+
+
+def _row_taker(X: Any) -> Take:
     """Return a function that returns the rows of X with given indices as tensors."""
     if isinstance(X, Mapping):
         take = {name: _row_taker(part) for name, part in X.items()}
         return lambda rows: {name: take[name](rows) for name in take}
     if issparse(X):
         return lambda rows: torch.from_numpy(X[rows.numpy()].toarray())
-    return partial(torch.index_select, _to_tensor(X), 0)
-
-
-def _to_tensor(array: Array) -> Tensor:
-    """Return a tensor that shares the array's memory, or a copy if it is read-only."""
-    return torch.from_numpy(np.require(array, requirements="W"))
+    # Rows are taken by numpy, since a tensor of a read-only memory map would be a copy.
+    return lambda rows: torch.from_numpy(np.take(X, rows.numpy(), axis=0))

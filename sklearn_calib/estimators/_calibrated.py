@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
@@ -321,6 +322,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain
 
+    @maps_blocks()
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Predict calibrated probabilities, averaged over the ensemble.
 
@@ -333,13 +335,15 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         -------
         proba : ndarray of shape (n_samples, n_classes) or (n_samples, n_labels)
             Rows sum to one, and columns are in the order of `classes_`. For multilabel
-            problems, the probability of each label.
+            problems, the probability of each label. For a Dask array, they are a lazy
+            Dask array of float64.
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
         total: Any = sum(pair.predict_proba(X) for pair in pairs)
         return total / len(pairs)
 
+    @maps_blocks()
     def predict(self, X: MatrixLike) -> Array:
         """Predict the most probable class, or the labels with a probability above 0.5.
 

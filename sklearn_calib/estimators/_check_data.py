@@ -6,6 +6,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
+from skorch.utils import is_dataset
 
 from sklearn_calib._core.arrays import as_labels, check_numbers, is_dict
 
@@ -18,6 +19,11 @@ def check_data(estimator, *arrays, reset):
     X, or the names of its inputs. Otherwise X must agree with those stored.
     """
     X, *y = [_on_cpu(array) for array in arrays]
+    if is_dataset(X):
+        raise TypeError(
+            f"X must be an array for {type(estimator).__name__}, got a Dataset: "
+            f"{type(X).__name__}. Use NeuralClassifier, or a memory map."
+        )
     if y and y[0] is not None:
         y = [as_labels(y[0], "y")]
     if reset:

@@ -17,6 +17,7 @@ from skorch.callbacks import (
 
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
+from sklearn_calib._torch.processes import group_of
 from sklearn_calib.estimators._class_weight import check_class_weight
 from sklearn_calib.estimators._devices import check_device
 from sklearn_calib.estimators._hints import (
@@ -45,6 +46,7 @@ CONSTRAINTS = {
     "refit": ["boolean"],
     "posterior": ["boolean"],
     "random_state": ["random_state"],
+    "n_threads": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "dtype": [StrOptions({"float32", "float64"})],
     "iterator_train": [callable],
     "iterator_valid": [callable],
@@ -56,7 +58,7 @@ CONSTRAINTS = {
 
 # Parameters of skorch that are not supported here, with their replacements.
 REFUSED = {
-    "classes": "Use partial_fit(X, y, classes=...)",
+    "classes": "Use fit(X, y, classes=...)",
     "criterion": "Use loss, and loss__... for its parameters",
     "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
 }
@@ -192,6 +194,15 @@ def check_takes_weights(criterion):
             f"sample_weight must be None for the loss {type(criterion).__name__}, "
             "which does not support it. Choose a loss whose forward accepts "
             "sample_weight, or repeat the samples."
+        )
+
+
+def check_shared(net, seed):
+    """Raise ValueError if several processes train the net together without a seed."""
+    if seed is None and group_of(net.module_) is not None:
+        raise ValueError(
+            "random_state must be an integer if several processes train a network "
+            "together, got None. Set it to the same integer in all processes."
         )
 
 

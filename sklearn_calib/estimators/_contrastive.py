@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sklearn_calib.estimators._batches import Batch
 from sklearn_calib.estimators._neural import NeuralClassifier
+from sklearn_calib.estimators._threads import restored_threads
 from sklearn_calib.losses import SupConLoss
 
 
@@ -92,14 +93,16 @@ class ContrastiveNet(NeuralClassifier):
     def embed(self, X):
         """Return the embeddings of validated data, batch by batch."""
         batches = self.get_iterator(self.get_dataset(X), training=False)
-        parts = [
-            self.encode(to_tensor(unpack_data(batch)[0], device=self.device))
-            for batch in batches
-        ]
+        with restored_threads():
+            parts = [
+                self.encode(to_tensor(unpack_data(batch)[0], device=self.device))
+                for batch in batches
+            ]
         return np.concatenate([to_numpy(part) for part in parts])
 
     def encode(self, X):
         """Return the embeddings of one mini-batch, without gradients."""
+        self._use_threads(len(X))
         with torch.no_grad():
             return self.module_.encoder.eval()(X)
 

@@ -50,6 +50,13 @@ class NetOnDevice(NeuralNetClassifier):
     def device(self, device: Any) -> None:
         self.__dict__["device"] = device
 
+    @property
+    def _placement(self) -> Any:
+        """The device of the network, which accelerate chooses if `device` is None."""
+        if self.device is not None:
+            return self.device
+        return next(self.module_.parameters()).device
+
     def _check_device(self, requested_device: Any, map_device: Any) -> Any:
         # skorch sets the parameter to this value when it loads weights.
         if vars(self).get("device") == AUTO:

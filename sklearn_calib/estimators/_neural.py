@@ -6,28 +6,26 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 from skorch.dataset import Dataset
-from skorch.utils import is_dataset
 
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Floats
-from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib._core.validation import row_blocks
 from sklearn_calib.estimators._batches import iterate_batches
-from sklearn_calib.estimators._check_data import check_data
 from sklearn_calib.estimators._constraints import (
     CONSTRAINTS,
     REFUSED,
     check_not_refused,
     check_posterior,
 )
-from sklearn_calib.estimators._predictions import Inputs, PredictsFromLogits
+from sklearn_calib.estimators._predictions import Inputs, PredictsFromBatches
 from sklearn_calib.estimators._skorch import SkorchClassifier
 from sklearn_calib.estimators._trainer import Trainer
 
 
-class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
+class NeuralClassifier(PredictsFromBatches, SkorchClassifier):
     """Neural network classifier trained with a calibration loss.
 
     It is a :class:`skorch.NeuralNetClassifier` with the loss as a parameter. The
@@ -56,7 +54,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         Learning rate, greater than 0.
 
     batch_size : int, default=128
-        Number of samples in a mini-batch; -1 means all samples.
+        Number of samples in a mini-batch, of all processes together; -1 means all.
 
     max_epochs : int, default=50
         Number of passes over the training data, at least 1.
@@ -109,6 +107,10 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
 
     device : str or torch.device, default="cpu"
         Device that the network is trained on. "auto" means a GPU if there is one.
+
+    n_threads : int or "auto", default="auto"
+        Number of torch's threads on the CPU, at most `torch.get_num_threads()`. "auto"
+        is 1, plus 1 for each 25 million multiply-adds in a forward pass of a batch.
 
     callbacks : list, default=None
         Additional skorch callbacks, such as `Checkpoint` and `ProgressBar`.
@@ -215,6 +217,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         random_state: int | np.random.RandomState | None = None,
         dtype: str = "float32",
         device: str | torch.device = "cpu",
+        n_threads: int | str = "auto",
         callbacks: list[Any] | str | None = None,
         train_split: Callable[..., Any] | None = None,
         iterator_train: Callable[..., Any] = iterate_batches,
@@ -257,6 +260,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         self.posterior = posterior
         self.random_state = random_state
         self.dtype = dtype
+        self.n_threads = n_threads
         # Not parameters of this class, or class attributes until the first fit.
         for name in (*REFUSED, "history_", "initialized_", "virtual_params_"):
             self.__dict__.pop(name, None)
@@ -272,24 +276,29 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Train the network from new weights, or from the current ones if `warm_start`.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
             Training data, finite, of shape (n_samples, n_features) or (n_samples, ...).
             Images have shape (n_samples, n_channels, height, width). Sparse data are
-            converted to dense tensors one mini-batch at a time. A dict of arrays
-            contains the arguments of the `forward` method of a module with several
-            inputs; integers and booleans keep their type.
+            converted to dense tensors one mini-batch at a time, and memory maps are
+            read so. A dict of arrays contains the arguments of the `forward` method of
+            a module with several inputs; integers and booleans keep their type. A
+            `Dataset` or `IterableDataset` returns pairs of a sample and its label.
 
         y : array-like of shape (n_samples,)
-            Labels of any type, of at least two classes.
+            Labels of any type, of at least two classes. None if X is a `Dataset`.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. A weight of 2 counts as two samples, 0 as none.
+
+        classes : array-like of shape (n_classes,), default=None
+            All labels. Required if X is a `Dataset`. By default, the labels in y.
 
         **fit_params : dict
             Passed to the `forward` method of the module, and to `train_split`.
@@ -307,7 +316,7 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         ValueError
             If X, y or a parameter is invalid; the message names it.
         """
-        Trainer(self, "fit", fit_params).train(X, y, sample_weight)
+        Trainer(self, "fit", fit_params).train(X, y, sample_weight, classes)
         return self
 
     @restores(unless="interrupted_")
@@ -317,23 +326,27 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        validation: tuple[Inputs, ArrayLike] | Dataset | None = None,
         **fit_params: Any,
     ) -> Self:
         """Train for one epoch on all given data, starting from the current weights.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
             Training data as in `fit`, finite.
 
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. None if X is a `Dataset`.
 
         classes : array-like of shape (n_classes,), default=None
             All classes that can occur in y. Required in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
+
+        validation : tuple (X, y) or torch.utils.data.Dataset, default=None
+            Validation set for scores, and for losses that learn from it.
 
         **fit_params : dict
             Passed to the `forward` method of the module.
@@ -351,9 +364,10 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
         """
         fit_params = {**fit_params, "epochs": 1}
         trainer = Trainer(self, "partial_fit", fit_params)
-        trainer.train(X, y, sample_weight, classes)
+        trainer.train(X, y, sample_weight, classes, validation)
         return self
 
+    @maps_blocks()
     def predict_proba(self, X: Inputs) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
@@ -361,22 +375,19 @@ class NeuralClassifier(PredictsFromLogits, SkorchClassifier):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or dict
-            Data as in `fit`, finite.
+        X : array-like, sparse matrix, dict or torch.utils.data.Dataset
+            Data as in `fit`, finite. The labels of a `Dataset` are ignored.
 
         Returns
         -------
         proba : ndarray of shape (n_samples, n_classes)
-            Rows sum to one. Columns are in the order of `classes_`.
+            Rows sum to one. Columns are in the order of `classes_`. For a Dask array,
+            they are a lazy Dask array.
         """
-        proba = softmax(self._logits(X))
+        proba = self._logits(X)
+        for rows in row_blocks(*proba.shape):
+            proba[rows] = softmax(proba[rows])
         if not self.posterior:
             return proba
         check_posterior(self)
         return self._loss.posterior(proba)
-
-    def _logits(self, X: Inputs) -> Floats:
-        check_is_fitted(self)
-        if not is_dataset(X):
-            X = check_data(self, X, reset=False)
-        return self._check_outputs(concatenate_logits(self.forward_iter(X)))

@@ -25,7 +25,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked, is_dict, shown
+from sklearn_calib._core.arrays import (
+    as_labels,
+    check_in_memory,
+    check_unmasked,
+    is_dict,
+    shown,
+)
 from sklearn_calib._core.indicator import check_indicator
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.predicted_scores import find_response, predict_scores
@@ -43,6 +49,7 @@ def check_training_data(X, y, estimator, *, allow_multilabel=False):
     each label.
     """
     check_unmasked(X, "X")
+    check_in_memory(X, "X")
     y = as_labels(y.toarray() if issparse(y) else y, "y")
     if allow_multilabel and y.ndim == 2 and y.shape[1] > 1:
         y = check_indicator(y, y.shape, name="y")

@@ -11,6 +11,7 @@ from skorch.history import History
 
 from sklearn_calib._core.files import whole_file
 from sklearn_calib._torch.net_state import first_line
+from sklearn_calib._torch.processes import group_of, is_first, wait
 from sklearn_calib.estimators._state import NetWithState
 
 File = str | os.PathLike[str] | IO[Any]
@@ -60,7 +61,13 @@ class NetWithFiles(NetWithState):
         """
         _check_safetensors(use_safetensors)
         files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
-        with ExitStack() as stack:
+        group = group_of(getattr(self, "module_", None))
+        if is_first(group):
+            self._save_files(files, use_safetensors)
+        wait(group)
+
+    def _save_files(self, files, use_safetensors):
+        with self._unwrapped(), ExitStack() as stack:
             for name, file in files.items():
                 if isinstance(file, str | os.PathLike):
                     files[name] = str(stack.enter_context(whole_file(file)))
@@ -124,7 +131,8 @@ class NetWithFiles(NetWithState):
     def _load_file(self, name, file, use_safetensors):
         """Load one file; the error names a file that cannot be loaded."""
         try:
-            super().load_params(**{name: file}, use_safetensors=use_safetensors)
+            with self._unwrapped():
+                super().load_params(**{name: file}, use_safetensors=use_safetensors)
             if name == "f_history":
                 _check_history(self.history)
         except _NOT_OF_CONTENT:

@@ -1,6 +1,6 @@
 """`RefCalClassifier`: contrastive training of an encoder, then of a linear head."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -11,12 +11,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from skorch.history import History
 
+from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._classes import check_partial_fit
 from sklearn_calib.estimators._constraints import CONSTRAINTS, check_module_takes
+from sklearn_calib.estimators._datasets import check_pair
 from sklearn_calib.estimators._nested_params import (
     STAGES,
     NestedParams,
@@ -28,10 +31,10 @@ from sklearn_calib.estimators._predictions import PredictsFromLogits
 from sklearn_calib.estimators._refcal_stages import (
     build_head,
     embed_more,
+    embed_validation,
     refine_encoder,
     train_head,
 )
-from sklearn_calib.estimators._trainer import check_partial_fit
 
 
 class RefCalClassifier(
@@ -256,6 +259,7 @@ class RefCalClassifier(
         y: ArrayLike,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        validation: tuple[MatrixLike, ArrayLike] | None = None,
     ) -> Self:
         """Train the head for one epoch, and in the first call the encoder before it.
 
@@ -276,6 +280,9 @@ class RefCalClassifier(
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights.
 
+        validation : tuple (X, y), default=None
+            Validation set for scores, and for losses that learn from it.
+
         Returns
         -------
         self : RefCalClassifier
@@ -287,12 +294,17 @@ class RefCalClassifier(
             If `classes` is missing or changes, or `head__early_stopping` is True.
         """
         self.interrupted_ = False
+        if validation is not None:
+            check_pair(validation, "a pair (X, y) or None")
         if hasattr(self, "head_"):
             stages = embed_more(self, X, y, sample_weight)
         else:
             check_partial_fit(build_head(self, None), classes)
             stages = refine_encoder(self, X, y, sample_weight)
-        train_head(self, "partial_fit", stages, classes=classes)
+        if validation is not None:
+            validation = embed_validation(self, stages[0], *validation)
+        options = {"classes": classes, "validation": validation}
+        train_head(self, "partial_fit", stages, **options)
         return self
 
     def transform(self, X: MatrixLike) -> Floats:
@@ -310,6 +322,7 @@ class RefCalClassifier(
         """
         return self._embed(X)
 
+    @maps_blocks()
     def predict_proba(self, X: MatrixLike) -> Floats:
         """Predict probabilities: the softmax of the logits, in float64.
 
@@ -325,6 +338,10 @@ class RefCalClassifier(
         """
         embeddings = self._embed(X)
         return self.head_.predict_proba(embeddings)
+
+    def _logit_blocks(self, X: Any) -> Iterator[Floats]:
+        embeddings = self._embed(X)
+        yield from self.head_._logit_blocks(embeddings)
 
     def _logits(self, X: Any) -> Floats:
         embeddings = self._embed(X)

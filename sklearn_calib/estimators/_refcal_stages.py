@@ -68,6 +68,12 @@ def embed_more(model, X, y, sample_weight):
     return refiner, model.head_, X, refiner.embed(X), y, sample_weight
 
 
+def embed_validation(model, refiner, X, y):
+    """Return a validation set as embeddings and labels."""
+    X, y = check_data(model, X, y, reset=False)
+    return refiner.embed(X), y
+
+
 def train_head(model, method, stages, **fit_params):
     """Train the head, and keep it even if its training is interrupted."""
     refiner, head, X, embeddings, y, sample_weight = stages

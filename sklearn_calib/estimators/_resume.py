@@ -1,13 +1,17 @@
 """Resuming a training from a checkpoint."""
 
 import joblib
-from skorch.utils import to_numpy
+from skorch.utils import is_dataset, to_numpy
 from torch import nn
 
 from sklearn_calib.callbacks import Checkpoint
 
 # Parameters that may differ between a run and its continuation.
-_FREE = ("callbacks", "device", "max_epochs", "verbose")
+_FREE = (
+    *("callbacks", "device", "max_epochs", "verbose"),
+    # Those of skorch's mixin for accelerate.
+    *("accelerator", "callbacks__print_log__sink", "unwrap_after_train"),
+)
 
 
 def find_checkpoint(net):
@@ -57,7 +61,9 @@ def training_key(net, X, y, sample_weight):
     """Return a hash of the data and the parameters of a training."""
     params = fingerprint(net)
     params = {name: params[name] for name in params if name not in _FREE}
-    return joblib.hash([params, X, y, sample_weight])
+    # Datasets may be too large to hash, or change while they are read.
+    data = type(X).__qualname__ if is_dataset(X) else X
+    return joblib.hash([params, data, y, sample_weight])
 
 
 def fingerprint(net):

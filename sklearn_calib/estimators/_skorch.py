@@ -23,7 +23,7 @@ from sklearn_calib.callbacks import (
     valid_log_loss,
     valid_refinement,
 )
-from sklearn_calib.estimators._batches import Batch
+from sklearn_calib.estimators._batches import Batch, resolve_dataset
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
@@ -32,6 +32,7 @@ from sklearn_calib.estimators._constraints import (
     check_params,
     check_parts_take,
 )
+from sklearn_calib.estimators._datasets import CheckedBatches, check_has_length
 from sklearn_calib.estimators._logits import check_logits
 from sklearn_calib.estimators._modules import (
     MLP,
@@ -49,10 +50,12 @@ from sklearn_calib.estimators._nested_params import (
 )
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
 from sklearn_calib.estimators._saved_net import SavableNet
+from sklearn_calib.estimators._shared_net import whole_batches
+from sklearn_calib.estimators._threads import NetWithThreads
 from sklearn_calib.losses import CalibrationLoss
 
 
-class SkorchClassifier(NestedParams, SavableNet):
+class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     """skorch's classifier with the hooks that a `Trainer` needs.
 
     `_trainer` is the `Trainer` during a call of fit, and None otherwise.
@@ -155,6 +158,7 @@ class SkorchClassifier(NestedParams, SavableNet):
         else:
             module = self.initialized_instance(module, params)
         self.module_ = module.to(getattr(torch, self.dtype))
+        self._work = None
         return self
 
     def _default_module(self) -> type[torch.nn.Module]:
@@ -249,15 +253,38 @@ class SkorchClassifier(NestedParams, SavableNet):
         """Return the training set and the validation set or None."""
         return self._trainer.split(X, y, split_params)
 
+    def get_dataset(self, X: Any, y: Any = None) -> Any:
+        """Return the data as a dataset, and mark one of validated arrays."""
+        dataset = super().get_dataset(X, y)
+        if dataset is not X:
+            dataset.is_validated = True
+        return dataset
+
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
         """Return the mini-batches of a dataset, shuffled for training."""
+        batches = self._get_batches(dataset, training)
+        if self._is_validated(dataset):
+            return batches
+        classes = None if self._trainer is None else self._known_classes
+        return CheckedBatches(self, batches, classes)
+
+    def _is_validated(self, dataset: Any) -> bool:
+        """Return whether the data of a dataset, or beneath it, are validated arrays."""
+        if self._trainer is not None and not self._trainer.takes_datasets:
+            return True
+        return getattr(resolve_dataset(dataset), "is_validated", False)
+
+    def _get_batches(self, dataset: Any, training: bool) -> Iterable[Any]:
+        if self.batch_size == -1:
+            way_out = "Set it to the number of samples in a mini-batch."
+            check_has_length(dataset, "batch_size", -1, way_out)
         iterator_train = self.get_params_for("iterator_train")
         if not (training and self._trainer) or "shuffle" in iterator_train:
-            return super().get_iterator(dataset, training=training)
+            return whole_batches(super().get_iterator(dataset, training=training))
         params = {"batch_size": self.batch_size, **iterator_train}
         if params["batch_size"] == -1:
             params["batch_size"] = len(dataset)
-        return self.iterator_train(dataset, shuffle=True, **params)
+        return whole_batches(self.iterator_train(dataset, shuffle=True, **params))
 
     def _set_training(self, training: bool = True) -> None:
         # Traversing the modules for every batch takes 3 % of an epoch's time for small
@@ -281,6 +308,7 @@ class SkorchClassifier(NestedParams, SavableNet):
     def _keep(self, batch: Any) -> None:
         if self._trainer is not None:
             self._trainer.batch = batch
+            self._check_same(batch)
 
     def train_step(self, batch: Any, **fit_params: Any) -> dict[str, Any]:
         """Train on one mini-batch, transformed by `batch_transform`."""
@@ -292,7 +320,7 @@ class SkorchClassifier(NestedParams, SavableNet):
 
     def _transform(self, batch: Any) -> Batch:
         """Return the transformed mini-batch, with soft targets."""
-        X, y = (to_tensor(part, device=self.device) for part in unpack_data(batch))
+        X, y = (to_tensor(part, device=self._placement) for part in unpack_data(batch))
         target = one_hot(y, len(self.classes_inferred_))
         target = target.to(getattr(torch, self.dtype))
         weight = self._on_device(batch, "sample_weight")
@@ -318,7 +346,7 @@ class SkorchClassifier(NestedParams, SavableNet):
             options["sample_weight"] = weight.to(logits.dtype)
         if training and self._loss.needs_indices:
             options["indices"] = self._indices(batch)
-        y_true = to_tensor(y_true, device=self.device)
+        y_true = to_tensor(y_true, device=self._placement)
         return self.criterion_(logits, y_true, **options)
 
     def _indices(self, batch: Any) -> Tensor:
@@ -328,7 +356,8 @@ class SkorchClassifier(NestedParams, SavableNet):
             raise ValueError(
                 f"loss {type(self.criterion_).__name__} needs the indices of the "
                 "samples, got a batch without indices. Remove batch_transform and the "
-                "DataLoader options of iterator_train, and pass X as an array."
+                "DataLoader options of iterator_train, and pass X as an array or as a "
+                "Dataset with a length."
             )
         return indices
 
@@ -344,10 +373,10 @@ class SkorchClassifier(NestedParams, SavableNet):
         super().on_batch_end(net, batch=batch, training=training, **kwargs)
         if training and self._loss.needs_indices:
             logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-            y = to_tensor(unpack_data(batch)[1], device=self.device)
+            y = to_tensor(unpack_data(batch)[1], device=self._placement)
             self._loss.record(logits, y, indices=self._indices(batch))
 
     def _on_device(self, batch: Any, name: str) -> Tensor | None:
         """Return an attribute of a mini-batch on the device, or None."""
         values = getattr(batch, name, None)
-        return None if values is None else to_tensor(values, device=self.device)
+        return None if values is None else to_tensor(values, device=self._placement)

@@ -13,7 +13,7 @@ from sklearn_calib._torch.net_state import (
     set_states,
     to_bytes,
 )
-from sklearn_calib.estimators._devices import NetOnDevice
+from sklearn_calib.estimators._shared_net import SharedNet
 
 _IS_PICKLING = ContextVar("is_pickling", default=False)
 _TEMPORARY = ("_trainer", "_source")  # exist only during fit
@@ -28,7 +28,7 @@ def _blank(cls):
     return net
 
 
-class NetWithState(NetOnDevice):
+class NetWithState(SharedNet):
     """skorch's classifier with a state that does not need pickle.
 
     A pickle contains the network itself, as skorch writes it. Formats that read only

@@ -9,7 +9,7 @@ from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from skorch.callbacks import EarlyStopping
 from skorch.dataset import Dataset, ValidSplit, unpack_data
-from skorch.utils import to_tensor
+from skorch.utils import is_dataset, to_tensor
 
 from sklearn_calib._core.validation import (
     check_sample_weight,
@@ -23,11 +23,21 @@ from sklearn_calib.estimators._check_data import (
     sample_shape,
 )
 from sklearn_calib.estimators._class_weight import multiply_class_weight
+from sklearn_calib.estimators._classes import find_classes
 from sklearn_calib.estimators._constraints import (
     check_can_refit,
     check_params,
     check_posterior,
+    check_shared,
     check_takes_weights,
+)
+from sklearn_calib.estimators._datasets import (
+    as_validation_set,
+    check_can_take_datasets,
+    check_has_length,
+    check_split,
+    check_takes_dataset,
+    read_first_batch,
 )
 from sklearn_calib.estimators._hints import accepted_names, hint_for_fit
 from sklearn_calib.estimators._monitors import (
@@ -42,6 +52,7 @@ from sklearn_calib.estimators._resume import (
     training_key,
 )
 from sklearn_calib.estimators._seeds import draw_seed, epoch_seed, seeded_torch
+from sklearn_calib.estimators._threads import restored_threads
 
 # Keywords of fit for skorch's loop over the epochs.
 _FOR_LOOP = {"epochs", "_routing_method"}
@@ -75,22 +86,28 @@ class Trainer:
         self.fit_params = {"_routing_method": method, **fit_params}
         self.seed = self.sample_weight = self.batch = None
         self.has_seen_logits = False
+        # The validation set that was given, and whether torch's datasets were.
+        self.validation, self.takes_datasets = None, False
         # The states of the loss at the start of each epoch of a run with validation
         # data. The second run, on all data, restores them.
         self.loss_states = []
 
-    def train(self, X, y, sample_weight, classes=None):
+    def train(self, X, y, sample_weight, classes=None, validation=None):
         """Validate and encode the data, and train on them."""
         net = self.net
         net.interrupted_ = False
         check_params(net)
         reset = not net.initialized_ or (self.hold_out and not net.warm_start)
-        X, codes = self._prepare(X, y, sample_weight, classes, reset)
-        net._input_shape = sample_shape(X)
+        self.takes_datasets = is_dataset(X) or is_dataset(validation)
+        if self.takes_datasets:
+            check_can_take_datasets(net)
+        self.validation = as_validation_set(validation)
+        prepare = self._prepare_dataset if is_dataset(X) else self._prepare
+        X, codes = prepare(X, y, sample_weight, classes, reset)
         vars(net).pop("validation_history_", None)
         self.seed = draw_seed(net.random_state)
         self._run(X, codes, reset)
-        if not (net.refit and "valid_loss" in net.history[-1]):
+        if not (self.hold_out and net.refit and "valid_loss" in net.history[-1]):
             return
         n_epochs = self._count_epochs_kept()
         if not n_epochs:
@@ -104,11 +121,9 @@ class Trainer:
     def _prepare(self, X, y, sample_weight, classes, reset):
         """Return X and encoded labels, and store the classes in the net."""
         net, known = self.net, self.net._known_classes
-        if not self.hold_out:
-            classes = check_partial_fit(net, classes)
-        elif not reset:
-            classes = known
+        classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
         X, y = check_data(net, X, y, reset=reset or known is None)
+        net._input_shape = sample_shape(X)
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
         codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
@@ -124,17 +139,29 @@ class Trainer:
         net.classes_inferred_ = classes
         return X, codes
 
+    def _prepare_dataset(self, X, y, sample_weight, classes, reset):
+        """Validate the first batch of a dataset, and store the classes in the net."""
+        net, known = self.net, self.net._known_classes
+        classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
+        check_takes_dataset(net, y, sample_weight, classes)
+        check_two_classes(classes)
+        is_first = reset or known is None
+        net._input_shape = read_first_batch(net, X, reset=is_first)
+        net.classes_inferred_ = classes
+        return X, None
+
     def _run(self, X, codes, reset):
         """Train one run with skorch, with the seed of this call."""
         net = self.net
         net._trainer, self.batch = self, None
         try:
-            with seeded_torch(self.seed):
+            with seeded_torch(self.seed), restored_threads():
                 if reset:
                     net.initialize()
                 else:
                     renew(net)
                     net._initialize_callbacks()
+                check_shared(net, self.seed)
                 check_posterior(net)
                 if net.refit:
                     check_can_refit(net.callbacks_)
@@ -166,9 +193,9 @@ class Trainer:
             if not self._has_stopped_early():
                 net.interrupted_ = len(net.history) > n_epochs_before
                 if net.interrupted_:
-                    net.notify("on_train_end", X=X, y=y)
+                    net._end_training(X, y)
                 raise
-        net.notify("on_train_end", X=X, y=y)
+        net._end_training(X, y)
 
     def _has_stopped_early(self):
         """Return whether the interrupt came from skorch's early stopping."""
@@ -220,22 +247,23 @@ class Trainer:
         """Return the training set and the validation set or None."""
         net = self.net
         dataset = net.get_dataset(X, y)
-        dataset.sample_weight = self.sample_weight
+        if dataset is not X:
+            dataset.sample_weight = self.sample_weight
         if self.sample_weight is not None:
             check_takes_weights(net.criterion_)
-        split = self._find_split(y) if self.hold_out else None
+        split = self._find_split(dataset, y) if self.hold_out else None
         if split is None:
-            train, valid = dataset, None
+            train, valid = dataset, self.validation
         elif net.train_split is None:
             train, valid = split(dataset, y)
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
         is_drawn = valid is not None and net.train_split is None
-        self._start_history(len(train), is_drawn=is_drawn)
+        self._start_history(train, is_drawn=is_drawn)
         return train, self._encode(valid)
 
-    def _find_split(self, y):
+    def _find_split(self, dataset, y):
         """Return the splitter for the validation set, or None."""
         net, fraction = self.net, self.net.validation_fraction
         if net.train_split is not None:
@@ -244,10 +272,19 @@ class Trainer:
                     "validation_fraction must be None with a train_split, got "
                     f"{fraction}. Set only one of the two."
                 )
+            check_split(dataset, net.train_split)
             return net.train_split
         if fraction is None and self._needs_validation():
             fraction = 0.1
-        return None if fraction is None else validation_split(fraction, y, self.seed)
+        if fraction is None:
+            return None
+        if y is None:
+            raise ValueError(
+                "A Dataset must come with a validation set if one is needed, since "
+                "validation_fraction holds out arrays only, got none. Set train_split="
+                "skorch.helper.predefined_split(valid_dataset)."
+            )
+        return validation_split(fraction, y, self.seed)
 
     def _needs_validation(self):
         """Return whether the loss or a callback needs validation data."""
@@ -263,19 +300,21 @@ class Trainer:
             way_out = "Hold out data with validation_fraction or train_split."
             if not self.hold_out:
                 way_out = (
-                    "partial_fit holds out no data. Call fit, with warm_start=True to "
-                    "continue from the current weights."
+                    "partial_fit holds out no data. Pass validation=(X, y), or call "
+                    "fit, with warm_start=True to continue from the current weights."
                 )
             raise ValueError(
                 f"loss {type(self.net.criterion_).__name__} must have validation data "
                 f"to learn from, got none. {way_out}"
             )
 
-    def _start_history(self, n_samples, *, is_drawn):
+    def _start_history(self, train, *, is_drawn):
         """Start the history of a loss, unless it has one of the same samples."""
         loss = self.net._loss
         if not loss.needs_indices:
             return
+        check_has_length(train, "loss", self.net.loss, "Choose a loss without records.")
+        n_samples = len(train)
         # Without a seed, the previous fit had another validation set.
         is_new_split = is_drawn and self.seed is None
         if is_new_split or len(loss.history) != n_samples:
@@ -302,7 +341,7 @@ class Trainer:
     def _keep_loss_state(self, epoch):
         """Store the state of the loss, or restore the one of the first run."""
         criterion, loss = self.net.criterion_, self.net._loss
-        if self.hold_out:
+        if self.hold_out or self.validation is not None:
             state = criterion.state_dict()
             # The history is large, and specific to the samples of this run.
             state.pop("history", None)
@@ -310,34 +349,6 @@ class Trainer:
         else:
             own = {"history": loss.history} if loss.needs_indices else {}
             criterion.load_state_dict({**self.loss_states[epoch], **own})
-
-
-def check_partial_fit(net, classes):
-    """Return the classes of a call of partial_fit, after checking them."""
-    if net.early_stopping:
-        raise ValueError(
-            "early_stopping must be False for partial_fit, which does not hold out "
-            f"validation data, got {net.early_stopping!r}. Call fit instead."
-        )
-    if net.class_weight == "balanced":
-        raise ValueError(
-            "class_weight must not be 'balanced' for partial_fit, which sees a part of "
-            "the data. Pass the weights of all data as a dict: use "
-            "sklearn.utils.compute_class_weight."
-        )
-    known = net._known_classes
-    if known is None and classes is None:
-        raise ValueError(
-            "classes must be given in the first call of partial_fit, got None. "
-            "Pass all classes, such as numpy.unique(y) of the whole data."
-        )
-    classes = known if classes is None else np.unique(classes)
-    if known is not None and not np.array_equal(classes, known):
-        raise ValueError(
-            f"classes must stay {known} after the first call of "
-            f"partial_fit, got {classes}. Omit classes, or call fit."
-        )
-    return classes
 
 
 def validation_split(fraction, y, seed):

@@ -141,8 +141,9 @@ def check_batch(
 def is_traced() -> bool:
     """Return whether torch.compile or a transform of torch.func runs the code.
 
-    If so, Python code must not depend on values. Transforms also require additional
-    methods of each `torch.autograd.Function`, which would slow down every call.
+    If so, Python code must not depend on values. Transforms also require the method
+    `setup_context` of each `torch.autograd.Function`, with which every call takes 60
+    microseconds longer. The losses therefore have formulas without them.
     """
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 

@@ -66,8 +66,8 @@ class CalibrationLoss(ReducedLoss):
     # Whether `forward` takes the positions of the samples in the training data, whose
     # history is kept by `start_history` and `record`.
     needs_indices = False
-    # Whether the forward pass must read values, for example to rank them. If so,
-    # torch.compile cannot trace it into one graph, and meta tensors are not accepted.
+    # Whether the forward pass must read values, for example to rank them. If so, meta
+    # tensors are not accepted.
     needs_values = False
     # Whether the target has a 0 or a 1 for each logit, instead of one class index.
     is_multilabel = False

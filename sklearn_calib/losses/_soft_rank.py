@@ -1,11 +1,8 @@
 """Differentiable soft ranks, for losses that rank the samples of a batch."""
 
-import math
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.optimize import isotonic_regression
 from torch import Tensor
 from torch.autograd import Function
 
@@ -15,11 +12,10 @@ from sklearn_calib.losses._base import (
     check_not_meta,
     check_positive,
     check_weight,
+    is_traced,
 )
-
-# Replaces a weight of zero. It does not change any mean, and its square does not
-# underflow.
-TINY = 1e-150
+from sklearn_calib.losses._soft_rank_op import TracedSoftRank
+from sklearn_calib.losses._soft_rank_pools import Pools, project, to_numpy, to_tensor
 
 ORDINARY_RANKS = "Use a small value, such as 1e-6, for ordinary ranks."
 
@@ -94,10 +90,21 @@ def soft_rank(
     check_positive("epsilon", epsilon, hint=ORDINARY_RANKS)
     _check_values(values)
     check_not_meta("values", values)
-    check_finite("values", values)
+    if not is_traced():
+        check_finite("values", values)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values, within=REPETITIONS)
-    return SoftRank.apply(values, float(epsilon), sample_weight)
+    return soft_ranks(values, float(epsilon), sample_weight)
+
+
+def soft_ranks(
+    values: Tensor, epsilon: float | Tensor, sample_weight: Tensor | None
+) -> Tensor:
+    """Return the soft ranks of checked values; NaN if one is NaN or infinite."""
+    if not is_traced():
+        return SoftRank.apply(values, float(epsilon), sample_weight)
+    epsilon = torch.as_tensor(epsilon, dtype=torch.float64, device=values.device)
+    return TracedSoftRank.apply(values, epsilon, sample_weight)[0]
 
 
 def _check_values(values: Tensor) -> None:
@@ -122,10 +129,10 @@ class SoftRank(Function):
     def forward(
         ctx: Any, values: Tensor, epsilon: float, sample_weight: Tensor | None
     ) -> Tensor:
-        rows = _to_numpy(values).reshape(-1, values.shape[-1])
-        weight = None if sample_weight is None else _to_numpy(sample_weight)
-        ranks, ctx.pools = _project(rows, epsilon, weight)
-        return _to_tensor(ranks, values)
+        rows = to_numpy(values).reshape(-1, values.shape[-1])
+        weight = None if sample_weight is None else to_numpy(sample_weight)
+        ranks, ctx.pools = project(rows, epsilon, weight)
+        return to_tensor(ranks, values)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -139,7 +146,7 @@ class _PoolGradient(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, grad: Tensor, pools: "_Pools | None", transposed: bool
+        ctx: Any, grad: Tensor, pools: Pools | None, transposed: bool
     ) -> Tensor:
         ctx.pools, ctx.transposed = pools, transposed
         return _multiply(grad, pools, transposed)
@@ -149,110 +156,8 @@ class _PoolGradient(Function):
         return _PoolGradient.apply(grad, ctx.pools, not ctx.transposed), None, None
 
 
-def _multiply(grad: Tensor, pools: "_Pools | None", transposed: bool) -> Tensor:
+def _multiply(grad: Tensor, pools: Pools | None, transposed: bool) -> Tensor:
     """Return the product of the transposed Jacobian, or the Jacobian, with a tensor."""
     if pools is None:
         return torch.full_like(grad, torch.nan)
-    return _to_tensor(pools.multiply(_to_numpy(grad).ravel(), transposed), grad)
-
-
-class _Pools:
-    """Pools of sorted values, with the rows concatenated."""
-
-    def __init__(
-        self,
-        order: np.ndarray,
-        blocks: np.ndarray,
-        weight: np.ndarray | None,
-        epsilon: float,
-    ) -> None:
-        self.order, self.weight, self.epsilon = order, weight, epsilon
-        self.starts, self.counts = blocks[:-1], blocks[1:] - blocks[:-1]
-        self.totals = self.counts if weight is None else self._sums(weight)
-
-    def _sums(self, array: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(array, self.starts)
-
-    def repeat(self, per_pool: np.ndarray) -> np.ndarray:
-        """Return for each value the entry of its pool."""
-        return per_pool.repeat(self.counts)
-
-    def mean(self, array: np.ndarray) -> np.ndarray:
-        """Return for each value the weighted mean of its pool."""
-        array = array if self.weight is None else self.weight * array
-        return self.repeat(self._sums(array) / self.totals)
-
-    def multiply(self, grad: np.ndarray, transposed: bool) -> np.ndarray:
-        """Return the product of the transposed Jacobian, or the Jacobian, with `grad`.
-
-        The Jacobian is that of (v - mean(v)) / epsilon within each pool.
-        """
-        grad = grad[self.order]
-        if transposed or self.weight is None:
-            mean = self.mean(grad)
-        else:
-            mean = self.weight * self.repeat(self._sums(grad) / self.totals)
-        return self.restore((grad - mean) / self.epsilon)
-
-    def restore(self, array: np.ndarray) -> np.ndarray:
-        """Return an array of sorted values in the original order."""
-        restored = np.empty_like(array)
-        restored[self.order] = array
-        return restored
-
-
-def _project(
-    rows: np.ndarray, epsilon: float, weight: np.ndarray | None
-) -> "tuple[np.ndarray, _Pools | None]":
-    """Return the ranks of the values, with the rows concatenated, and the pools.
-
-    If a value is not finite, all ranks are NaN and the pools are None.
-    """
-    order = rows.argsort(axis=1)
-    if len(rows) > 1:
-        order += rows.shape[1] * np.arange(len(rows))[:, None]
-    order = order.ravel()
-    ordered = rows.ravel()[order]
-    by_row = ordered.reshape(rows.shape)
-    # With lists, because NumPy takes ten times as long for a few numbers. NaN is last
-    # after sorting.
-    if not all(map(math.isfinite, by_row[:, 0].tolist() + by_row[:, -1].tolist())):
-        return np.full(rows.size, np.nan), None
-    if weight is not None:
-        # The isotonic regression needs positive weights.
-        weight = np.maximum(weight, TINY).ravel()[order]
-    ordinary, far = _ordinary_ranks(weight, rows.shape)
-    # A gap of `far` times epsilon always separates pools, so larger gaps are reduced to
-    # it. Otherwise the ranks would be lost to rounding next to large values / epsilon.
-    gaps = np.full(rows.shape, far)
-    gaps[:, 1:] = np.minimum(by_row[:, 1:] - by_row[:, :-1], far * epsilon) / epsilon
-    fit = isotonic_regression(gaps.cumsum() - ordinary, weights=weight)
-    pools = _Pools(order, fit.blocks, weight, epsilon)
-    # Differences within a pool are exact even if the values are large.
-    offset = (ordered - pools.repeat(ordered[pools.starts])) / epsilon
-    return pools.restore(offset + pools.mean(ordinary - offset)), pools
-
-
-def _ordinary_ranks(
-    weight: np.ndarray | None, shape: tuple[int, ...]
-) -> tuple[np.ndarray, float]:
-    """Return the ordinary ranks of sorted values and a number above all of them.
-
-    The rank of a value of weight m is the mean of m consecutive ranks.
-    """
-    n_rows, n = shape
-    if weight is None:
-        ordinary = np.arange(1.0, n + 1)
-        return (ordinary if n_rows == 1 else np.tile(ordinary, n_rows)), n + 1.0
-    weight = weight.reshape(shape)
-    ordinary = (weight.cumsum(axis=1) - (weight - 1) / 2).ravel()
-    return ordinary, float(ordinary.max()) + 1
-
-
-def _to_numpy(tensor: Tensor) -> np.ndarray:
-    return tensor.numpy(force=True).astype(np.float64)
-
-
-def _to_tensor(array: np.ndarray, like: Tensor) -> Tensor:
-    """Return an array as a tensor with the shape, dtype and device of another."""
-    return torch.from_numpy(array.reshape(like.shape)).to(like)
+    return to_tensor(pools.multiply(to_numpy(grad).ravel(), transposed), grad)

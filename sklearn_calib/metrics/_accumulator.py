@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
-from sklearn_calib._core.binning import gap_error, quantile_ends
-from sklearn_calib._core.confidence import top_label_correct
-from sklearn_calib._core.inputs import (
-    BINS,
-    MODES,
-    as_columns,
-    check_targets,
-    confidence_and_correct,
-)
-from sklearn_calib._core.typing import Array, Floats, Options
-from sklearn_calib._core.validation import Interval, StrOptions, validate_params
-from sklearn_calib.metrics._accumulator_cells import (
-    cell_edges,
-    cell_options,
-    check_cells,
-    class_sums,
-    factor_of,
-    merge_cells,
-    row_sums,
-    sample_totals,
-)
-from sklearn_calib.metrics._classwise_error import NORM, check_reduce_bias
+from sklearn_calib._core.inputs import BINS, MODES
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.metrics._accumulator_chunk import chunk_sums, split_by_group
+from sklearn_calib.metrics._accumulator_results import AccumulatorResults
+from sklearn_calib.metrics._dask_errors import has_dask_arrays, sum_of_chunks
 
 
-class CalibrationAccumulator(BaseEstimator):
+class CalibrationAccumulator(AccumulatorResults):
     r"""Calibration errors (such as the ECE) over chunks of data, in constant memory.
 
-    The accumulator stores sums over bins instead of the samples. Accumulators of
-    several workers can be merged in any order.
+    The accumulator stores sums over cells of the confidence instead of the samples.
+    Accumulators of several workers can be merged in any order, with `+` or `sum`, and
+    saved as JSON by :func:`sklearn_calib.save` or
+    :func:`sklearn_calib.persistence.to_dict`.
 
     Parameters
     ----------
@@ -55,16 +37,19 @@ class CalibrationAccumulator(BaseEstimator):
         with equal numbers of samples, for which :meth:`error_bound` bounds the
         approximation error.
 
-    mode : {"top_label", "positive", "classwise"}, default="top_label"
+    mode : {"top_label", "positive", "classwise"} or list of them, default="top_label"
         Probability that is evaluated, as in :func:`expected_calibration_error`. Here,
-        the default does not depend on the shape of `y_proba`.
+        the default does not depend on the shape of `y_proba`. Several modes are
+        accumulated in one pass.
 
     Attributes
     ----------
-    sums_ : ndarray of shape (3, n_rows, n_cells)
-        Sums of the weights, of confidence minus correctness, and of correctness in each
-        cell, in one row, or one for each class with mode "classwise". The cells are the
-        bins for "uniform", and 4096 finer cells for "quantile".
+    cells_ : dict of str to Cells
+        Sums for each mode. `sums` contains the sums of the weights, of confidence minus
+        correctness, and of correctness in each occupied cell, of shape (3, n_occupied).
+        With sample weights, it also contains the sums of squared weights of all and of
+        correct samples. `place` is the index of the cell, to which the number of the
+        class times the number of cells is added for mode "classwise".
 
     totals_ : ndarray of shape (5,)
         Sums over the samples of weight, correctness, confidence, Brier score and log
@@ -74,22 +59,40 @@ class CalibrationAccumulator(BaseEstimator):
         Power of two by which the weights in these sums are multiplied. It is 1 unless a
         weight is above 1e30, or all weights of a chunk are below 1e-30.
 
+    groups_ : dict of CalibrationAccumulator
+        Accumulator of each group of samples. It is empty unless `groups` is passed to
+        :meth:`update`.
+
     See Also
     --------
     expected_calibration_error : The same error for arrays in memory.
     classwise_calibration_error : Class-wise error for arrays in memory.
+    bootstrap_interval : Confidence intervals for arrays in memory.
 
     Notes
     -----
-    For "quantile", samples are counted in 4096 cells of equal width in
-    :math:`\arcsin \sqrt p`, which are at most 3.8e-4 wide. A sample can be
-    in a different bin than in :func:`expected_calibration_error` only if its cell
-    contains the edge of a bin. This changes the "l1" error by at most
+    Samples are counted in 4096 cells of equal width in :math:`\arcsin \sqrt p`, which
+    are at most 3.8e-4 wide, and 1.5e-7 at 0 and 1. The edges of uniform bins divide
+    these cells further. With mode "classwise" and "uniform", the cells are the bins.
 
-    .. math:: \frac{2}{n} \sum_e H_e (1 - a_e) + (n_e - H_e) b_e,
+    Errors with uniform bins are exact. Other metrics are computed by their functions
+    with the mean confidence of each cell, as if it were the confidence of all samples
+    of the cell. The absolute differences from the values of all samples were at most
 
-    summed over these cells :math:`(a_e, b_e]`, which contain :math:`n_e` samples,
-    :math:`H_e` of them correct.
+    - 5e-5 for AURC, E-AURC and the AUROC of failure detection, 1e-5 for the AUGRC;
+    - 1e-5 for the smooth ECE, the smooth calibration error, the root Brier score, and
+      the kernel calibration error with a given bandwidth;
+    - 1e-4 for the KS and the kernel density error;
+    - 1e-3 for the isotonic error, the score decomposition, the selective risk at a
+      coverage, and the statistic of Spiegelhalter's test
+
+    for 1000 samples with different temperatures, and smaller for more samples. The log
+    loss is less accurate for probabilities near 0. A metric whose value jumps, such as
+    :func:`coverage_at_risk` or the number of bins of "sweep", can differ more.
+
+    For "quantile", a cell that contains the edge of a bin belongs to the bin below it,
+    although some of its samples may belong to the bin above. This does not change the
+    "l1" error if both bins are overconfident, or both underconfident.
 
     Use chunks of at least 1e4 samples to limit the rounding error. For 1e8 samples, the
     result then agrees with that of a single pass to about 1e-12.
@@ -105,17 +108,21 @@ class CalibrationAccumulator(BaseEstimator):
     0.25
     >>> one.scores()["accuracy"]
     1.0
+
+    Any metric of the confidence, such as the area under the risk-coverage curve:
+
+    >>> from sklearn_calib.metrics import aurc_loss
+    >>> total = sum([one, other])
+    >>> round(total.compute(aurc_loss), 3)
+    0.0
     """
 
     _parameter_constraints = {
         "labels": ["array-like"],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
         "strategy": BINS["strategy"],
-        "mode": [StrOptions(MODES)],
+        "mode": [StrOptions(MODES), list, tuple],
     }
-    sums_: Floats
-    totals_: Floats
-    factor_: float
 
     def __init__(
         self,
@@ -123,32 +130,84 @@ class CalibrationAccumulator(BaseEstimator):
         labels: ArrayLike,
         n_bins: int = 15,
         strategy: str = "uniform",
-        mode: str = "top_label",
+        mode: str | Sequence[str] = "top_label",
     ) -> None:
         self.labels: Any = labels
         self.n_bins = n_bins
         self.strategy = strategy
-        self.mode = mode
+        self.mode: Any = mode
+
+    @classmethod
+    def from_batches(cls, batches: Iterable[Sequence[Any]], **params: Any) -> Self:
+        """Create an accumulator from an iterable of batches.
+
+        Parameters
+        ----------
+        batches : iterable of tuples
+            The arguments of :meth:`update` for each batch: `(y_true, y_proba)` or
+            `(y_true, y_proba, sample_weight)`. Only one batch at a time is in memory.
+
+        **params : dict
+            Parameters of the accumulator, such as `labels`.
+
+        Returns
+        -------
+        accumulator : CalibrationAccumulator
+            A new accumulator.
+
+        Raises
+        ------
+        TypeError
+            If a batch is not a tuple or a list.
+
+        ValueError
+            If a batch does not have two or three items, or is invalid.
+        """
+        new = cls(**params)
+        for number, batch in enumerate(batches):
+            if not isinstance(batch, tuple | list):
+                raise TypeError(
+                    "batches must be an iterable of tuples (y_true, y_proba) or "
+                    f"(y_true, y_proba, sample_weight), got {type(batch).__name__} for "
+                    f"batch {number}. Pass zip(y_true_batches, y_proba_batches)."
+                )
+            if not 2 <= len(batch) <= 3:
+                raise ValueError(
+                    "batches must have two or three items, (y_true, y_proba) or "
+                    f"(y_true, y_proba, sample_weight), got {len(batch)} for batch "
+                    f"{number}."
+                )
+            new.update(*batch)
+        return new
 
     def update(
         self,
         y_true: ArrayLike,
         y_proba: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Add a chunk of samples.
 
         Parameters
         ----------
         y_true : array-like of shape (n_samples,)
-            True labels.
+            True labels. Each block of a Dask array is a chunk, see Notes.
 
         y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
             Predicted probabilities. A 1-d array contains the probabilities of the
             positive class, which is the second of the two labels.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. At least one weight of each chunk must be positive.
+            Sample weights. A chunk whose weights are all zero, like a chunk without
+            samples, adds nothing.
+
+        groups : array-like of shape (n_samples,) or (n_samples, n_features), \
+                default=None
+            Group of each sample, as in :func:`per_group`. The samples are also added to
+            the accumulators of their groups in `groups_`. To save the accumulator, the
+            names must be those of a single column.
 
         Returns
         -------
@@ -160,241 +219,34 @@ class CalibrationAccumulator(BaseEstimator):
         ValueError
             If a label is unknown, or `y_proba` contains values that are not
             probabilities, or a parameter has changed. The chunk is then not added.
+
+        Notes
+        -----
+        Dask adds the sums of the blocks of its arrays where they are computed, on the
+        workers of a cluster too, and loads only the blocks that it works on. The other
+        arrays are split into the same blocks.
         """
         self._validate_params()
-        n_rows = len(self.labels) if self.mode == "classwise" else 1
-        check_cells(self.n_bins, n_rows, self.strategy)
-        proba, codes, weight = check_targets(
-            y_true, y_proba, self.labels, sample_weight
-        )
-        columns, cells = as_columns(proba), cell_options(self.n_bins, self.strategy)
-        top = top_label_correct(columns, codes)
-        if self.mode == "classwise":
-            sums = class_sums(columns, codes, weight, cells)
-        elif self.mode == "top_label":
-            sums = row_sums(*top, weight, cells)
-        else:
-            evaluated = confidence_and_correct(proba, codes, self.mode)
-            sums = row_sums(*evaluated, weight, cells)
-        totals = sample_totals(*top, columns, codes, weight)
-        return self._add(sums, totals, factor_of(sample_weight))
-
-    def merge(self, other: CalibrationAccumulator) -> Self:
-        """Add the sums of another accumulator with the same parameters.
-
-        Parameters
-        ----------
-        other : CalibrationAccumulator
-            Another accumulator, which is not changed. It may be empty.
-
-        Returns
-        -------
-        self : CalibrationAccumulator
-            The object itself. `one + other` returns a new one.
-
-        Raises
-        ------
-        TypeError
-            If `other` is not a `CalibrationAccumulator`.
-
-        ValueError
-            If the parameters of the two accumulators differ, or have changed.
-        """
-        if not isinstance(other, CalibrationAccumulator):
-            raise TypeError(
-                "other must be a CalibrationAccumulator, got "
-                f"{type(other).__name__}. Pass arrays to update."
+        grids = {mode: self._grid(mode) for mode in self._modes()}
+        if has_dask_arrays(y_true, y_proba, sample_weight, groups):
+            total = sum_of_chunks(
+                self,
+                y_true=y_true,
+                y_proba=y_proba,
+                sample_weight=sample_weight,
+                groups=groups,
             )
-        mine, its = self._settings(), other._settings()
-        if mine != its:
-            raise ValueError(
-                f"other must have the parameters {mine}, got {its}. Create all "
-                "accumulators with sklearn.base.clone of the first."
-            )
-        if other._has_seen():
-            other._check_unchanged()
-            self._add(other.sums_, other.totals_, other.factor_)
-        return self
-
-    def __add__(self, other: CalibrationAccumulator) -> Self:
-        """Return a new accumulator with the sums of both."""
-        return copy.deepcopy(self).merge(other)
-
-    @validate_params(
-        {**NORM, "reduce_bias": ["boolean"], "average": [StrOptions({"mean", "sum"})]},
-        prefer_skip_nested_validation=True,
-    )
-    def compute(
-        self, *, norm: str = "l1", reduce_bias: bool = False, average: str = "mean"
-    ) -> float:
-        """Return the calibration error of all samples added so far.
-
-        Parameters
-        ----------
-        norm : {"l1", "l2", "max"}, default="l1"
-            How the gaps of the bins are aggregated, as in
-            :func:`expected_calibration_error`.
-
-        reduce_bias : bool, default=False
-            Whether to subtract an estimate of the upward bias, as in
-            :func:`expected_calibration_error`.
-
-        average : {"mean", "sum"}, default="mean"
-            Whether to return the mean or the sum over the classes, for mode
-            "classwise".
-
-        Returns
-        -------
-        error : float
-            Calibration error. Lower is better; 0 is best.
-
-        Raises
-        ------
-        ValueError
-            If `reduce_bias` is used with "max".
-
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        check_reduce_bias(reduce_bias, norm, self.strategy)
-        _, sums = self._bins()
-        weight, gap, correct = sums
-        options: Options = {"reduce_bias": reduce_bias, "average": average}
-        return gap_error(weight, gap, correct, norm, **options)
-
-    def error_bound(self) -> float:
-        """Return a bound on the approximation error of "quantile" bins, for norm "l1".
-
-        Returns
-        -------
-        bound : float
-            Bound on the absolute difference of :meth:`compute`, with `norm="l1"` and
-            `reduce_bias=False`, from the error of all samples at once. It is 0 for
-            "uniform".
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        self._check_has_seen()
-        if self.strategy == "uniform":
-            return 0.0
-        edges = cell_edges(self.n_bins, self.strategy)
-        bounds = []
-        for weight, _, correct in self.sums_.swapaxes(0, 1):
-            cell = np.unique(quantile_ends(weight.cumsum(), self.n_bins)) - 1
-            missed = weight[cell] - correct[cell]
-            moved = correct[cell] * (1 - edges[cell]) + missed * edges[cell + 1]
-            bounds.append(2 * moved.sum() / weight.sum())
-        return float(np.mean(bounds))
-
-    def scores(self) -> dict[str, float]:
-        """Return accuracy, mean confidence, Brier score and log loss of all samples.
-
-        Returns
-        -------
-        scores : dict of str to float
-            "accuracy" and "mean_confidence" of the predicted class; "log_loss" and
-            "brier_score_loss" as defined by scikit-learn. For the log loss,
-            probabilities of 0 are clipped to the machine epsilon of their dtype. The
-            Brier score is that of the positive class for two classes, and the sum over
-            classes for more.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        self._check_has_seen()
-        accuracy, confidence, squares, log_loss = self.totals_[1:] / self.totals_[0]
-        return {
-            "accuracy": float(accuracy),
-            "mean_confidence": float(confidence),
-            "brier_score_loss": float(squares / (2 if len(self.labels) == 2 else 1)),
-            "log_loss": float(log_loss),
+            return self.merge(total)
+        if groups is None:
+            new = chunk_sums(y_true, y_proba, sample_weight, self.labels, grids)
+            return self if new is None else self._add(new)
+        parts = split_by_group(groups, y_true, y_proba, sample_weight)
+        # All parts are checked before the first is added.
+        sums = {
+            name: chunk_sums(*part, self.labels, grids) for name, part in parts.items()
         }
-
-    def reliability_curve(self) -> dict[str, Any]:
-        """Return the data of a reliability diagram.
-
-        Returns
-        -------
-        curve : dict
-            The arguments of :class:`~sklearn_calib.displays.ReliabilityDisplay`, as in
-            `ReliabilityDisplay(**curve).plot()`: edges, counts, frequencies and mean
-            confidences of the bins (NaN for empty bins), the calibration error and the
-            mode.
-
-        Raises
-        ------
-        ValueError
-            If the mode is "classwise".
-
-        sklearn.exceptions.NotFittedError
-            If no samples have been added.
-        """
-        if self.mode == "classwise":
-            raise ValueError(
-                'mode must be "top_label" or "positive" for a reliability curve, got '
-                '"classwise". Use a separate accumulator with one of these modes.'
-            )
-        edges, sums = self._bins()
-        weight, gap, correct = sums[:, 0]
-        filled = np.where(weight > 0, weight, np.nan)
-        return {
-            "bin_edges": edges[0],
-            "counts": weight,
-            "prob_true": correct / filled,
-            "prob_pred": (correct + gap) / filled,
-            "histogram": weight if self.strategy == "uniform" else None,
-            "ece": self.compute(),
-            "mode": self.mode,
-        }
-
-    def _has_seen(self) -> bool:
-        """Whether samples have been added."""
-        return hasattr(self, "sums_")
-
-    def _check_has_seen(self) -> None:
-        """Raise an error if no samples have been added or the parameters changed."""
-        if not self._has_seen():
-            raise NotFittedError(
-                "This CalibrationAccumulator does not contain any samples. Call "
-                "'update' with a chunk of samples, or 'merge', before using it."
-            )
-        self._check_unchanged()
-
-    def _settings(self) -> Options:
-        """Return the parameters in a form that can be compared."""
-        return {**self.get_params(), "labels": np.asarray(self.labels).tolist()}
-
-    def _add(self, sums: Array, totals: Floats, factor: float) -> Self:
-        """Add sums whose weights are multiplied by a factor to the stored sums."""
-        if self._has_seen():
-            self._check_unchanged()
-            common = min(self.factor_, factor)
-            mine, its = common / self.factor_, common / factor
-            sums = mine * self.sums_ + its * sums
-            totals, factor = mine * self.totals_ + its * totals, common
-        else:
-            self._settings_seen = self._settings()
-        self.sums_, self.totals_, self.factor_ = sums, totals, factor
+        for name, new in sums.items():
+            if new is not None:
+                self._add(new)
+                self._add_to_group(name, new)
         return self
-
-    def _check_unchanged(self) -> None:
-        """Raise an error if parameters have changed since the first update."""
-        if self._settings() != self._settings_seen:
-            raise ValueError(
-                f"Parameters must not change after the first update, got "
-                f"{self._settings()} after {self._settings_seen}. Use "
-                "sklearn.base.clone to create a new accumulator."
-            )
-
-    def _bins(self) -> tuple[list[Floats], Floats]:
-        """Return the bin edges of each row, and the sums over bins."""
-        self._check_has_seen()
-        edges = cell_edges(self.n_bins, self.strategy)
-        if self.strategy == "uniform":
-            return [edges] * self.sums_.shape[1], self.sums_
-        return merge_cells(self.sums_, edges, self.n_bins)

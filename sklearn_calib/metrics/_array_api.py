@@ -8,35 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._core.arrays import without_gradient
 from sklearn_calib._core.binning import (
     cube_root_n_bins,
     quantile_masses,
     quantile_ranks,
     uniform_edges,
 )
-from sklearn_calib._core.inputs import (
-    check_lengths,
-    check_two_classes,
-    resolve_mode,
+from sklearn_calib._core.device_targets import (
+    check_targets_on_device,
+    evaluated,
+    flat,
 )
-from sklearn_calib._core.limits import (
-    check_range,
-    check_row_sums,
-    check_weight_range,
-    rounding_tolerance,
-    weight_factor,
-)
-from sklearn_calib._core.typing import Array, Floats
-from sklearn_calib._core.validation import (
-    check_sample_weight,
-    convert_to_numpy,
-    device,
-    encode_labels,
-    get_namespace,
-    is_array_api,
-    one_column,
-)
+from sklearn_calib._core.inputs import resolve_mode
+from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.validation import convert_to_numpy, device
 
 # Elements processed at a time: each intermediate array takes 32 MiB of doubles.
 BLOCK_SIZE = 2**22
@@ -60,13 +45,12 @@ def array_api_gap_sums(
             f'"cube_root", for array API inputs, got {strategy!r} and {n_bins!r}. '
             "Convert them to numpy arrays."
         )
-    xp, _ = get_namespace(y_proba)
-    if y_proba.ndim == 2 and y_proba.shape[1] == 1:
-        y_proba = y_proba[:, 0]
-    proba, mode = _check_proba(xp, y_proba), resolve_mode(mode, y_proba)
-    weight = _check_weight(xp, sample_weight, proba)
-    y_true, labels = _check_labels(xp, y_true, labels, proba)
-    value, correct = _evaluated(xp, proba, y_true, labels, mode)
+    y_proba = flat(y_proba)
+    mode = resolve_mode(mode, y_proba)
+    xp, proba, y_true, labels, weight = check_targets_on_device(
+        y_true, y_proba, labels, sample_weight
+    )
+    value, correct = evaluated(xp, proba, y_true, labels, mode)
     if n_bins == "cube_root":
         total = value.shape[0] if weight is None else float(xp.sum(weight))
         n_bins = cube_root_n_bins(total)
@@ -77,100 +61,6 @@ def array_api_gap_sums(
         )
     edges = _edges(xp, value, weight, n_bins, strategy)
     return _sums(xp, value, correct, weight, edges)
-
-
-def _check_proba(xp: Any, proba: Any) -> Any:
-    """Return checked probabilities with at least two columns."""
-    proba = without_gradient(proba)
-    _check_real(xp, proba, "y_proba")
-    eps = xp.finfo(proba.dtype).eps if xp.isdtype(proba.dtype, "real floating") else 0
-    if proba.dtype not in (xp.float32, xp.float64):
-        proba = xp.astype(proba, xp.float64)
-    if proba.ndim not in (1, 2) or 0 in proba.shape:
-        raise ValueError(
-            "y_proba must be probabilities of shape (n_samples, n_classes) or "
-            f"(n_samples,), got shape {tuple(proba.shape)}. Pass the output of "
-            "predict_proba."
-        )
-    tolerance = rounding_tolerance(2 if proba.ndim == 1 else proba.shape[1], eps)
-    low, high = float(xp.min(proba)), float(xp.max(proba))
-    check_range(low, high, "y_proba", tolerance)
-    if low < 0 or high > 1:
-        proba = xp.clip(proba, 0, 1)
-    if proba.ndim == 1:
-        return xp.stack([1 - proba, proba], axis=1)
-    totals = xp.sum(proba, axis=1)
-    low, high = float(xp.min(totals)), float(xp.max(totals))
-    check_row_sums(low, high, "y_proba", tolerance)
-    return proba
-
-
-def _check_real(xp: Any, array: Any, name: str) -> None:
-    """Raise an error if the array does not contain real numbers."""
-    if not xp.isdtype(array.dtype, ("bool", "integral", "real floating")):
-        raise ValueError(
-            f"{name} must contain real numbers: Complex data not supported, got "
-            f"{array.dtype}. Convert your data to numeric values explicitly."
-        )
-
-
-def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
-    """Return the weights as float64 on the device of the probabilities, or None."""
-    if sample_weight is None:
-        return None
-    if not is_array_api(sample_weight):
-        rows = np.empty(proba.shape[0])
-        sample_weight = _writable(check_sample_weight(sample_weight, rows))
-    sample_weight = without_gradient(sample_weight)
-    _check_real(get_namespace(sample_weight)[0], sample_weight, "sample_weight")
-    weight = xp.asarray(sample_weight, dtype=xp.float64, device=device(proba))
-    if weight.shape != proba.shape[:1]:
-        raise ValueError(
-            f"sample_weight must have shape {tuple(proba.shape[:1])}, got shape "
-            f"{tuple(weight.shape)}. Pass one weight for each row of y_proba."
-        )
-    low, high = float(xp.min(weight)), float(xp.max(weight))
-    check_weight_range(low, high)
-    factor = weight_factor(high)
-    return weight if factor == 1 else weight * factor
-
-
-def _check_labels(xp: Any, y_true: Any, labels: Any, proba: Any) -> tuple[Any, Any]:
-    """Return the true labels and the column labels on the device of `proba`."""
-    n_samples, n_classes = proba.shape
-    n_labels = y_true.shape[0] if hasattr(y_true, "shape") else len(y_true)
-    check_lengths(n_labels, n_samples)
-    if labels is not None and is_array_api(labels):
-        labels = convert_to_numpy(labels, get_namespace(labels)[0])
-    if not is_array_api(y_true):
-        codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
-        y_true, labels = _writable(codes), np.arange(n_classes)
-    else:
-        y_true = one_column(y_true)
-        present = convert_to_numpy(xp.unique_values(y_true), xp)
-        encode_labels(present, labels=labels, n_classes=n_classes)
-        labels = present if labels is None else np.asarray(labels)
-    where = {"device": device(proba)}
-    return xp.asarray(y_true, **where), xp.asarray(labels, **where)
-
-
-def _writable(array: Any) -> Array:
-    """Return a writable numpy array, which torch converts without a warning."""
-    return np.require(array, requirements="W")
-
-
-def _evaluated(
-    xp: Any, proba: Any, y_true: Any, labels: Any, mode: str
-) -> tuple[Any, Any]:
-    """Return probabilities and correctness of their class, (n_samples, n_rows)."""
-    if mode == "classwise":
-        return proba, y_true[:, None] == labels[None, :]
-    if mode == "top_label":
-        column = xp.argmax(proba, axis=1)
-        correct = xp.take(labels, column) == y_true
-        return xp.max(proba, axis=1)[:, None], correct[:, None]
-    check_two_classes(proba.shape[1])
-    return proba[:, 1:], (y_true == labels[1])[:, None]
 
 
 def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
@@ -192,6 +82,14 @@ def _edges(xp: Any, value: Any, weight: Any, n_bins: int, strategy: str) -> Any:
         place = xp.searchsorted(mass, xp.asarray(wanted, **where))
         edges.append(xp.take(value[:, row], xp.take(order, place)))
     return xp.stack(edges, axis=1)
+
+
+def uniform_sums(
+    xp: Any, value: Any, correct: Any, weight: Any, n_bins: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return the sums over bins of equal width."""
+    edges = _edges(xp, value, weight, n_bins, "uniform")
+    return _sums(xp, value, correct, weight, edges)
 
 
 def _sums(

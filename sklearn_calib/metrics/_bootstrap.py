@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -193,7 +194,7 @@ def bootstrap_interval(
         metric, y_true, y_proba, labels, sample_weight, stratify=stratify
     )
     kind, _ = interval_kind(metric)
-    method = _resolve_method(method, kind)
+    method = resolve_method(method, kind)
     value = check_number(sample.measure())
     rng = check_random_state(random_state)
     if method == "debiased" and kind.bins is not None and not stratify:
@@ -211,26 +212,58 @@ def bootstrap_interval(
     def measure(draw: Draw, seeds: Ints) -> Floats:
         return measure_draws(sample, draw, seeds, n_jobs=n_jobs, verbose=verbose)
 
-    tail = (1 - confidence_level) / 2
-    seeds = rng.randint(np.iinfo(np.int32).max, size=n_resamples)
+    seeds = draw_seeds(rng, n_resamples)
+
+    def jackknife() -> Floats:
+        part = jackknife_parts(sample, rng)
+        return measure(partial(leave_out, sample, part), np.unique(part))
+
+    return interval_of_draws(
+        metric,
+        value,
+        method,
+        (1 - confidence_level) / 2,
+        draws=lambda: measure(partial(draw_all, sample), seeds),
+        jackknife=jackknife,
+        halves=lambda: measure(partial(draw_half, sample), seeds),
+        null=lambda: measure(partial(draw_calibrated, label_sampler(sample)), seeds),
+    )
+
+
+def draw_seeds(rng: np.random.RandomState, n_resamples: int) -> Ints:
+    """Return a seed for each draw."""
+    return rng.randint(np.iinfo(np.int32).max, size=n_resamples)
+
+
+def interval_of_draws(
+    metric: Metric,
+    value: float,
+    method: str,
+    tail: float,
+    *,
+    draws: Callable[[], Floats],
+    jackknife: Callable[[], Floats],
+    halves: Callable[[], Floats],
+    null: Callable[[], Floats],
+) -> tuple[float, float]:
+    """Return the limits of a method, which calls what it needs of the functions.
+
+    They return the values of the metric for samples drawn with replacement, for samples
+    that lack a part, for random halves, and for labels drawn from the probabilities.
+    """
     if method == "debiased":
-        sampler = label_sampler(sample)
-        null = measure(partial(draw_calibrated, sampler), seeds)
-        halves = measure(partial(draw_half, sample), seeds)
-        return debiased_ends(metric, value, halves, null, tail)
-    draws = measure(partial(draw_all, sample), seeds)
+        return debiased_ends(metric, value, halves(), null(), tail)
+    values = draws()
     tails = np.array([tail, 1 - tail])
     if method == "bca":
-        part = jackknife_parts(sample, rng)
-        left_out = measure(partial(leave_out, sample, part), np.unique(part))
-        tails = _bca_tails(value, draws, left_out, tails)
-    low, high = np.quantile(draws, tails)
+        tails = _bca_tails(value, values, jackknife(), tails)
+    low, high = np.quantile(values, tails)
     if method == "basic":
         low, high = 2 * value - high, 2 * value - low
     return float(low), float(high)
 
 
-def _resolve_method(method: str, kind: IntervalKind) -> str:
+def resolve_method(method: str, kind: IntervalKind) -> str:
     """Return the method, and raise an error if it is not valid for the metric."""
     if method == "auto":
         return "debiased" if kind.is_error else "bca"

@@ -30,6 +30,7 @@ from sklearn_calib.metrics._classwise_error import (
     check_reduce_bias,
     over_classes,
 )
+from sklearn_calib.metrics._dask_errors import has_dask_arrays, sums_of_dask_arrays
 
 
 @overload
@@ -205,10 +206,15 @@ def expected_calibration_error(
     confidence 0.7 and accuracy 0.7 is calibrated, but the value is 0.42 if each sample
     has a separate bin.
 
-    The array API is supported with `sklearn.set_config(array_api_dispatch=True)` and
-    the environment variable `SCIPY_ARRAY_API=1`. The computation then runs on the
-    device of the arrays, which must support 64-bit floats, and only sums over bins are
-    copied to numpy. "sweep" and "isotonic" are only available for numpy arrays.
+    The memory of torch tensors on the CPU is read by numpy. Arrays on other devices are
+    supported with `sklearn.set_config(array_api_dispatch=True)` and the environment
+    variable `SCIPY_ARRAY_API=1`. The computation then runs on their device, which must
+    support 64-bit floats, and only sums over bins are copied to numpy. "sweep" and
+    "isotonic" are not available on other devices.
+
+    Dask arrays are supported for "uniform" bins, whose sums are added over the blocks,
+    as in :meth:`CalibrationAccumulator.update`. Without `labels`, the blocks of
+    `y_true` are computed twice.
 
     References
     ----------
@@ -244,8 +250,12 @@ def expected_calibration_error(
             'return_n_bins must be False with strategy="isotonic", which has no bins, '
             'got True. Use strategy="uniform" or "quantile".'
         )
+    bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
+    if has_dask_arrays(y_true, y_proba, sample_weight):
+        total = sums_of_dask_arrays(y_true, y_proba, labels, sample_weight, **bins)
+        error = total.compute(norm=norm, reduce_bias=reduce_bias)
+        return (error, int(n_bins)) if return_n_bins else error
     if is_array_api(y_proba):
-        bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         error = gap_error(*sums, norm, reduce_bias=reduce_bias)
         return (error, sums[0].shape[1]) if return_n_bins else error

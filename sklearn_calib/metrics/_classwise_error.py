@@ -27,6 +27,7 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 from sklearn_calib.metrics._array_api import array_api_gap_sums
+from sklearn_calib.metrics._dask_errors import has_dask_arrays, sums_of_dask_arrays
 
 NORM = {"norm": [StrOptions({"l1", "l2", "max"})]}
 
@@ -126,7 +127,8 @@ def classwise_calibration_error(
     number of classes ([3]_, Prop. 4.3). This is not a bound on the error of the
     population; see the notes of :func:`expected_calibration_error`.
 
-    The array API is supported as in :func:`expected_calibration_error`.
+    The array API and Dask arrays are supported as in
+    :func:`expected_calibration_error`.
 
     References
     ----------
@@ -149,8 +151,11 @@ def classwise_calibration_error(
     0.133
     """
     check_reduce_bias(reduce_bias, norm, strategy)
+    bins: Options = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
+    if has_dask_arrays(y_true, y_proba, sample_weight):
+        total = sums_of_dask_arrays(y_true, y_proba, labels, sample_weight, **bins)
+        return total.compute(norm=norm, reduce_bias=reduce_bias, average=average)
     if is_array_api(y_proba):
-        bins: Options = {"mode": "classwise", "n_bins": n_bins, "strategy": strategy}
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         return gap_error(*sums, norm, reduce_bias=reduce_bias, average=average)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)

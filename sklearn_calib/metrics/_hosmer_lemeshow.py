@@ -201,7 +201,7 @@ def hosmer_lemeshow_test(
     evaluated = proba[:, 1] if proba.shape[1] == 2 else proba.max(axis=1)
     n_bins = resolve_n_bins(n_bins, len(evaluated), None)
     edges = parting_edges(evaluated, n_bins=n_bins, strategy=strategy)
-    index, proba = bin_index(evaluated, edges), in_double(proba)
+    index = bin_index(evaluated, edges)
     index = index.astype(np.min_scalar_type(index.max()))  # small ones sort faster
     order = np.argsort(index, kind="stable")
     proba, codes = proba[order], codes[order]
@@ -210,7 +210,7 @@ def hosmer_lemeshow_test(
     open_classes = [_open_classes(each) for each in bins[0]]
     _check_work(open_classes)
     laws = [
-        _bin_law(each, is_open, variance)
+        _bin_law(each, in_double(each), is_open, variance)
         for each, is_open in zip(bins[0], open_classes, strict=True)
     ]
     counts = (np.bincount(each, minlength=proba.shape[1]) for each in bins[1])
@@ -276,7 +276,7 @@ def _check_work(open_classes: list[Bools]) -> None:
 class BinLaw(NamedTuple):
     """Probabilities of a bin, and the whitening of the deviations of its counts."""
 
-    proba: Floats
+    given: Floats
     kept: Bools
     # The counts if the most probable class of each sample were true.
     counts: Ints
@@ -302,8 +302,10 @@ class BinLaw(NamedTuple):
             return (((deviation / self.noise) @ self.directions) ** 2).sum(axis=-1)
 
 
-def _bin_law(proba: Floats, is_open: Bools, variance: str) -> BinLaw:
+def _bin_law(given: Floats, proba: Floats, is_open: Bools, variance: str) -> BinLaw:
     """Return the distribution of the counts of a bin.
+
+    `given` contains the same probabilities in their own precision.
 
     One count follows from the others. The most probable class is left out, because the
     small probabilities are more precise if it is close to one.
@@ -331,7 +333,7 @@ def _bin_law(proba: Floats, is_open: Bools, variance: str) -> BinLaw:
     value, direction = np.linalg.eigh(covariance / noise / noise[:, None])
     seen = value > 1e-10
     directions = direction[:, seen] / np.sqrt(value[seen])
-    return BinLaw(proba, kept, counts, deviation[kept], noise, directions)
+    return BinLaw(given, kept, counts, deviation[kept], noise, directions)
 
 
 def _null_draws(laws: list[BinLaw], n_draws: int, rng: np.random.RandomState) -> Floats:
@@ -339,7 +341,7 @@ def _null_draws(laws: list[BinLaw], n_draws: int, rng: np.random.RandomState) ->
     null = np.zeros(n_draws)
     for law in laws:
         if law.is_sparse:
-            null += law.chi_square(_draw_counts(law.proba, n_draws, rng))
+            null += law.chi_square(_draw_counts(in_double(law.given), n_draws, rng))
         elif law.rank:
             null += rng.chisquare(law.rank, size=n_draws)
     return null

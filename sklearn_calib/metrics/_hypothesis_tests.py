@@ -18,6 +18,7 @@ from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import (
     StrOptions,
     check_proba,
+    proba_blocks,
     validate_params,
 )
 
@@ -34,10 +35,16 @@ class SignificanceResult(NamedTuple):
 
 def whole_or_top_label(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
     """Return the checked probabilities of the mode, and the true columns."""
+    proba, codes = _of_mode(proba, codes, mode)
+    return check_proba(proba), codes
+
+
+def _of_mode(proba: Floats, codes: Ints, mode: str) -> tuple[Floats, Ints]:
+    """Return the probabilities of the mode, and the true columns."""
     if mode == "top_label":
         proba, correct = confidence_and_correct(proba, codes, "top_label")
         codes = correct.astype(np.int64)
-    return check_proba(as_columns(proba)), codes
+    return as_columns(proba), codes
 
 
 def in_double(proba: Floats) -> Floats:
@@ -146,17 +153,36 @@ def spiegelhalter_test(
     (True, True)
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    proba, codes = whole_or_top_label(proba, codes, mode)
-    proba = in_double(proba)
+    proba, codes = _of_mode(proba, codes, mode)
     # The squares of these weights neither underflow nor overflow.
     weight = np.ones(len(proba)) if weight is None else weight / weight.max()
-    if has_impossible_label(proba, codes, weight):
-        return SignificanceResult(np.inf, 0.0)
+    deviation, variance, is_impossible = 0.0, 0.0, False
+    for rows, block in proba_blocks(proba):
+        sums = _block_sums(in_double(block), codes[rows], weight[rows])
+        deviation, variance = deviation + sums[0], variance + sums[1]
+        is_impossible |= has_impossible_label(block, codes[rows], weight[rows])
+    return spiegelhalter_result(
+        deviation, variance, alternative, is_impossible=is_impossible
+    )
+
+
+def _block_sums(proba: Floats, codes: Ints, weight: Floats) -> tuple[float, float]:
+    """Return the sum of the excess of the Brier score, and its variance."""
     above = proba - np.einsum("ij,ij->i", proba, proba)[:, None]
     # For uniform predictions, only rounding errors remain.
     above[np.abs(above) < 8 * np.finfo(np.float64).eps] = 0
     deviation = -weight @ above[np.arange(len(codes)), codes]
-    variance = weight**2 @ np.einsum("ij,ij->i", proba, above**2)
+    above *= above
+    variance = weight**2 @ np.einsum("ij,ij->i", proba, above)
+    return float(deviation), float(variance)
+
+
+def spiegelhalter_result(
+    deviation: float, variance: float, alternative: str, *, is_impossible: bool
+) -> SignificanceResult:
+    """Return the result, given the excess of the Brier score and its variance."""
+    if is_impossible:
+        return SignificanceResult(np.inf, 0.0)
     if variance == 0:
         return SignificanceResult(0.0, 1.0)
     z = deviation / np.sqrt(variance)

@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from sklearn_calib._core.device_targets import evaluated_samples
 from sklearn_calib._core.inputs import (
     TARGETS,
-    check_targets,
-    confidence_and_correct,
     distinct_values,
-    resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.lipschitz import minimize_lipschitz
@@ -131,9 +129,9 @@ def post_processing_gap(
     >>> round(post_processing_gap(y_true, np.full(100, 0.9), loss="squared"), 3)
     0.04
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba)
-    confidence, correct = confidence_and_correct(proba, codes, mode)
+    confidence, correct, weight = evaluated_samples(
+        y_true, y_proba, labels, sample_weight, mode
+    )
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     gap = _log_gap if loss == "log" else _squared_gap
     return max(0.0, float(fraction @ gap(value, fraction, frequency)))

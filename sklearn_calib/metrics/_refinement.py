@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import bin_index, parting_edges
+from sklearn_calib._core.class_scores import GROUP_SIZE
 from sklearn_calib._core.inputs import (
     BINS,
     TARGETS,
@@ -18,43 +19,66 @@ from sklearn_calib._core.inputs import (
     resolve_n_bins,
 )
 from sklearn_calib._core.interval_kind import declare_interval
-from sklearn_calib._core.refinement import temperature_scaled
+from sklearn_calib._core.refinement import fit_refinement
 from sklearn_calib._core.risk_coverage import LOSSES
 from sklearn_calib._core.typing import Array, Floats, Ints
-from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
+from sklearn_calib._core.validation import (
+    StrOptions,
+    check_proba,
+    row_blocks,
+    validate_params,
+)
 
-# From probabilities, columns and weights to probabilities.
-Recalibrate: TypeAlias = Callable[[Floats, Array, Floats], Floats]
+# From the probabilities of a class, its indicator and weights to probabilities.
+Recalibrate: TypeAlias = Callable[[Floats, Floats, Floats], Floats]
+Loss: TypeAlias = Callable[[Ints, Floats], Floats]
 
 
 def _brier(codes: Ints, proba: Floats) -> Floats:
     """Return the Brier score of each sample."""
-    return ((proba - _indicators(codes, proba.shape[1])) ** 2).sum(axis=1)
+    residual = proba.astype(np.float64)
+    residual[np.arange(len(codes)), codes] -= 1
+    return np.einsum("ij,ij->i", residual, residual)
 
 
-def _indicators(codes: Ints, n_classes: int) -> Floats:
-    return (codes[:, None] == np.arange(n_classes)).astype(np.float64)
+def _losses(
+    loss: Loss,
+    codes: Ints,
+    proba: Floats,
+    transform: Callable[[Floats], Floats] = lambda proba: proba,
+) -> Floats:
+    """Return the loss of each sample, after a transformation of the probabilities."""
+    losses = np.empty(len(codes))
+    for rows in row_blocks(*proba.shape):
+        losses[rows] = loss(codes[rows], transform(proba[rows]))
+    return losses
 
 
-def _temperature_scaled(proba: Floats, codes: Ints, weight: Floats) -> Floats:
-    """Return probabilities after temperature scaling."""
-    positive = np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64)
-    return temperature_scaled(np.log(positive), codes, weight)
+def _scaled_losses(loss: Loss, codes: Ints, proba: Floats, weight: Floats) -> Floats:
+    """Return the loss of each sample after temperature scaling."""
+    logits = np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64)
+    scale = fit_refinement(np.log(logits, out=logits), codes, weight)
+    return _losses(loss, codes, logits, scale)
 
 
-def _by_class(recalibrate: Recalibrate) -> Recalibrate:
-    """Return a function that recalibrates each class, or the second of two."""
+def _losses_by_class(
+    recalibrate: Recalibrate, loss: Loss, codes: Ints, proba: Floats, weight: Floats
+) -> Floats:
+    """Return the loss of each sample after a recalibration of each class.
 
-    def recalibrate_classes(proba: Floats, codes: Ints, weight: Floats) -> Floats:
-        targets = _indicators(codes, proba.shape[1])
-        if proba.shape[1] == 2:
-            return as_columns(recalibrate(proba[:, 1].copy(), targets[:, 1], weight))
-        columns = zip(proba.T.copy(), targets.T, strict=True)
-        return np.column_stack(
-            [recalibrate(p, target, weight) for p, target in columns]
-        )
-
-    return recalibrate_classes
+    Of two classes, the second is recalibrated. Of more, the loss is the Brier score.
+    """
+    n_samples, n_classes = proba.shape
+    if n_classes == 2:
+        indicator = codes.astype(np.float64)
+        positive = recalibrate(proba[:, 1].copy(), indicator, weight)
+        return _losses(loss, codes, as_columns(positive))
+    losses = np.zeros(n_samples)
+    for group in row_blocks(n_classes, n_samples, at_least=GROUP_SIZE):
+        for k, values in enumerate(proba[:, group].T.copy(), group.start):
+            indicator = (codes == k).astype(np.float64)
+            losses += (recalibrate(values, indicator, weight) - indicator) ** 2
+    return losses
 
 
 def _frequencies(group: Ints, target: Array, weight: Floats) -> tuple[Array, Array]:
@@ -318,14 +342,19 @@ def losses_in_parts(
             'loss="brier".'
         )
     n_bins = resolve_n_bins(n_bins, len(proba), weight)
-    recalibrate = {
-        "bins": _by_class(_bin_frequencies(n_bins, strategy)),
-        "isotonic": _by_class(_isotonic),
-        "temperature": _temperature_scaled,
-    }[recalibration]
+    each, data = PROPER_LOSSES[loss], (codes, proba, weight)
+    if recalibration == "temperature":
+        after = _scaled_losses(each, *data)
+    else:
+        by_bins = _bin_frequencies(n_bins, strategy)
+        recalibrate = by_bins if recalibration == "bins" else _isotonic
+        after = _losses_by_class(recalibrate, each, *data)
     counts = np.bincount(codes, weight, proba.shape[1])
-    frequencies = np.broadcast_to(counts / counts.sum(), proba.shape)
+    # The loss of the frequencies is the same for all samples of a class.
+    frequencies = np.broadcast_to(counts / counts.sum(), (len(counts), len(counts)))
+    of_classes = _losses(each, np.arange(len(counts)), frequencies)
     return [
-        float(np.average(PROPER_LOSSES[loss](codes, each), weights=weight))
-        for each in (proba, recalibrate(proba, codes, weight), frequencies)
+        float(np.average(_losses(each, codes, proba), weights=weight)),
+        float(np.average(after, weights=weight)),
+        float(np.average(of_classes, weights=counts)),
     ]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.device_targets import evaluated_samples
 from sklearn_calib._core.inputs import (
     TARGETS,
-    check_targets,
-    confidence_and_correct,
     distinct_values,
-    resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.lipschitz import minimize_lipschitz
@@ -107,9 +105,9 @@ def smooth_calibration_error(
     >>> round(smooth_calibration_error(y_true, np.full(100, 0.9)), 3)
     0.2
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba)
-    confidence, correct = confidence_and_correct(proba, codes, mode)
+    confidence, correct, weight = evaluated_samples(
+        y_true, y_proba, labels, sample_weight, mode
+    )
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     residual = fraction * (frequency - value)
     worst = minimize_lipschitz(

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.device_targets import evaluated_samples
 from sklearn_calib._core.heat_kernel import (
     SMALLEST_BANDWIDTH,
     cosine_coefficients,
@@ -19,8 +20,6 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
     check_targets,
-    confidence_and_correct,
-    resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.typing import Array, Floats, Weights
@@ -170,11 +169,12 @@ def smooth_expected_calibration_error(
     >>> round(smooth_expected_calibration_error(y_true, y_proba), 3)
     0.12
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba)
+    data = y_true, y_proba, labels, sample_weight
     if mode != "classwise":
-        evaluated: Any = [confidence_and_correct(proba, codes, mode)]
+        *one, weight = evaluated_samples(*data, mode)
+        evaluated: Any = [one]
     else:
+        proba, codes, weight = check_targets(*data)
         columns = check_proba(as_columns(proba))
         evaluated = ((column, codes == k) for k, column in enumerate(columns.T))
     results = [

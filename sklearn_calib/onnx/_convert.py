@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sklearn_calib import calibrators
+from sklearn_calib._maps.expressions import Tensor, hstack, maximum, node, where
+from sklearn_calib._maps.links import focal_posterior, softmax
+from sklearn_calib._maps.maps import MAPS, as_logits, calibrate, calibrate_labels
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
-from sklearn_calib.onnx._graph import Graph, Tensor, hstack, maximum, node, where
-from sklearn_calib.onnx._links import focal_posterior, softmax
-from sklearn_calib.onnx._maps import MAPS, as_logits, calibrate
+from sklearn_calib.onnx._graph import Graph
 from sklearn_calib.onnx._parts import (
     ConversionError,
     Source,
@@ -34,13 +36,7 @@ def calibrator_proba(
 def per_label_proba(
     graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
 ) -> Tensor:
-    X = table(graph, sources, dtype)
-    return hstack(
-        [
-            calibrate(each, X.columns([k])).columns([1])
-            for k, each in enumerate(model.calibrators_)
-        ]
-    )
+    return calibrate_labels(model, table(graph, sources, dtype))
 
 
 def calibrated_proba(
@@ -109,7 +105,7 @@ def part_proba(graph: Graph, model: Any, scores: Tensor) -> Tensor:
     kind = typed(scores.dtype, [None, model.n_features_in_])
     if model.n_features_in_ == 1:
         scores = scores.columns([-1])
-    return part(graph, model, [Source("scores", scores.name, kind)]).cast(scores.dtype)
+    return part(graph, model, [Source("scores", scores.value, kind)]).cast(scores.dtype)
 
 
 def margin_proba(graph: Graph, calibrator: Any, margins: Tensor) -> Tensor:
@@ -252,13 +248,13 @@ def open_graph(
 def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> None:
     """Name the outputs: the labels with the largest probabilities, and `output`."""
     label, values = (each.full_name for each in operator.outputs)
-    graph.add("Identity", [output.name], values)
+    graph.add("Identity", [output.value], values)
     if isinstance(operator.raw_operator.classes_, list):
-        graph.add("Identity", [(proba > 0.5).astype(np.int64).name], label)
+        graph.add("Identity", [(proba > 0.5).astype(np.int64).value], label)
         return
     codes = node("ArgMax", proba, dtype=np.int64, axis=1, keepdims=0)
     classes = graph.constant(label_constant(operator.raw_operator.classes_)[0])
-    graph.add("Gather", [classes, codes.name], label)
+    graph.add("Gather", [classes, codes.value], label)
 
 
 def register() -> None:
@@ -266,8 +262,8 @@ def register() -> None:
     from sklearn_calib.estimators import CalibratedClassifier
 
     calibrator_converter = converter(calibrator_proba)
-    for calibrator in MAPS:
-        register_one(calibrator, calibrator_converter)
+    for name in MAPS:
+        register_one(getattr(calibrators, name), calibrator_converter)
     register_one(PerLabelCalibrator, converter(per_label_proba))
     register_one(CalibratedClassifier, converter(calibrated_proba))
     # Otherwise, no network can have been fitted, and importing torch takes seconds.

@@ -14,7 +14,8 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
-from sklearn_calib.onnx._graph import Graph, Tensor, hstack
+from sklearn_calib._maps.expressions import Tensor, hstack
+from sklearn_calib.onnx._graph import Graph
 
 # Steps of a Pipeline that return the data.
 OMITTED = (None, "passthrough")
@@ -150,5 +151,5 @@ def network(graph: Graph, module: Any, X: Tensor, shape: tuple[int, ...]) -> Ten
             f"{type(module).__name__}: {first_line(error)}"
         ) from error
     proto = program.model_proto
-    output = graph.inline(proto, {proto.graph.input[0].name: X.name})[0]
+    output = graph.inline(proto, {proto.graph.input[0].name: X.value})[0]
     return Tensor(graph, output, X.dtype).astype(np.float64)

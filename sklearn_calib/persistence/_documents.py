@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from sklearn_calib._core.json_values import (
     check_object,
     read_value,
@@ -26,8 +24,10 @@ CLASSES = {
         for name in get_calibrator_names()
     },
     "CalibratedClassifier": "sklearn_calib.estimators",
+    "CalibrationAccumulator": "sklearn_calib.metrics",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
+    "TemperatureAccumulator": "sklearn_calib.calibrators",
 }
 
 
@@ -36,8 +36,9 @@ def to_dict(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier or CalibratedClassifier
-        The fitted model, see :func:`save`.
+    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
+            CalibrationAccumulator
+        The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def write_document(model: Any, tensors: dict[str, Array] | None) -> dict[str, An
     from sklearn_calib import __version__
 
     _check_class(model, "model")
-    check_is_fitted(model)
+    model._check_can_be_saved()
     document = {
         "format": FORMAT,
         "version": VERSION,

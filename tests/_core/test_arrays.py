@@ -61,7 +61,7 @@ def test_objects_that_are_numbers():
         (np.array([{}], object), TypeError, "a string or a real number, not 'dict'"),
         ({1.0}, TypeError, "a string or a real number, not 'set'"),
         ([[1, 2], [3]], ValueError, "have rows of equal length: .*inhomog"),
-        (torch.ones(2).bfloat16(), TypeError, "be convertible to numpy, got Tensor"),
+        (torch.ones(2, device="meta"), TypeError, "convertible to numpy, got Tensor"),
     ],
 )
 def test_what_is_not_numbers(values, error, message):
@@ -82,9 +82,21 @@ def test_masks():
 
 def test_gradients():
     tensor = torch.ones(2, requires_grad=True)
-    assert not check_numbers(tensor, "X").requires_grad
+    np.testing.assert_array_equal(check_numbers(tensor, "X"), [1, 1])
     np.testing.assert_array_equal(as_array(3 * tensor, "X"), [3, 3])
     assert tensor.requires_grad
+
+
+def test_bfloat16_is_widened():
+    tensor = torch.tensor([0.1, 1e-30], dtype=torch.bfloat16, requires_grad=True)
+    array = as_array(tensor, "X")
+    assert array.dtype == np.float32
+    np.testing.assert_array_equal(array, tensor.tolist())
+
+
+def test_tensors_are_not_copied():
+    tensor = torch.ones(2)
+    assert np.shares_memory(check_numbers(tensor, "X"), tensor.numpy())
 
 
 def test_labels():

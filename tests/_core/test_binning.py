@@ -13,6 +13,7 @@ from sklearn_calib._core.binning import (
     gap_norm,
     interior_edges,
     occupied_bins,
+    sums_by_value,
 )
 from sklearn_calib._core.class_bins import class_bin_sums
 
@@ -206,3 +207,31 @@ def test_bins_of_a_reliability_diagram(reference):
             np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-8)
         error = binned_calibration_error(confidence, correct, **case["params"])
         assert error == pytest.approx(case["values"]["ece"], rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_sort_gives_the_counts_of_sorted_indices(dtype):
+    rng = np.random.default_rng(0)
+    edges = [0.0, -0.0, np.finfo(dtype).smallest_subnormal, 1.0, 2.5]
+    values = np.concatenate(
+        [np.tile(edges, 7), rng.random(200), rng.integers(4, size=99)]
+    )
+    values = np.repeat(values.astype(dtype), 2)[::2]
+    correct = rng.random(len(values)) < 0.5
+    got = sums_by_value(values, correct, None)
+    expected = sums_by_value(values, correct, np.ones(len(values)))
+    for one, other in zip(got, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    signed = sums_by_value(-values, correct, None)
+    for one, other in zip(signed, (-got[0], *got[1:]), strict=True):
+        np.testing.assert_array_equal(one, other[::-1])
+
+
+def test_sums_by_value_of_weighted_samples():
+    values, correct = (
+        np.array([0.5, 0.2, 0.5, 0.9]),
+        np.array([True, True, False, True]),
+    )
+    sums = sums_by_value(values, correct, np.array([1.0, 2.0, 0.5, 0.0]))
+    np.testing.assert_array_equal(sums, [[0.2, 0.5], [2.0, 1.5], [2.0, 1.0]])

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.focal_fit import _moments, fit_focal_temperature, fit_gamma
 from sklearn_calib._core.links import focal_posterior, softmax
 from sklearn_calib._core.optimize import fit_temperature
@@ -33,15 +34,14 @@ def test_slopes(temperature, gamma):
     logits, codes = make_underconfident(100)
     weight = np.linspace(0, 2, len(codes))
     point = np.array([math.log(temperature), gamma])
-    value, slope, curvature = _moments(logits, codes, weight, *point)
-    numeric = approx_fprime(
-        point, lambda p: _moments(logits, codes, weight, *p)[0], 1e-7
-    )
+    data = array_blocks(logits, codes, weight)
+    value, slope, curvature = _moments(data, *point)
+    numeric = approx_fprime(point, lambda p: _moments(data, *p)[0], 1e-7)
     np.testing.assert_allclose(slope, numeric, rtol=1e-4, atol=1e-6)
     assert (np.linalg.eigvalsh(curvature) >= -1e-12).all()
-    one_hot = np.eye(4)[codes]
+    one_hot = data.map(lambda block: block._replace(codes=np.eye(4)[block.codes]))
     for new, old in zip(
-        _moments(logits, one_hot, weight, *point),
+        _moments(one_hot, *point),
         (value, slope, curvature),
         strict=True,
     ):
@@ -50,7 +50,7 @@ def test_slopes(temperature, gamma):
 
 def test_gamma_is_found():
     logits, codes = make_underconfident(50_000)
-    gamma = fit_gamma(logits, codes)
+    gamma = fit_gamma(array_blocks(logits, codes))
     assert gamma == pytest.approx(2, abs=0.1)
     for step in (-1e-3, 1e-3):
         assert nll(logits, codes, 1, gamma) < nll(logits, codes, 1, gamma + step)
@@ -59,7 +59,7 @@ def test_gamma_is_found():
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_equals_a_general_optimiser(n_classes):
     logits, codes = make_underconfident(n_classes=n_classes)
-    temperature, gamma = fit_focal_temperature(2 * logits, codes)
+    temperature, gamma = fit_focal_temperature(array_blocks(2 * logits, codes))
     best = minimize(
         lambda p: nll(2 * logits, codes, math.exp(p[0]), p[1]),
         [math.log(2), 1.0],
@@ -73,7 +73,7 @@ def test_equals_a_general_optimiser(n_classes):
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 3.0])
 def test_gamma_that_is_given(gamma):
     logits, codes = make_underconfident()
-    temperature, kept = fit_focal_temperature(logits, codes, gamma=gamma)
+    temperature, kept = fit_focal_temperature(array_blocks(logits, codes), gamma=gamma)
     assert kept == gamma
     for factor in (0.999, 1.001):
         assert nll(logits, codes, temperature, gamma) < nll(
@@ -86,9 +86,9 @@ def test_gamma_that_is_given(gamma):
 
 def test_temperature_follows_the_scale():
     logits, codes = make_underconfident()
-    temperature, gamma = fit_focal_temperature(logits, codes)
+    temperature, gamma = fit_focal_temperature(array_blocks(logits, codes))
     for scale in (1e-20, 1e20):
-        scaled = fit_focal_temperature(scale * logits, codes)
+        scaled = fit_focal_temperature(array_blocks(scale * logits, codes))
         assert scaled == pytest.approx((scale * temperature, gamma), rel=1e-6)
 
 
@@ -99,8 +99,10 @@ def test_bounds_of_temperature_scaling_are_kept(find_true_class):
     logits, _ = make_underconfident(200)
     codes = find_true_class(logits, axis=1)
     bound = fit_temperature(logits, codes)
-    assert fit_focal_temperature(logits, codes) == pytest.approx((bound, 0.0))
-    temperature, _ = fit_focal_temperature(logits, codes, gamma=3)
+    assert fit_focal_temperature(array_blocks(logits, codes)) == pytest.approx(
+        (bound, 0.0)
+    )
+    temperature, _ = fit_focal_temperature(array_blocks(logits, codes), gamma=3)
     plain = softmax(logits / bound)
     focal = focal_posterior(softmax(logits / temperature), 3)
     assert np.abs(focal - plain).mean() < 0.005
@@ -109,18 +111,23 @@ def test_bounds_of_temperature_scaling_are_kept(find_true_class):
 def test_no_error_has_no_best_gamma():
     logits, _ = make_underconfident(200)
     with pytest.warns(ConvergenceWarning, match="is above 20; gamma was set to 20"):
-        assert fit_gamma(logits, logits.argmax(axis=1)) == 20
+        assert fit_gamma(array_blocks(logits, logits.argmax(axis=1))) == 20
 
 
 def test_nothing_to_scale():
     with pytest.warns(ConvergenceWarning, match="all logits of each row are equal"):
-        assert fit_focal_temperature(np.ones((3, 3)), np.arange(3)) == (1.0, 0.0)
+        assert fit_focal_temperature(array_blocks(np.ones((3, 3)), np.arange(3))) == (
+            1.0,
+            0.0,
+        )
 
 
 def test_probabilities_that_underflow():
     """The true class may have a probability of 0 in double precision."""
     logits = np.array([[0.0, 2000.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     codes = np.array([0, 0, 2])
-    assert fit_gamma(logits, codes) == 0
+    assert fit_gamma(array_blocks(logits, codes)) == 0
     with pytest.warns(ConvergenceWarning, match="infinite"):
-        assert np.isfinite(fit_focal_temperature(logits, codes, gamma=2)).all()
+        assert np.isfinite(
+            fit_focal_temperature(array_blocks(logits, codes), gamma=2)
+        ).all()

@@ -6,6 +6,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
+from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib.calibrators import (
@@ -113,7 +114,11 @@ def test_recorded_likelihood_of_other_features(kind, case, reference):
     start = 0.4 * kind.identity(4)
     weight = np.full(len(codes), 1 / len(codes))
     parameters, _ = fit_multinomial(
-        kind, logits, codes, weight, ridge=0 * start, center=start, start=start
+        kind,
+        array_blocks(logits, codes, weight),
+        ridge=0 * start,
+        center=start,
+        start=start,
     )
     log_proba = log_softmax(kind.scores(logits, parameters), axis=1)
     nll = -log_proba[np.arange(len(codes)), codes].mean()

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib._core import multinomial
+from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import MAX_STEPS, fit_multinomial
 from sklearn_calib._core.multinomial_maps import DiagonalMap
@@ -235,7 +236,7 @@ def test_steps_are_bounded(monkeypatch):
     data = np.array([[0.0, 1], [1, 0], [0, 2]]), np.array([0, 1, 1]), np.full(3, 1 / 3)
     with bounded():
         _, has_converged = fit_multinomial(
-            DiagonalMap, *data, ridge=0 * start, center=start, start=start
+            DiagonalMap, array_blocks(*data), ridge=0 * start, center=start, start=start
         )
     assert len(taken) == MAX_STEPS
     assert not has_converged

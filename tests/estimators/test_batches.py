@@ -6,6 +6,7 @@ import torch
 from skorch.dataset import Dataset
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
+from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import iterate_batches
 
 
@@ -72,11 +73,72 @@ def test_read_only_arrays_are_left_alone():
     assert X.sum() == 0
 
 
-def test_other_datasets_and_options_get_a_data_loader():
-    tensors = TensorDataset(torch.zeros(4, 2), torch.arange(4))
-    assert isinstance(iterate_batches(tensors, batch_size=2), DataLoader)
+def test_options_get_a_data_loader():
     loader = iterate_batches(_dataset(4), batch_size=3, drop_last=True)
     assert [len(y) for _, y in loader] == [3]
+
+
+class Squares(torch.utils.data.IterableDataset):
+    """The squares of 0 to n - 1, in order."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return ((torch.tensor([i * i]), i) for i in range(self.n))
+
+
+@pytest.mark.each("n_samples", [1, 2, 5, 6, 7])
+@pytest.mark.each("batch_size", [1, 2, 3, 7])
+def test_all_datasets_have_the_same_batches(n_samples, batch_size):
+    X, y = torch.arange(n_samples)[:, None] ** 2, torch.arange(n_samples)
+    datasets = [
+        Dataset(X.numpy(), y.numpy()),
+        TensorDataset(X, y),
+        Subset(TensorDataset(X, y), range(n_samples)),
+        Squares(n_samples),
+    ]
+    found = [
+        [(X.tolist(), y.tolist()) for X, y in iterate_batches(each, batch_size)]
+        for each in datasets
+    ]
+    assert found == found[:1] * 4
+
+
+def test_datasets_are_shuffled_as_arrays_are():
+    X, y = torch.zeros(50, 2), torch.arange(50)
+    orders = []
+    for dataset in (Dataset(X.numpy(), y.numpy()), TensorDataset(X, y)):
+        torch.manual_seed(0)
+        batches = [*iterate_batches(dataset, batch_size=7, shuffle=True)]
+        orders.append(torch.cat([y for _, y in batches]))
+        assert torch.equal(torch.cat([each.indices for each in batches]), orders[-1])
+    assert torch.equal(*orders)
+
+
+class Negative(Dataset):
+    """A dataset with a transformation of its own."""
+
+    def transform(self, X, y):
+        return -X, y
+
+
+def test_a_transformation_of_the_dataset_is_applied():
+    ((X, _),) = iterate_batches(Negative(np.ones((3, 2)), np.arange(3)), batch_size=3)
+    assert (X == -1).all()
+
+
+@pytest.mark.each("items", [torch.zeros(4, 2), [{"X": 0.0, "y": 0}] * 4])
+def test_a_dataset_of_other_items_is_refused(items):
+    class Items(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(items)
+
+        def __getitem__(self, i):
+            return items[i]
+
+    with pytest.raises(TypeError, match="A Dataset must return pairs of a sample"):
+        next(iter(iterate_batches(Items(), batch_size=4)))
 
 
 def test_a_dataset_without_labels_gives_a_placeholder():
@@ -85,21 +147,24 @@ def test_a_dataset_without_labels_gives_a_placeholder():
     assert len(y) == 3
 
 
-@pytest.mark.parametrize(("n_processes", "is_loader"), [(1, False), (2, True)])
-def test_processes_that_train_together_get_a_loader(
-    monkeypatch, n_processes, is_loader
-):
-    """accelerate distributes a DataLoader; other iterables go to all processes."""
+@pytest.mark.parametrize(("n_processes", "is_divided"), [(1, True), (2, False)])
+def test_accelerate_does_not_divide_the_batches(monkeypatch, n_processes, is_divided):
+    """It divides a DataLoader, and returns other iterables as they are."""
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: n_processes)
-    batches = iterate_batches(_dataset(8), batch_size=3)
-    assert isinstance(batches, DataLoader) == is_loader
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    kind = {"iterator_train": DataLoader, "iterator_valid": DataLoader}
+    net = NeuralClassifier(batch_size=3, **kind)
+    dataset = net.get_dataset(np.zeros((8, 2)), np.arange(8))
+    for is_training in (True, False):
+        batches = net.get_iterator(dataset, training=is_training)
+        assert isinstance(batches, DataLoader) == is_divided
+        assert [len(y) for _, y in batches] == [len(y) for _, y in batches] == [3, 3, 2]
+        assert len(batches) == 3
 
 
-def test_processes_that_train_together_take_no_weights(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+def test_a_data_loader_takes_no_weights():
     dataset = _dataset(8)
     dataset.sample_weight = np.ones(8)
-    with pytest.raises(ValueError, match=r"sample_weight .* by one process"):
-        iterate_batches(dataset)
+    with pytest.raises(ValueError, match=r"sample_weight .* sliced from arrays"):
+        iterate_batches(dataset, drop_last=True)

@@ -2,12 +2,27 @@
 
 import pytest
 import torch
-from torch.func import grad, jacrev, vmap
+from torch.func import grad, hessian, jacrev, vmap
 
-from sklearn_calib.losses import AURCLoss, PerLabelLoss
+from sklearn_calib.losses import (
+    AURCLoss,
+    KDEECELoss,
+    PerLabelLoss,
+    RegularizedAURCLoss,
+    get_loss,
+    get_loss_names,
+    soft_rank,
+)
 
 LABELS = torch.tensor([0, 1, 2, 2])
 WEIGHT = torch.tensor([1.0, 2.0, 0.0, 3.0])
+
+# Warnings of torch about its own code.
+OF_TORCH = [
+    "ignore:`torch.jit.script` is deprecated",
+    "ignore:An output with one or more elements was resized",
+    "ignore:.*should not be instantiated:DeprecationWarning",
+]
 
 all_losses = pytest.mark.losses
 per_sample = pytest.mark.losses(where=lambda loss: loss.is_per_sample)
@@ -32,9 +47,9 @@ def value_and_grad(loss, target, weight, make=lambda loss: loss):
     return value.detach(), logits.grad
 
 
-def one_graph(loss):
+def one_graph(loss, backend="eager"):
     torch.compiler.reset()
-    return torch.compile(loss, backend="eager", fullgraph=True)
+    return torch.compile(loss, backend=backend, fullgraph=True)
 
 
 def is_default(loss):
@@ -43,11 +58,79 @@ def is_default(loss):
 
 
 @pytest.mark.slow
-@pytest.mark.losses(where=lambda loss: is_default(loss) and not loss.needs_values)
+@pytest.mark.losses(where=is_default)
+@pytest.mark.filterwarnings(*OF_TORCH)
 def test_loss_is_one_graph(loss):
     for target, weight in zip(targets(loss), (WEIGHT, None), strict=False):
         compiled = value_and_grad(loss, target, weight, one_graph)
         torch.testing.assert_close(compiled, value_and_grad(loss, target, weight))
+
+
+def test_all_registered_losses_are_compiled():
+    """No loss is left out of the test above."""
+    assert all(is_default(get_loss(name)()) for name in get_loss_names())
+
+
+RANKING = [
+    AURCLoss(weights="log"),
+    RegularizedAURCLoss(),
+    RegularizedAURCLoss(epsilon="auto", weights="harmonic"),
+]
+
+
+@pytest.mark.each("loss", RANKING)
+@pytest.mark.each("weight", [None, WEIGHT])
+@pytest.mark.each("backend", ["eager", "aot_eager"])
+@pytest.mark.filterwarnings(*OF_TORCH)
+def test_ranks_do_not_split_the_graph(loss, weight, backend):
+    compiled = value_and_grad(loss, LABELS, weight, lambda m: one_graph(m, backend))
+    torch.testing.assert_close(compiled, value_and_grad(loss, LABELS, weight))
+
+
+@pytest.mark.each("loss", RANKING)
+def test_transforms_of_losses_that_rank(loss):
+    """A batch is ranked as a set, so that vmap runs over several batches."""
+    batches = torch.stack([random_logits(), 2 * random_logits()])
+    weights = torch.stack([WEIGHT, WEIGHT + 1]).double()
+
+    def value(logits, weight):
+        return loss(logits, LABELS, sample_weight=weight)
+
+    values = vmap(value)(batches, weights)
+    grads = vmap(grad(value))(batches, weights)
+    for logits, weight, *found in zip(batches, weights, values, grads, strict=True):
+        logits.requires_grad_()
+        expected = value(logits, weight)
+        torch.testing.assert_close(found[0], expected)
+        (gradient,) = torch.autograd.grad(expected, logits)
+        torch.testing.assert_close(found[1], gradient)
+        second = torch.autograd.functional.hessian(lambda z: value(z, weight), logits)  # noqa: B023
+        torch.testing.assert_close(jacrev(grad(value))(logits, weight), second)
+
+
+@pytest.mark.filterwarnings(*OF_TORCH)
+def test_soft_ranks_in_one_graph():
+    rows = random_logits().requires_grad_()
+    found = one_graph(soft_rank)(rows, epsilon=0.3)
+    expected = soft_rank(rows, epsilon=0.3)
+    torch.testing.assert_close(found, expected)
+    grads = [torch.autograd.grad(each[:, 0].sum(), rows) for each in (found, expected)]
+    torch.testing.assert_close(*grads)
+
+
+def test_traced_ranks_of_values_that_are_not_finite():
+    """Values cannot be checked, and the ranks and their gradients are NaN."""
+    values = torch.tensor([1.0, torch.nan, 2.0])
+    gradient = grad(lambda v: soft_rank(v, epsilon=0.1)[0])(values)
+    assert gradient.isnan().all()
+
+
+def test_the_operator_of_soft_ranks():
+    """torch's own check of shapes, dtypes and aliases."""
+    values, epsilon = random_logits()[:, 0], torch.tensor(0.3, dtype=torch.float64)
+    operator = torch.ops.sklearn_calib.soft_rank.default
+    for weight in (None, WEIGHT.double()):
+        torch.library.opcheck(operator, (values, epsilon, weight))
 
 
 def test_per_label_loss_is_one_graph():
@@ -61,7 +144,7 @@ def test_per_label_loss_is_one_graph():
 def test_the_rest_of_a_loss_is_compiled():
     """The compiled graph is split where values are needed."""
     torch.compiler.reset()
-    loss, logits = AURCLoss(), random_logits()
+    loss, logits = KDEECELoss(bandwidth="auto"), random_logits()
     compiled = torch.compile(loss, backend="eager")(logits, LABELS)
     torch.testing.assert_close(compiled, loss(logits, LABELS))
 
@@ -91,6 +174,17 @@ def test_weights_in_vmap(loss):
     logits = random_logits()
     values = value(logits, LABELS, torch.ones(4))
     torch.testing.assert_close(values.mean(), loss(logits, LABELS))
+
+
+@per_sample
+@pytest.mark.filterwarnings("ignore:gamma must be at most")
+@pytest.mark.filterwarnings(*OF_TORCH)
+def test_hessian_of_each_sample(loss):
+    logits, one = random_logits(), each_sample(loss)
+    found = vmap(hessian(one))(logits, LABELS)
+    for z, y, second in zip(logits, LABELS, found, strict=True):
+        expected = torch.autograd.functional.hessian(lambda v: one(v, y), z)  # noqa: B023
+        torch.testing.assert_close(second, expected)
 
 
 def test_second_derivative_by_transforms():

@@ -7,11 +7,13 @@ import torch
 from sklearn import config_context
 from torch.overrides import TorchFunctionMode
 
-from sklearn_calib.calibrators import PerLabelCalibrator, TemperatureScaling
+from sklearn_calib._core import validation
 from sklearn_calib.metrics import (
+    CalibrationAccumulator,
     classwise_calibration_error,
     expected_calibration_error,
     maximum_calibration_error,
+    score_decomposition,
     smooth_expected_calibration_error,
 )
 
@@ -28,8 +30,9 @@ OPTIONS = [
 
 @pytest.fixture
 def dispatch(monkeypatch):
-    """Enable array API dispatch of scikit-learn."""
+    """Enable array API dispatch of scikit-learn, with tensors as on another device."""
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    monkeypatch.setattr(validation, "is_cpu_tensor", lambda _: False)
     try:
         with config_context(array_api_dispatch=True):
             yield
@@ -216,8 +219,8 @@ def test_half_precision_is_that_of_numpy():
 @pytest.mark.usefixtures("dispatch")
 def test_options_for_numpy_only_raise_an_error():
     y_true, y_proba, _ = problem()
-    with pytest.raises(TypeError, match=r"y_proba must be .*, got Tensor\. Convert it"):
-        smooth_expected_calibration_error(y_true, torch_array(y_proba))
+    with pytest.raises(TypeError, match=r"y_proba must be .*, got Tensor on cpu\."):
+        score_decomposition(y_true, torch_array(y_proba))
 
 
 def test_the_guard_sees_copies():
@@ -297,14 +300,6 @@ def test_rows_of_low_precision_sum_to_one_as_far_as_they_can(name):
 
 
 @pytest.mark.usefixtures("dispatch")
-def test_calibrators_require_numpy():
-    y_true, y_proba, _ = map(torch_array, problem())
-    for calibrator in (TemperatureScaling(), PerLabelCalibrator(TemperatureScaling())):
-        with pytest.raises(TypeError, match=r"X must be a numpy array .* got Tensor"):
-            calibrator.fit(y_proba, y_true)
-
-
-@pytest.mark.usefixtures("dispatch")
 def test_bad_options():
     y_true, y_proba, weight = map(torch_array, problem())
     data = y_true, y_proba
@@ -317,3 +312,52 @@ def test_bad_options():
     for wrong in (-weight, weight * torch.nan, weight * torch.inf):
         with pytest.raises(ValueError, match="non-negative, finite and not all"):
             expected_calibration_error(*data, sample_weight=wrong)
+
+
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("mode", ["top_label", "classwise", ["top_label", "classwise"]])
+@pytest.mark.usefixtures("dispatch")
+def test_accumulators_of_arrays_on_other_devices(array, weighted, strategy, mode):
+    if strategy == "quantile" and mode != "top_label":
+        return
+    options = {"labels": [4, 3, 6, 5], "mode": mode, "strategy": strategy}
+    expected = CalibrationAccumulator(**options)
+    found = CalibrationAccumulator(**options)
+    y_true, y_proba, weight = problem()
+    for rows in np.array_split(np.arange(len(y_true)), 3):
+        chunk = [y_true[rows], y_proba[rows], weight[rows]][: 3 if weighted else 2]
+        expected.update(*chunk)
+        found.update(*map(array, chunk))
+    each = [mode] if isinstance(mode, str) else mode
+    for one in each:
+        kind = {"mode": one} if len(each) > 1 else {}
+        value = found.compute(**kind)
+        assert value == pytest.approx(expected.compute(**kind), rel=1e-10)
+    assert found.scores() == pytest.approx(expected.scores(), rel=1e-10)
+
+
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.usefixtures("dispatch")
+def test_binary_accumulators_on_other_devices(array):
+    y_true, y_proba, weight = problem(n_classes=2)
+    expected = CalibrationAccumulator(labels=[3, 4], mode="positive")
+    expected.update(y_true, y_proba[:, 1], weight)
+    found = CalibrationAccumulator(labels=[3, 4], mode="positive")
+    found.update(*map(array, (y_true[:0], y_proba[:0, 1])))
+    found.update(*map(array, (y_true, y_proba[:, 1], 0 * weight)))
+    found.update(*map(array, (y_true, y_proba[:, 1], weight)))
+    assert found.compute() == pytest.approx(expected.compute(), rel=1e-10)
+    metric = expected.compute(metric=smooth_expected_calibration_error)
+    value = found.compute(metric=smooth_expected_calibration_error)
+    assert value == pytest.approx(metric, rel=1e-10)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_class_quantiles_are_not_accumulated_on_other_devices():
+    accumulator = CalibrationAccumulator(
+        labels=range(3, 7), mode="classwise", strategy="quantile"
+    )
+    with pytest.raises(TypeError, match="Move it to the CPU"):
+        accumulator.update(*map(torch_array, problem()))

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib import CalibratedClassifier
 from sklearn_calib._core.links import softmax
+from sklearn_calib._maps import maps
 from sklearn_calib.calibrators import (
     BBQ,
     BetaCalibration,
@@ -34,7 +35,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
-from sklearn_calib.onnx import _maps, to_onnx
+from sklearn_calib.onnx import to_onnx
 
 DEFAULTS = [get_calibrator(name)() for name in get_calibrator_names()]
 SETTINGS = [
@@ -76,8 +77,8 @@ def check(largest_difference, calibrator, n_classes, from_logits, n_samples):
 
 def test_every_calibrator_has_a_map():
     registered = {get_calibrator(name) for name in get_calibrator_names()}
-    missing = {each.__name__ for each in registered ^ _maps.MAPS.keys()}
-    assert not missing, "add a row to MAPS of sklearn_calib/onnx/_maps.py"
+    missing = {each.__name__ for each in registered} ^ maps.MAPS.keys()
+    assert not missing, "add a row to MAPS of sklearn_calib/_maps/maps.py"
 
 
 def test_torch_is_not_imported_for_a_calibrator():
@@ -96,9 +97,9 @@ print(len(to_onnx(model, X).graph.node) > 0, "torch" in sys.modules)
 
 
 def test_constants_are_those_of_the_calibrators():
-    assert _maps.DECIMALS == _venn_abers.DECIMALS == _spline.DECIMALS
-    assert _maps.SLACK == _metacal.SLACK
-    assert _maps.TIE_BREAKER == _isotonic.TIE_BREAKER
+    assert maps.DECIMALS == _venn_abers.DECIMALS == _spline.DECIMALS
+    assert maps.SLACK == _metacal.SLACK
+    assert maps.TIE_BREAKER == _isotonic.TIE_BREAKER
 
 
 @pytest.mark.each("calibrator", DEFAULTS)

@@ -25,13 +25,14 @@ from sklearn_calib import (
     SelectiveClassifier,
     TemperatureScaling,
 )
+from sklearn_calib._maps import maps
 from sklearn_calib.calibrators import (
     IsotonicCalibration,
     PerLabelCalibrator,
     PlattScaling,
     VennAbers,
 )
-from sklearn_calib.onnx import _export, _maps, to_onnx
+from sklearn_calib.onnx import _export, to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -270,9 +271,8 @@ def test_atol_that_is_refused(atol):
 def test_a_difference_is_an_error(data, monkeypatch):
     X, y = data
     model = CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2).fit(X, y)
-    monkeypatch.setitem(
-        _maps.MAPS, TemperatureScaling, lambda _, logits: _maps.softmax(logits * 1.1)
-    )
+    wrong = lambda _, logits: maps.softmax(logits * 1.1)  # noqa: E731
+    monkeypatch.setitem(maps.MAPS, "TemperatureScaling", wrong)
     with pytest.raises(ValueError, match=r"got a difference of 0\.\d+ > atol=0\.0001"):
         to_onnx(model, X)
     assert to_onnx(model, X, atol=np.inf).graph.node

@@ -21,6 +21,7 @@ from sklearn_calib.calibrators import (
     SplineCalibration,
     VennAbers,
 )
+from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence import from_dict, load, save, to_dict
 
 VALUES = [
@@ -120,6 +121,30 @@ def test_mutated_documents_of_labels(fit_per_label, data):
     document = to_dict(fitted)
     mutate(document, data.draw)
     check(lambda: from_dict(document), X)
+
+
+@pytest.mark.parametrize("mode", ["top_label", "classwise"])
+def test_mutated_documents_of_accumulators(mode):
+    y, proba = ["a", "b", "b"], np.array([[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
+    fitted = CalibrationAccumulator(labels=["a", "b"], n_bins=3, mode=mode)
+    document = to_dict(fitted.update(y, proba))
+
+    @settings(max_examples=2 * settings.default.max_examples)
+    @given(st.data())
+    def refuse_or_read(data):
+        mutated = copy.deepcopy(document)
+        for _ in range(data.draw(st.integers(1, 2))):
+            mutate(mutated, data.draw)
+        with np.errstate(all="ignore"):
+            try:
+                model = from_dict(mutated)
+            except ValueError:
+                return
+            if isinstance(model, CalibrationAccumulator) and hasattr(model, "cells_"):
+                assert 0 <= model.compute() <= 1 + 1e-6
+                assert 0 <= (model + model).scores()["accuracy"] <= 1 + 1e-6
+
+    refuse_or_read()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_calib.onnx._graph import Tensor, exp, log, log1p, maximum, node, where
+from sklearn_calib._maps.expressions import (
+    Tensor,
+    exp,
+    log,
+    log1p,
+    maximum,
+    node,
+    where,
+)
 
 
 def softmax(logits: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The maps of the calibrators, from logits to probabilities, for the arrays of a graph.
+"""The maps of the calibrators, from logits to probabilities, as expressions.
 
 Each function has the same steps, in the same precision, as `_calibrate` of its class.
 """
@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
-from sklearn_calib import calibrators
 from sklearn_calib._core.typing import Array
-from sklearn_calib.onnx._graph import (
+from sklearn_calib._maps.expressions import (
     Steps,
     Tensor,
     exp,
@@ -27,7 +26,7 @@ from sklearn_calib.onnx._graph import (
     softplus,
     where,
 )
-from sklearn_calib.onnx._links import (
+from sklearn_calib._maps.links import (
     focal_posterior,
     is_top,
     lift_zeros,
@@ -55,8 +54,31 @@ ClassMaps: TypeAlias = Callable[[Sequence[Any], Tensor], Tensor]
 def calibrate(calibrator: Any, X: Tensor) -> Tensor:
     """Return calibrated probabilities, as `predict_proba` of a fitted calibrator."""
     logits = as_logits(calibrator, X)
-    proba = MAPS[type(calibrator)](calibrator, logits).astype(X.dtype)
+    proba = map_of(calibrator)(calibrator, logits).astype(X.dtype)
     return maximum(proba, np.finfo(X.dtype).tiny)
+
+
+def calibrate_labels(model: Any, X: Tensor) -> Tensor:
+    """Return the calibrated probability of each label of a PerLabelCalibrator."""
+    return hstack(
+        [
+            calibrate(each, X.columns([k])).columns([1])
+            for k, each in enumerate(model.calibrators_)
+        ]
+    )
+
+
+def map_of(calibrator: Any) -> Map:
+    """Return the map of a calibrator; raise TypeError for one of another package."""
+    kind = type(calibrator)
+    is_known = kind.__module__.startswith("sklearn_calib.calibrators.")
+    if not is_known or kind.__name__ not in MAPS:
+        raise TypeError(
+            "The calibrator must be one of sklearn_calib, got "
+            f"{kind.__module__}.{kind.__qualname__}, whose map is not known for torch "
+            "and for arrays on other devices. Call its predict_proba with numpy arrays."
+        )
+    return MAPS[kind.__name__]
 
 
 def as_logits(calibrator: Any, X: Tensor) -> Tensor:
@@ -296,29 +318,29 @@ def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
     return high / (1 - low + high)
 
 
-# By the exact class: a subclass may calibrate in another way.
-MAPS: dict[type, Map] = {
-    calibrators.BBQ: one_vs_rest(probabilities, bins),
-    calibrators.BetaCalibration: one_vs_rest(all_log_odds, beta, True),
-    calibrators.DirichletCalibrator: affine(log_proba),
-    calibrators.ENIR: one_vs_rest(probabilities, points),
-    calibrators.EnsembleTemperatureScaling: ensemble_temperature,
-    calibrators.FocalPosterior: focal,
-    calibrators.FocalTemperatureScaling: focal_temperature,
-    calibrators.HistogramBinning: one_vs_rest(probabilities, histogram),
-    calibrators.IsotonicCalibration: one_vs_rest(probabilities, points),
-    calibrators.JointBetaCalibration: joint_beta,
-    calibrators.JointIsotonicCalibration: joint_isotonic,
-    calibrators.LogOddsSplineCalibration: one_vs_rest(all_log_odds, curves, True),
-    calibrators.MatrixScaling: affine(centred),
-    calibrators.MetaCal: meta_cal,
-    calibrators.PlattScaling: one_vs_rest(all_log_odds, line, True),
-    calibrators.QuadraticLogisticCalibration: one_vs_rest(all_log_odds, parabola, True),
-    calibrators.ScalingBinning: one_vs_rest(all_log_odds, scaled_histogram),
-    calibrators.SplineCalibration: spline,
-    calibrators.StructuredMatrixScaling: affine(mixed_log_proba),
-    calibrators.StructuredVectorScaling: affine(mixed_log_proba),
-    calibrators.TemperatureScaling: temperature,
-    calibrators.VectorScaling: affine(centred),
-    calibrators.VennAbers: one_vs_rest(all_log_odds, venn_abers),
+# By the exact class, see `map_of`: a subclass may calibrate in another way.
+MAPS: dict[str, Map] = {
+    "BBQ": one_vs_rest(probabilities, bins),
+    "BetaCalibration": one_vs_rest(all_log_odds, beta, True),
+    "DirichletCalibrator": affine(log_proba),
+    "ENIR": one_vs_rest(probabilities, points),
+    "EnsembleTemperatureScaling": ensemble_temperature,
+    "FocalPosterior": focal,
+    "FocalTemperatureScaling": focal_temperature,
+    "HistogramBinning": one_vs_rest(probabilities, histogram),
+    "IsotonicCalibration": one_vs_rest(probabilities, points),
+    "JointBetaCalibration": joint_beta,
+    "JointIsotonicCalibration": joint_isotonic,
+    "LogOddsSplineCalibration": one_vs_rest(all_log_odds, curves, True),
+    "MatrixScaling": affine(centred),
+    "MetaCal": meta_cal,
+    "PlattScaling": one_vs_rest(all_log_odds, line, True),
+    "QuadraticLogisticCalibration": one_vs_rest(all_log_odds, parabola, True),
+    "ScalingBinning": one_vs_rest(all_log_odds, scaled_histogram),
+    "SplineCalibration": spline,
+    "StructuredMatrixScaling": affine(mixed_log_proba),
+    "StructuredVectorScaling": affine(mixed_log_proba),
+    "TemperatureScaling": temperature,
+    "VectorScaling": affine(centred),
+    "VennAbers": one_vs_rest(all_log_odds, venn_abers),
 }

@@ -1,0 +1,112 @@
+"""Logits, classes and weights of samples, in blocks of rows that can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from sklearn_calib._core.typing import Array, Floats, Ints, Weights
+from sklearn_calib._core.validation import row_blocks
+
+# Arrays with up to this number of elements in total are computed once and kept: 64 MiB
+# of doubles. Larger ones are computed again in each pass, in blocks.
+KEPT_SIZE = 2**23
+
+Item = TypeVar("Item")
+
+
+class Block(NamedTuple):
+    """Some samples: logits (or features of them), true classes and weights.
+
+    `codes` contains column indices, or probabilities of all columns as soft targets.
+    """
+
+    logits: Floats
+    codes: Array
+    weight: Floats
+
+
+class Restartable(Generic[Item]):
+    """Items that are computed in each iteration, by a function that yields them."""
+
+    def __init__(self, read: Callable[[], Iterator[Item]]) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._read()
+
+
+class Blocks(Restartable[Block]):
+    """Blocks of samples. Each iteration starts at the first block.
+
+    Parameters
+    ----------
+    read : callable
+        Function that returns a new iterator over the blocks.
+
+    sizes : ndarray of shape (n_classes,)
+        Number of samples of each class.
+
+    counts : ndarray of shape (n_classes,)
+        Sum of the weights of each class.
+    """
+
+    def __init__(
+        self, read: Callable[[], Iterator[Block]], sizes: Ints, counts: Floats
+    ) -> None:
+        super().__init__(read)
+        self.sizes, self.counts = sizes, counts
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.sizes.sum())
+
+    @property
+    def weight_sum(self) -> float:
+        return float(self.counts.sum())
+
+    def map(self, function: Callable[[Block], Block]) -> Blocks:
+        """Return blocks that are computed from these whenever they are read."""
+        return Blocks(lambda: map(function, self), self.sizes, self.counts)
+
+    def transform(self, function: Callable[[Floats], Floats]) -> Blocks:
+        """Return the same samples with a function of their logits."""
+        return self.map(lambda block: block._replace(logits=function(block.logits)))
+
+    def normalised(self) -> Blocks:
+        """Return the same samples with weights that sum to one."""
+        total = self.weight_sum
+        return self.map(lambda block: block._replace(weight=block.weight / total))
+
+    def kept(self) -> Blocks:
+        """Return blocks that are not computed again, if they need little memory."""
+        if not self.are_small:
+            return self
+        return Blocks(list(self).__iter__, self.sizes, self.counts)
+
+    @property
+    def are_small(self) -> bool:
+        """Whether arrays with a number for each sample and class may be kept."""
+        return self.n_samples * len(self.sizes) <= KEPT_SIZE
+
+
+def array_blocks(logits: Floats, codes: Ints, sample_weight: Weights = None) -> Blocks:
+    """Return the blocks of arrays, which are not copied."""
+
+    def read() -> Iterator[Block]:
+        for rows in row_blocks(*logits.shape):
+            few = codes[rows]
+            weight = np.ones(len(few)) if sample_weight is None else sample_weight[rows]
+            yield Block(logits[rows], few, weight)
+
+    n_classes = logits.shape[1]
+    sizes = np.bincount(codes, minlength=n_classes)
+    counts: Any = sizes if sample_weight is None else np.bincount(codes, sample_weight)
+    counts = np.pad(counts.astype(np.float64), (0, n_classes - len(counts)))
+    return Blocks(read, sizes, counts)
+
+
+def as_float64(logits: Floats) -> Floats:
+    return logits.astype(np.float64, copy=False)

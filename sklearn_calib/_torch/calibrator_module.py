@@ -1,0 +1,145 @@
+"""Torch modules of calibrators, from the expressions of their maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from sklearn_calib._maps.array_api import SYMBOLS
+from sklearn_calib._maps.expressions import Tensor
+
+
+def cast(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:
+    return x.to(to)
+
+
+def concat(*x: torch.Tensor, axis: int) -> torch.Tensor:
+    return torch.cat(x, axis)
+
+
+def gather(x: torch.Tensor, index: torch.Tensor, axis: int = 0) -> torch.Tensor:
+    return x[index] if axis == 0 else x.index_select(axis, index)
+
+
+def maximum(x: torch.Tensor, other: Any) -> torch.Tensor:
+    is_tensor = isinstance(other, torch.Tensor)
+    return torch.maximum(x, other) if is_tensor else x.clamp_min(other)
+
+
+def minimum(x: torch.Tensor, other: Any) -> torch.Tensor:
+    is_tensor = isinstance(other, torch.Tensor)
+    return torch.minimum(x, other) if is_tensor else x.clamp_max(other)
+
+
+def argmax(x: torch.Tensor, axis: int) -> torch.Tensor:
+    return x.argmax(axis, keepdim=True)
+
+
+def reduce_max(x: torch.Tensor, axes: list[int]) -> torch.Tensor:
+    return x.amax(axes, keepdim=True)
+
+
+def reduce_mean(x: torch.Tensor, axes: list[int]) -> torch.Tensor:
+    return x.mean(axes, keepdim=True)
+
+
+def reduce_sum(x: torch.Tensor, axes: list[int]) -> torch.Tensor:
+    return x.sum(axes, keepdim=True)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Abs": torch.abs,
+    "ArgMax": argmax,
+    "Cast": cast,
+    "Concat": concat,
+    "Exp": torch.exp,
+    "Gather": gather,
+    "Log": torch.log,
+    "Max": maximum,
+    "Min": minimum,
+    "ReduceMax": reduce_max,
+    "ReduceMean": reduce_mean,
+    "ReduceSum": reduce_sum,
+    "Round": torch.round,
+    "Where": torch.where,
+}
+
+
+class CalibratorModule(nn.Module):
+    """Map of a fitted calibrator, from logits or probabilities to probabilities.
+
+    It is computed in the dtype of the module, at first float64, and returns the dtype
+    of its input. Half precision is computed in float32.
+
+    Parameters
+    ----------
+    expression : callable
+        Function of an expression that returns an expression.
+
+    name : str
+        Name of the calibrator, for the representation.
+    """
+
+    precision: torch.Tensor
+
+    def __init__(self, expression: Callable[[Tensor], Tensor], name: str) -> None:
+        super().__init__()
+        self.name = name
+        # Only its dtype is used: with the buffers, it follows that of the module.
+        self.register_buffer("precision", torch.zeros((), dtype=torch.float64))
+        graph = _Steps(self)
+        graph.add("Input", [])
+        self.output = expression(Tensor(graph, 0, np.float64)).value
+        self.steps = graph.steps[1:]
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return the calibrated probabilities, of shape (n_samples, n_classes)."""
+        dtype = torch.promote_types(self.precision.dtype, torch.float32)
+        values = [X.to(dtype)]
+        for op_type, inputs, options in self.steps:
+            function = SYMBOLS.get(op_type) or FUNCTIONS[op_type]
+            given = [self._value(each, values, dtype) for each in inputs]
+            values.append(function(*given, **options))
+        proba = values[self.output]
+        return proba.to(X.dtype) if X.is_floating_point() else proba
+
+    def _value(self, name: Any, values: list[torch.Tensor], dtype: torch.dtype) -> Any:
+        """Return an earlier result, a buffer, or a number."""
+        if isinstance(name, int):
+            return values[name]
+        if isinstance(name, tuple):
+            return name[0]
+        buffer = getattr(self, name)
+        return buffer.to(dtype) if buffer.is_floating_point() else buffer
+
+    def extra_repr(self) -> str:
+        return self.name
+
+
+class _Steps:
+    """Operators of an expression, in their order.
+
+    A result is an index, a number a tuple, and an array the name of a buffer, so that
+    arrays move with the module.
+    """
+
+    def __init__(self, module: CalibratorModule) -> None:
+        self.module = module
+        self.steps: list[tuple[str, Sequence[Any], dict[str, Any]]] = []
+
+    def constant(self, values: Any) -> Any:
+        if values.ndim == 0:
+            return (values.item(),)
+        name = f"constant_{len(list(self.module.buffers()))}"
+        self.module.register_buffer(name, torch.tensor(values))
+        return name
+
+    def add(self, op_type: str, inputs: Sequence[Any], **options: Any) -> int:
+        if "to" in options:
+            options["to"] = getattr(torch, options["to"].name)
+        self.steps.append((op_type, inputs, options))
+        return len(self.steps) - 1

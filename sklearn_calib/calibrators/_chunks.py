@@ -1,0 +1,153 @@
+"""Validated chunks of the data of `fit(batches=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_consistent_length
+
+from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.blocks import Block, array_blocks
+from sklearn_calib._core.limits import weight_factor
+from sklearn_calib._core.typing import Floats, Ints, Weights
+from sklearn_calib._core.validation import check_sample_weight, encode_labels
+
+
+def check_batches(name: str, is_summed: bool, arrays: tuple[Any, ...]) -> None:
+    """Raise TypeError if the calibrator sorts samples, or if arrays are passed too."""
+    if not is_summed:
+        raise TypeError(
+            "batches must be None for calibrators that sort the samples, got a "
+            f"callable for {name}. Pass X and y of samples that fit into memory, or "
+            "use a calibrator that is fitted by sums, such as TemperatureScaling."
+        )
+    if any(array is not None for array in arrays):
+        raise TypeError(
+            "X, y and sample_weight must be None if batches are used, got both. Return "
+            "them from batches, in chunks."
+        )
+
+
+class Chunks:
+    """Chunks that a callable returns, as validated blocks of rows.
+
+    Attributes
+    ----------
+    sizes, counts : ndarray of shape (n_classes,)
+        Number of samples and sum of weights of each class, after the first iteration.
+    """
+
+    sizes: Ints
+    counts: Floats
+
+    def __init__(self, calibrator: Any, batches: Any, labels: ArrayLike | None) -> None:
+        if not callable(batches):
+            raise TypeError(
+                "batches must be a callable that returns an iterable of (X, y) or (X, "
+                f"y, sample_weight), got {type(batches).__name__}. Pass a function "
+                "that opens the data, such as lambda: iter(chunks)."
+            )
+        if labels is None:
+            raise ValueError(
+                "labels must contain the label of each column if batches are used, got "
+                "None. Pass labels=estimator.classes_."
+            )
+        self._calibrator, self._batches, self._labels = calibrator, batches, labels
+        self._lengths: list[int] = []
+        self._has_totals = False
+
+    def __iter__(self) -> Iterator[Block]:
+        sizes: Any = 0
+        counts: Any = 0.0
+        is_first = not self._has_totals
+        for number, chunk in enumerate(self._read()):
+            try:
+                data = self.check(chunk, reset=is_first and np.ndim(sizes) == 0)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"Chunk {number} of batches: {error}") from error
+            self._check_length(number, 0 if data is None else len(data[0]))
+            if data is not None:
+                blocks = array_blocks(*data)
+                sizes, counts = sizes + blocks.sizes, counts + blocks.counts
+                yield from blocks
+        if is_first:
+            self._set_totals(sizes, counts)
+        elif not np.array_equal(sizes, self.sizes) or np.any(counts != self.counts):
+            found = f"{np.sum(sizes)} samples with weights {np.sum(counts):g}"
+            _refuse_change(found, f"{self.sizes.sum()} with {self.counts.sum():g}")
+
+    def _check_length(self, number: int, length: int) -> None:
+        """Raise ValueError if a chunk has another length than in the first pass."""
+        if not self._has_totals:
+            self._lengths.append(length)
+        elif self._lengths[number : number + 1] != [length]:
+            before = self._lengths[number] if number < len(self._lengths) else "no"
+            _refuse_change(f"{length} samples in chunk {number}", f"{before} samples")
+
+    def _read(self) -> Iterable[Any]:
+        """Return the iterable of the callable."""
+        chunks = self._batches()
+        if not isinstance(chunks, Iterable):
+            raise TypeError(
+                "batches must return an iterable of (X, y) or (X, y, sample_weight), "
+                f"got {type(chunks).__name__}. Return a generator or a list."
+            )
+        return chunks
+
+    def _set_totals(self, sizes: Any, counts: Any) -> None:
+        """Store the totals of the first iteration."""
+        if np.sum(sizes) == 0:
+            _refuse("batches must return at least one sample", "none", "Check the data")
+        if np.sum(counts) == 0:
+            way_out = "Use a weight of zero only to ignore a sample"
+            _refuse("sample_weight must not be zero in all chunks", "zeros", way_out)
+        self.sizes, self.counts, self._has_totals = sizes, counts, True
+
+    def check(self, chunk: Any, *, reset: bool) -> Any:
+        """Return validated input, codes and weights; None if there are no rows."""
+        if not isinstance(chunk, tuple | list) or len(chunk) not in {2, 3}:
+            shown = type(chunk).__name__
+            if isinstance(chunk, tuple | list):
+                shown += f" of length {len(chunk)}"
+            raise TypeError(
+                f"it must be (X, y) or (X, y, sample_weight), got {shown}. Return "
+                "tuples."
+            )
+        X, y, *weight = chunk
+        y = as_labels(y, "y")
+        check_consistent_length(X, y, *(each for each in weight if each is not None))
+        if len(y) == 0:
+            return None
+        X = self._calibrator._check_input(X, reset=reset)
+        codes = encode_labels(y, labels=self._labels, n_classes=X.shape[1], name="y")
+        return X, codes, _check_weight(weight[0], X) if weight else None
+
+
+def _check_weight(weight: Any, X: Floats) -> Weights:
+    """Return the weights of a chunk, which may all be zero but not extreme."""
+    if weight is None:
+        return None
+    weight = np.asarray(check_numbers(weight, "sample_weight"))
+    if weight.shape == (len(X),) and not weight.any():
+        return np.zeros(len(X))
+    checked = check_sample_weight(weight, X)
+    if weight_factor(weight.max()) != 1:
+        limits = "sample_weight must have a maximum between 2**-100 and 2**100"
+        _refuse(limits, f"{weight.max():.3g}", "Multiply all weights by one number")
+    return checked
+
+
+def _refuse_change(found: str, before: str) -> NoReturn:
+    _refuse(
+        "batches must return the same chunks each time it is called",
+        f"{found} after {before}",
+        "Return a new iterator in each call, and do not draw random samples",
+    )
+
+
+def _refuse(rule: str, found: str, way_out: str) -> NoReturn:
+    raise ValueError(f"{rule}, got {found}. {way_out}.")

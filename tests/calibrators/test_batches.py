@@ -1,0 +1,198 @@
+"""Fits to data in chunks: the same result, errors for bad chunks, little memory."""
+
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sklearn_calib._core import blocks, optimize
+from sklearn_calib.calibrators import (
+    DirichletCalibrator,
+    EnsembleTemperatureScaling,
+    FocalPosterior,
+    FocalTemperatureScaling,
+    IsotonicCalibration,
+    JointBetaCalibration,
+    MatrixScaling,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
+
+SUMMED = [
+    DirichletCalibrator(),
+    EnsembleTemperatureScaling(),
+    EnsembleTemperatureScaling(objective="brier"),
+    FocalPosterior(),
+    FocalTemperatureScaling(),
+    JointBetaCalibration(),
+    MatrixScaling(penalty="odir", lambd=0.1),
+    StructuredMatrixScaling(),
+    StructuredVectorScaling(lambd=[1.0, 0.5]),
+    TemperatureScaling(),
+    TemperatureScaling(objective="ece"),
+    VectorScaling(),
+]
+# Empty, of a single row, and with weights of zero only.
+CUTS = [0, 0, 300, 301, 600]
+ignore_warnings = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(params=[True, False], ids=["kept", "recomputed"])
+def keeping(request, monkeypatch):
+    """Keep features of small data, or compute them again in each pass."""
+    if not request.param:
+        for module in (blocks, optimize):
+            monkeypatch.setattr(module, "KEPT_SIZE", 0)
+
+
+def make_data(n_classes, from_logits=True):
+    """Return predictions, labels and weights; the first class may have no samples."""
+    rng = np.random.default_rng(n_classes)
+    logits = 2 * rng.normal(size=(600, n_classes))
+    y = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    if n_classes == 4:
+        y[y == 0] = 1
+    weight = rng.uniform(0.5, 2, 600)
+    weight[300] = 0
+    proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    proba[::9] = np.eye(n_classes)[proba[::9].argmax(axis=1)]
+    return logits if from_logits else proba, y, weight
+
+
+def chunks_of(*arrays, cuts=CUTS):
+    """Return a callable that returns chunks of arrays."""
+    return lambda: (
+        tuple(array[start:stop] for array in arrays) for start, stop in pairwise(cuts)
+    )
+
+
+@ignore_warnings
+@pytest.mark.parametrize("calibrator", SUMMED, ids=repr)
+@pytest.mark.each("from_logits", [True, False])
+@pytest.mark.each(("n_classes", "has_weights"), [(2, False), (4, True)])
+@pytest.mark.usefixtures("keeping")
+def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, fresh):
+    X, y, weight = make_data(n_classes, from_logits)
+    data = (X, y, weight) if has_weights else (X, y)
+    labels = np.arange(n_classes)
+    whole = fresh(calibrator, from_logits=from_logits).fit(*data, labels=labels)
+    parts = fresh(calibrator, from_logits=from_logits)
+    parts.fit(batches=chunks_of(*data), labels=labels)
+    # A search that only compares values finds the minimum to the root of the precision.
+    atol = 1e-7 if "brier" in repr(calibrator) else 1e-8
+    np.testing.assert_allclose(
+        parts.predict_proba(X), whole.predict_proba(X), rtol=0, atol=atol
+    )
+    assert parts.n_errors_ == pytest.approx(whole.n_errors_, rel=1e-12)
+    assert vars(parts).keys() == vars(whole).keys()
+
+
+@ignore_warnings
+@pytest.mark.each("shape", [(600,), (600, 1)])
+def test_binary_scores_and_labels_of_strings(shape):
+    X, y, _ = make_data(2)
+    score, names = (X[:, 1] - X[:, 0]).reshape(shape), np.array(["ham", "spam"])[y]
+    whole = TemperatureScaling(from_logits=True).fit(score, names)
+    parts = TemperatureScaling(from_logits=True)
+    parts.fit(batches=chunks_of(score, names), labels=["ham", "spam"])
+    assert parts.temperature_ == pytest.approx(whole.temperature_, rel=1e-12)
+    assert parts.n_features_in_ == 1
+    np.testing.assert_array_equal(parts.predict(score), whole.predict(score))
+
+
+def bad(*chunks):
+    return lambda: iter(chunks)
+
+
+X, Y, WEIGHT = make_data(3)
+ONCE = chunks_of(X, Y)()
+SHRINKING = iter([[(X, Y)], [(X[:9], Y[:9])]])
+MOVING = iter([[(X, Y)], [(X, np.roll(Y, 1) * 0)]])
+
+
+@ignore_warnings
+@pytest.mark.each(
+    ("batches", "error", "message"),
+    [
+        ([(X, Y)], TypeError, "batches must be a callable.*got list. Pass a function"),
+        (lambda: 3, TypeError, "batches must return an iterable.*got int. Return"),
+        (bad(), ValueError, "batches must return at least one sample, got none"),
+        (bad((X[:0], Y[:0])), ValueError, "at least one sample, got none"),
+        (bad(X), TypeError, r"Chunk 0 of batches: it must be \(X, y\) or.*got ndarray"),
+        (bad((X,)), TypeError, "got tuple of length 1. Return tuples"),
+        (bad((X, Y), (X[:, :2], Y)), ValueError, "Chunk 1 of batches: .*2 features"),
+        (bad((X, Y), (X, Y + 7)), ValueError, "Chunk 1 of batches: y must contain"),
+        (bad((X, Y[:5])), ValueError, "Chunk 0 of batches: .*inconsistent numbers"),
+        (bad((X * np.nan, Y)), ValueError, "Chunk 0 of batches: .*NaN"),
+        (bad((X, Y, 0 * WEIGHT)), ValueError, "must not be zero in all chunks"),
+        (bad((X, Y, -WEIGHT)), ValueError, "Chunk 0 of batches: sample_weight must"),
+        (bad((X, Y, 1e200 * WEIGHT)), ValueError, "maximum between.*Multiply all"),
+        (bad((X.astype(str) + "?", Y)), (TypeError, ValueError), "Chunk 0 of batches"),
+        (lambda: ONCE, ValueError, "must return the same chunks.*0 samples.*after 600"),
+        (lambda: next(SHRINKING), ValueError, "got 9 samples in chunk 0 after 600"),
+        (lambda: next(MOVING), ValueError, "must return the same chunks"),
+    ],
+)
+def test_bad_batches(batches, error, message, monkeypatch):
+    monkeypatch.setattr(blocks, "KEPT_SIZE", 0)
+    calibrator = TemperatureScaling(from_logits=True)
+    with pytest.raises(error, match=message):
+        calibrator.fit(batches=batches, labels=[0, 1, 2])
+    assert not hasattr(calibrator, "classes_")
+
+
+def test_arguments_that_batches_exclude():
+    calibrator, batches = TemperatureScaling(from_logits=True), chunks_of(X, Y)
+    with pytest.raises(TypeError, match="X, y and sample_weight must be None if"):
+        calibrator.fit(X, Y, batches=batches, labels=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"labels must contain.*Pass labels="):
+        calibrator.fit(batches=batches)
+    with pytest.raises(TypeError, match="X and y must be passed to fit, got None"):
+        calibrator.fit()
+    with pytest.raises(TypeError, match=r"sort the samples.*IsotonicCalibration. Pass"):
+        IsotonicCalibration().fit(batches=batches, labels=[0, 1, 2])
+
+
+def test_logits_that_look_like_probabilities():
+    proba = make_data(3, from_logits=False)[0]
+    calibrator = TemperatureScaling(from_logits=True)
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        calibrator.fit(batches=chunks_of(proba, Y), labels=[0, 1, 2])
+
+
+@ignore_warnings
+@pytest.mark.parametrize(
+    ("calibrator", "n_classes"),
+    [
+        (EnsembleTemperatureScaling(), 100),
+        (FocalPosterior(), 100),
+        (TemperatureScaling(), 100),
+        (VectorScaling(), 10),
+    ],
+    ids=repr,
+)
+@pytest.mark.each("from_logits", [True, False])
+def test_fit_allocates_less_than_half_of_the_data(
+    calibrator, n_classes, from_logits, fresh, monkeypatch
+):
+    """The arrays of one block take up to 12 MiB, as numpy reports to tracemalloc."""
+    monkeypatch.setattr(blocks, "KEPT_SIZE", 0)
+    rng = np.random.default_rng(0)
+    shape = 7_000_000 // n_classes, n_classes
+    X = 3 * rng.standard_normal(shape, dtype=np.float32)
+    noise = rng.standard_normal(X.shape, dtype=np.float32)
+    y = (X / 2 + noise).argmax(axis=1)
+    if not from_logits:
+        np.exp(X, out=X)
+        X /= X.sum(axis=1, keepdims=True)
+    calibrator = fresh(calibrator, from_logits=from_logits)
+    tracemalloc.start()
+    try:
+        calibrator.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.5 * X.nbytes

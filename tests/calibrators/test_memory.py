@@ -1,0 +1,110 @@
+"""Memory of calibrators, which do not copy the predictions, and results of the same.
+
+The memory is what numpy allocates at the same time, as a multiple of the predictions.
+`benchmarks/bench_memory.py` measures the memory of the process.
+"""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.optimize import isotonic_regression
+
+from sklearn_calib._core import blocks, optimize
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import (
+    JointIsotonicCalibration,
+    VennAbers,
+    get_calibrator,
+)
+
+# Largest memory of `fit`. Some arrays have a few numbers for each sample, which is much
+# for 100 classes in single precision: scores of 8 classes are 0.16 of the predictions.
+FIT = {
+    # A map contains the steps of many histograms.
+    "bbq": 3.0,
+    "beta": 1.0,
+    "histogram": 0.8,
+    "isotonic": 0.8,
+    "joint_isotonic": 1.5,
+    "meta_cal": 0.5,
+    "platt": 0.8,
+    "spline": 1.2,
+}
+
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.* misclassified samples:UserWarning"),
+    pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Return logits of 100 classes in single precision, and labels."""
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.standard_normal((10_000, 100), dtype=np.float32)
+    return logits, (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+
+
+def peak(function):
+    """Return the memory that a call allocates at the same time."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.each("name", FIT)
+def test_fit_does_not_copy_the_predictions(name, problem, monkeypatch):
+    monkeypatch.setattr(blocks, "KEPT_SIZE", 0)  # as for more samples
+    monkeypatch.setattr(optimize, "KEPT_SIZE", 0)
+    logits, y = problem
+    calibrator = get_calibrator(name)(from_logits=True)
+    assert peak(lambda: calibrator.fit(logits, y)) < FIT[name] * logits.nbytes
+
+
+@pytest.mark.each("name", ["histogram", "joint_isotonic", "platt", "spline"])
+def test_predict_proba_needs_little_more_than_its_result(name, problem):
+    logits, y = problem
+    calibrator = get_calibrator(name)(from_logits=True)
+    calibrator.fit(logits[:1500], y[:1500], labels=range(100))
+    # A block of rows and its intermediate results have about 3 MiB.
+    limit = 1.2 * logits.nbytes + 3 * 2**20
+    assert peak(lambda: calibrator.predict_proba(logits)) < limit
+
+
+def test_intervals_of_blocks_of_rows(problem):
+    """Those of all rows are those of single rows, without more memory."""
+    logits, y = problem
+    calibrator = VennAbers(from_logits=True)
+    calibrator.fit(logits[:1500], y[:1500], labels=range(100))
+    intervals = calibrator.predict_interval(logits[:5000])
+    assert intervals.shape == (5000, 100, 2)
+    for row in (0, 700, 4999):
+        one = calibrator.predict_interval(logits[row : row + 1])
+        np.testing.assert_array_equal(intervals[row], one[0])
+    used = peak(lambda: calibrator.predict_interval(logits[:5000]))
+    assert used < 1.2 * intervals.nbytes + 3 * 2**20
+
+
+@pytest.mark.each("is_weighted", [False, True])
+@pytest.mark.each("n_classes", [2, 3, 20])
+def test_joint_isotonic_regression_of_all_pairs(n_classes, is_weighted):
+    """The points found from true classes are those of the regression on all pairs."""
+    rng = np.random.default_rng(n_classes)
+    logits = np.tile(2 * rng.standard_normal((800, n_classes)), (2, 1))
+    y = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    weight = rng.integers(0, 3, 1600) * rng.random(1600) if is_weighted else None
+    fitted = JointIsotonicCalibration(from_logits=True).fit(logits, y, weight)
+    mass = np.ones(1600) if weight is None else weight
+    pairs = softmax(logits)[mass > 0].ravel()
+    target = (y[:, None] == np.arange(n_classes))[mass > 0].ravel()
+    mass = mass[mass > 0].repeat(n_classes)
+    value, group = np.unique(pairs, return_inverse=True)
+    sums = np.bincount(group, mass)
+    plain = isotonic_regression(np.bincount(group, mass * target) / sums, weights=sums)
+    np.testing.assert_allclose(np.interp(value, *fitted.map_), plain.x, atol=1e-12)
+    np.testing.assert_array_equal(fitted.map_[0][[0, -1]], value[[0, -1]])

@@ -1,0 +1,290 @@
+"""Calibrators of torch tensors and of arrays on other devices, and as torch modules."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn import config_context
+from torch.nn import Linear, Sequential
+
+from sklearn_calib._core import validation
+from sklearn_calib._core.links import softmax
+from sklearn_calib.calibrators import (
+    HistogramBinning,
+    MatrixScaling,
+    PerLabelCalibrator,
+    TemperatureScaling,
+    VectorScaling,
+)
+
+EXCUSED: dict[str, dict[str, str]] = {}
+FEW = [TemperatureScaling(), VectorScaling(), MatrixScaling(), HistogramBinning()]
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    """Enable array API dispatch of scikit-learn."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    try:
+        with config_context(array_api_dispatch=True):
+            yield
+    except ImportError as missing:
+        pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
+
+
+@pytest.fixture
+def elsewhere(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
+    """Treat tensors on the CPU as tensors on another device."""
+    monkeypatch.setattr(validation, "is_cpu_tensor", lambda _: False)
+
+
+def make_data(n_classes=3, from_logits=True):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(400, n_classes))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    return 3 * logits if from_logits else softmax(3 * logits), y
+
+
+def fitted(fresh, calibrator, X, y, from_logits=True):
+    with warnings.catch_warnings(action="ignore"):
+        return fresh(calibrator, from_logits=from_logits).fit(X, y)
+
+
+def torch_array(values):
+    return torch.from_numpy(np.ascontiguousarray(values))
+
+
+def strict_array(values):
+    return pytest.importorskip("array_api_strict").asarray(values)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_tensors_on_the_cpu(fresh, calibrator):
+    """The results are tensors, equal to the arrays bit for bit."""
+    X, y = make_data()
+    expected = fitted(fresh, calibrator, X, y)
+    tensor = torch.from_numpy(X).requires_grad_()
+    model = fitted(fresh, calibrator, tensor, torch.from_numpy(y))
+    proba, labels = model.predict_proba(tensor), model.predict(tensor)
+    assert (proba.dtype, proba.requires_grad) == (torch.float64, False)
+    assert torch.is_tensor(labels)
+    np.testing.assert_array_equal(proba.numpy(), expected.predict_proba(X))
+    np.testing.assert_array_equal(labels.numpy(), expected.predict(X))
+
+
+def test_without_dispatch_the_results_are_numpy_arrays():
+    X, y = make_data()
+    model = TemperatureScaling(from_logits=True).fit(torch.from_numpy(X), y)
+    assert isinstance(model.predict_proba(torch.from_numpy(X)), np.ndarray)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.each("array", [torch_array, strict_array])
+@pytest.mark.each("from_logits", [True, False])
+@pytest.mark.each("few", FEW)
+@pytest.mark.each("n_columns", [1, 2, 4])
+@pytest.mark.each("dtype", [np.float32, np.float64])
+def test_other_devices(fresh, array, few, from_logits, n_columns, dtype):
+    X, y = make_data(max(n_columns, 2), from_logits)
+    X = (X if n_columns > 1 else X[:, 1:]).astype(dtype)
+    model = fitted(fresh, few, X, y, from_logits)
+    proba, labels = model.predict_proba(array(X)), model.predict(array(X))
+    assert type(proba) is type(labels) is type(array(X))
+    assert proba.dtype == array(X).dtype
+    rtol = 1e-10 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(np.asarray(proba), model.predict_proba(X), rtol=rtol)
+    np.testing.assert_array_equal(np.asarray(labels), model.predict(X))
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.each("array", [torch_array, strict_array])
+def test_other_devices_with_other_maps(fresh, array, calibrator):
+    X, y = make_data()
+    names = np.array(["a", "b", "c"])
+    model = fitted(fresh, calibrator, X, names[y])
+    proba = np.asarray(model.predict_proba(array(X)))
+    np.testing.assert_allclose(proba, model.predict_proba(X), rtol=1e-9)
+    assert model.predict(array(X)).dtype.kind == "U"
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_fit_copies_data_of_other_devices():
+    X, y = make_data()
+    given = [torch.from_numpy(each) for each in (X, y, np.ones(len(X)))]
+    model = TemperatureScaling(from_logits=True).fit(*given)
+    assert model.temperature_ == (
+        TemperatureScaling(from_logits=True).fit(X, y).temperature_
+    )
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.each(
+    ("change", "message"),
+    [
+        (lambda X: 3 * X, r"must lie in \[0, 1\].* set from_logits=True"),
+        (lambda X: X / 2, "rows that sum to one"),
+        (lambda X: X[:, :2], "expecting 3 features"),
+        (lambda X: X * torch.nan, "NaN"),
+        (lambda X: X + 0j, "Complex data not supported"),
+        (lambda X: X[:0], "0 sample"),
+    ],
+)
+def test_bad_input_on_other_devices(change, message):
+    X, y = make_data(from_logits=False)
+    model = TemperatureScaling().fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        model.predict_proba(change(torch.from_numpy(X)))
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_warnings_and_overflow_on_other_devices():
+    X, y = make_data()
+    model = TemperatureScaling(from_logits=True).fit(X, y)
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        model.predict_proba(torch.from_numpy(softmax(X)))
+    model.temperature_ = 1e-310
+    with pytest.raises(ValueError, match="do not overflow"):
+        model.predict_proba(torch.from_numpy(X))
+
+
+class OwnScaling(TemperatureScaling):
+    """A calibrator of a user, which may calibrate in any way."""
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_calibrators_without_a_map_on_other_devices():
+    X, y = make_data()
+    own = OwnScaling(from_logits=True).fit(X, y)
+    with pytest.raises(TypeError, match=r"of sklearn_calib, got .*\.OwnScaling"):
+        own.predict_proba(torch.from_numpy(X))
+    with pytest.raises(TypeError, match=r"of sklearn_calib, got .*\.OwnScaling"):
+        own.to_torch()
+    labels = np.eye(3, dtype=int)[y]
+    model = PerLabelCalibrator(TemperatureScaling(from_logits=True)).fit(X, labels)
+    with pytest.raises(TypeError, match=r"got Tensor on cpu. Move it to the CPU"):
+        model.predict_proba(torch.from_numpy(X))
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_multilabel_tensors():
+    X, y = make_data()
+    given = torch.from_numpy(X), torch.from_numpy(np.eye(3, dtype=int)[y])
+    model = PerLabelCalibrator(TemperatureScaling(from_logits=True)).fit(*given)
+    proba, labels = model.predict_proba(given[0]), model.predict(given[0])
+    np.testing.assert_array_equal(proba.numpy(), model.predict_proba(X))
+    np.testing.assert_array_equal(labels.numpy(), model.predict(X))
+
+
+@pytest.mark.each("from_logits", [True, False])
+@pytest.mark.each("n_columns", [1, 4])
+def test_torch_modules(fresh, calibrator, from_logits, n_columns):
+    """Gradients are finite, if the map is not piecewise constant."""
+    X, y = make_data(max(n_columns, 2), from_logits)
+    X = X if n_columns > 1 else X[:, 1:]
+    model = fitted(fresh, calibrator, X, y, from_logits)
+    module, tensor = model.to_torch(), torch.from_numpy(X).requires_grad_()
+    proba = module(tensor)
+    expected = model.predict_proba(X)
+    np.testing.assert_allclose(proba.detach(), expected, rtol=0, atol=1e-10)
+    if proba.requires_grad:
+        (gradient,) = torch.autograd.grad(proba[:, 0].sum(), tensor)
+        assert gradient.isfinite().all()
+    copied = pickle.loads(pickle.dumps(module))
+    torch.testing.assert_close(copied(tensor), proba, rtol=0, atol=0)
+
+
+@pytest.mark.each("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.each("few", FEW[:3])
+def test_precision_of_torch_modules(fresh, few, dtype):
+    X, y = make_data()
+    model = fitted(fresh, few, X, y)
+    tensor = torch.from_numpy(X).to(dtype)
+    expected = model.predict_proba(tensor.double().numpy())
+    for module in (model.to_torch(), model.to_torch().to(dtype)):
+        proba = module(tensor)
+        assert proba.dtype == dtype
+        atol = 10 * torch.finfo(dtype).eps
+        np.testing.assert_allclose(proba.double(), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.each("few", FEW[:3])
+def test_gradients_of_torch_modules(fresh, few):
+    X, y = make_data()
+    module = fitted(fresh, few, X, y).to_torch()
+    torch.autograd.gradcheck(module, torch.from_numpy(X[:5]).requires_grad_())
+
+
+def test_torch_module_of_integers():
+    X, y = make_data()
+    model = TemperatureScaling(from_logits=True).fit(X, y)
+    logits = torch.tensor([[3, 0, 1]])
+    expected = torch.from_numpy(model.predict_proba(logits))
+    torch.testing.assert_close(model.to_torch()(logits), expected)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_meta_tensors_have_no_values():
+    X, y = make_data()
+    model = TemperatureScaling(from_logits=True).fit(X, y)
+    with pytest.raises(TypeError, match="X must be convertible to numpy, got Tensor"):
+        model.predict_proba(torch.from_numpy(X).to("meta"))
+
+
+def test_torch_modules_show_the_calibrator():
+    module = TemperatureScaling(from_logits=True).fit(*make_data()).to_torch()
+    assert repr(module) == "CalibratorModule(TemperatureScaling)"
+    assert not [*module.parameters()]
+
+
+def test_torch_module_of_labels():
+    X, y = make_data()
+    model = PerLabelCalibrator(VectorScaling(from_logits=True))
+    model = fitted(lambda each, **_: each, model, X, np.eye(3, dtype=int)[y])
+    proba = model.to_torch()(torch.from_numpy(X))
+    np.testing.assert_allclose(proba, model.predict_proba(X), rtol=0, atol=1e-10)
+
+
+@pytest.mark.each("few", FEW)
+def test_torch_export(fresh, few):
+    """A network and its calibrator are one graph for any number of samples."""
+    X, y = make_data()
+    model = fitted(fresh, few, X, y)
+    network = Sequential(Linear(5, 3), model.to_torch())
+    example = torch.randn(7, 5)
+    shapes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(network, (example,), dynamic_shapes=shapes)
+    torch.testing.assert_close(program.module()(example), network(example))
+    new = torch.randn(20, 5)
+    expected = model.predict_proba(network[0](new).detach().double().numpy())
+    np.testing.assert_allclose(program.module()(new).detach(), expected, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_torch_export_of_all(fresh, calibrator):
+    X, y = make_data()
+    model = fitted(fresh, calibrator, X, y)
+    module, tensor = model.to_torch(), torch.from_numpy(X)
+    program = torch.export.export(module, (tensor,))
+    torch.testing.assert_close(program.module()(tensor), module(tensor))
+    torch.compiler.reset()
+    compiled = torch.compile(module, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(tensor), module(tensor))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch and onnxscript
+@pytest.mark.each("few", FEW)
+def test_onnx_of_a_network_and_its_calibrator(fresh, few):
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    X, y = make_data()
+    network = Sequential(Linear(5, 3), fitted(fresh, few, X, y).to_torch())
+    example = torch.randn(7, 5)
+    program = torch.onnx.export(
+        network, (example,), dynamo=True, opset_version=18, verbose=False
+    )
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: example.numpy()})
+    np.testing.assert_allclose(found, network(example).detach(), atol=1e-6)

@@ -1,0 +1,48 @@
+"""Training data in read-only memory maps are not copied."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from skorch.dataset import Dataset
+
+from sklearn_calib import NeuralClassifier
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """A read-only memory map of 16 MB, and labels."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20000, 200)).astype(np.float32)
+    rows.tofile(tmp_path / "X.bin")
+    X = np.memmap(tmp_path / "X.bin", np.float32, mode="r", shape=rows.shape)
+    return X, (rows[:, 0] > 0).astype(np.int64)
+
+
+def peak_of(call):
+    """Return the most bytes that a call allocates, beyond those before it."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_memory_map_is_not_copied(mapped):
+    X, y = mapped
+    net = NeuralClassifier(max_epochs=1, validation_fraction=0.1, random_state=0)
+    twin = clone(net).fit(np.array(X), y)
+    net.set_params(batch_size=1000, early_stopping=True)
+    assert peak_of(lambda: net.fit(X, y)) < X.nbytes / 3
+    assert peak_of(lambda: net.predict_proba(X)) < X.nbytes / 3
+    proba = net.set_params(**twin.get_params()).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(proba, twin.predict_proba(np.array(X)))
+
+
+def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped):
+    X = mapped[0].view(np.uint8)
+    net = NeuralClassifier(max_epochs=1, random_state=0)
+    data = Dataset(X, mapped[1])
+    assert peak_of(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3

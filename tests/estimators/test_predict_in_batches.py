@@ -1,0 +1,82 @@
+"""`predict` of a network takes the class of each mini-batch, without all logits."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+
+from sklearn_calib import NeuralClassifier
+from sklearn_calib._torch.outputs import concatenate_logits
+from sklearn_calib.estimators import RefCalClassifier
+
+
+class Rounded(torch.nn.Module):
+    """Return rounded inputs as logits, of which many are equal."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, X):
+        return (X * self.scale).round()
+
+
+@pytest.fixture(scope="module")
+def net():
+    """Return a network of 40 classes that returns its rounded input, and data."""
+    X = np.random.default_rng(0).normal(size=(20_000, 40)).astype(np.float32)
+    labels = np.array([f"class {k:02}" for k in range(40)])
+    net = NeuralClassifier(Rounded, lr=1e-9, max_epochs=1, random_state=0)
+    return net.fit(X[:400], np.tile(labels, 10)), X
+
+
+@pytest.mark.each("batch_size", [1, 77, 128, -1])
+def test_classes_are_those_of_the_largest_probabilities(net, batch_size):
+    net, X = net
+    X = X[:500]
+    net.set_params(batch_size=batch_size)
+    proba = net.predict_proba(X)
+    assert (proba == proba.max(axis=1, keepdims=True)).sum() > 2 * len(X)
+    expected = net.classes_[proba.argmax(axis=1)]
+    np.testing.assert_array_equal(net.predict(X), expected)
+    assert net.score(X, expected) == 1
+
+
+def test_memory_of_predict_and_score(net):
+    net, X = net
+    net.set_params(batch_size=128)
+    y = np.repeat(net.classes_[:1], len(X))
+    assert peak(lambda: net.predict(X)) < 0.5 * X.nbytes
+    assert peak(lambda: net.score(X, y)) < 1.5 * X.nbytes
+    # The result in double precision is twice the data.
+    assert peak(lambda: net.predict_proba(X)) < 2.5 * X.nbytes
+
+
+def peak(function):
+    """Return the memory of numpy arrays that a call allocates at the same time."""
+    function()
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_predictions_of_a_classifier_with_an_encoder():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 5)), rng.integers(0, 3, 120)
+    model = RefCalClassifier(
+        refine__max_epochs=1, head__max_epochs=1, random_state=0
+    ).fit(X, y)
+    expected = model.classes_[model.predict_proba(X).argmax(axis=1)]
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@pytest.mark.each("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.half])
+def test_logits_of_any_precision(dtype):
+    batches = [torch.tensor([[0.5, -2.0]], dtype=dtype), torch.ones(2, 2, dtype=dtype)]
+    logits = concatenate_logits(batches)
+    assert logits.dtype == np.float64
+    np.testing.assert_array_equal(logits, [[0.5, -2], [1, 1], [1, 1]])

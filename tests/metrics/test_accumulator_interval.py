@@ -1,0 +1,121 @@
+"""Intervals from cells agree with those of all samples."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sklearn_calib.metrics import (
+    CalibrationAccumulator,
+    aurc_loss,
+    bootstrap_interval,
+    expected_calibration_error,
+    failure_auroc_score,
+    ks_calibration_error,
+    risk_at_coverage,
+    score_decomposition,
+)
+
+
+def problem(n_samples=4000, weighted=False, temperature=2, seed=0):
+    """Return overconfident predictions, and weights that depend on the confidence."""
+    rng = np.random.default_rng(seed)
+    logits = 3 * rng.standard_normal((n_samples, 3))
+    gumbel = rng.gumbel(size=logits.shape)
+    codes = (logits / temperature + gumbel).argmax(axis=1)
+    proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    weight = 1e-3 * rng.exponential(size=n_samples) * (1 + proba.max(axis=1))
+    return codes, proba, weight if weighted else None
+
+
+def accumulate(y_true, y_proba, weight, **params):
+    return CalibrationAccumulator(labels=range(3), **params).update(
+        y_true, y_proba, weight
+    )
+
+
+@pytest.mark.each(
+    ("metric", "options", "method"),
+    [
+        (failure_auroc_score, {}, "auto"),
+        (failure_auroc_score, {}, "percentile"),
+        (failure_auroc_score, {}, "basic"),
+        (risk_at_coverage, {"coverage": 0.7}, "auto"),
+        (ks_calibration_error, {}, "auto"),
+    ],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_widths_are_those_of_the_samples(metric, options, method, weighted):
+    """The weights are small and vary, so that they do not count samples."""
+    data = problem(weighted=weighted)
+    low, high = accumulate(*data).interval(
+        metric, method=method, n_resamples=400, random_state=0, **options
+    )
+    bound = partial(metric, **options) if options else metric
+    expected = bootstrap_interval(
+        bound,
+        *data[:2],
+        sample_weight=data[2],
+        method=method,
+        n_resamples=400,
+        random_state=1,
+    )
+    width = expected[1] - expected[0]
+    assert high - low == pytest.approx(width, rel=0.2)
+    assert low == pytest.approx(expected[0], abs=0.15 * width)
+
+
+def test_reproducible_and_of_own_bins():
+    accumulator = accumulate(*problem())
+    low, high = accumulator.interval(random_state=0, n_resamples=100)
+    assert low < accumulator.compute() < high
+    again = accumulator.interval(
+        expected_calibration_error, random_state=0, n_resamples=100
+    )
+    assert again == (low, high)
+    wider = accumulator.interval(confidence_level=0.99, random_state=0, n_resamples=100)
+    assert wider[0] < low < high < wider[1]
+
+
+def test_calibrated_predictions_have_the_lower_limit_0():
+    for weighted in (False, True):
+        accumulator = accumulate(*problem(temperature=1, weighted=weighted))
+        for metric in (expected_calibration_error, ks_calibration_error):
+            low, high = accumulator.interval(metric, random_state=0, n_resamples=200)
+            assert low == 0
+            assert high > accumulator.compute(metric)
+
+
+def test_invalid_intervals():
+    accumulator = accumulate(*problem(50), mode=["top_label", "classwise"])
+    with pytest.raises(ValueError, match=r'mode must be .* got "classwise"'):
+        accumulator.interval(mode="classwise")
+    with pytest.raises(ValueError, match='method must be "debiased" or "auto"'):
+        accumulator.interval(mode="top_label", method="bca")
+    with pytest.raises(ValueError, match="The 'n_resamples' parameter"):
+        accumulator.interval(mode="top_label", n_resamples=0)
+    with pytest.raises(ValueError, match="confidence_level"):
+        accumulator.interval(mode="top_label", confidence_level=1.0)
+    two = CalibrationAccumulator(labels=[0, 1], mode="positive")
+    with pytest.raises(TypeError, match="metric must return a number"):
+        two.update([0, 1], [0.2, 0.7]).interval(score_decomposition)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", [failure_auroc_score, ks_calibration_error])
+def test_coverage(metric):
+    """The interval contains the value of many samples in about 90 % of 100 draws."""
+    truth = accumulate(*problem(1_000_000, seed=99)).compute(metric)
+    hits = 0
+    for seed in range(100):
+        low, high = accumulate(*problem(1000, seed=seed)).interval(
+            metric, confidence_level=0.9, n_resamples=200, random_state=seed
+        )
+        hits += low <= truth <= high
+    assert 80 <= hits <= 99
+
+
+def test_aurc_has_an_interval():
+    accumulator = accumulate(*problem())
+    low, high = accumulator.interval(aurc_loss, n_resamples=100, random_state=0)
+    assert low < accumulator.compute(aurc_loss) < high

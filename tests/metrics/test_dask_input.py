@@ -1,0 +1,38 @@
+"""Every metric reduces the blocks of Dask arrays, or raises an error with a hint."""
+
+import dask.array as da
+import numpy as np
+import pytest
+
+EXCUSED = {}
+REDUCED = {
+    "classwise_calibration_error",
+    "expected_calibration_error",
+    "maximum_calibration_error",
+}
+
+
+def is_reduced(metric):
+    """Whether the sums over bins give the value: the edges do not depend on data."""
+    has_fixed_bins = metric.keywords.get("strategy", "uniform") == "uniform"
+    has_number = not isinstance(metric.keywords.get("n_bins", 15), str)
+    return metric.name in REDUCED and has_fixed_bins and has_number
+
+
+def test_dask_arrays_are_reduced_or_refused(metric, monkeypatch):
+    rng = np.random.default_rng(0)
+    y_proba = rng.dirichlet(np.ones(2), 60)
+    y_true = rng.integers(2, size=60)
+    arrays = [da.from_array(each, chunks=25) for each in (y_true, y_proba)]
+
+    def refuse(array, *_, **__):
+        raise AssertionError(f"{array} is gathered")
+
+    monkeypatch.setattr(da.Array, "__array__", refuse)
+    if is_reduced(metric):
+        expected = metric(y_true, y_proba)
+        np.testing.assert_allclose(metric(*arrays), expected, rtol=1e-12)
+    else:
+        hint = r"Dask [Aa]rray(.*)CalibrationAccumulator(.*)compute\(\)"
+        with pytest.raises((TypeError, ValueError), match=hint):
+            metric(*arrays)

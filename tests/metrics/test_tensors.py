@@ -1,0 +1,129 @@
+"""Metrics read the memory of tensors on the CPU, and refuse arrays on other devices."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+import torch
+from sklearn import config_context
+
+from sklearn_calib import metrics
+from sklearn_calib.metrics import CalibrationAccumulator, bootstrap_interval
+
+EXCUSED: dict[str, dict[str, str]] = {}
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    """Enable array API dispatch of scikit-learn."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    try:
+        with config_context(array_api_dispatch=True):
+            yield
+    except ImportError as missing:
+        pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
+
+
+def problem(n_classes=3):
+    rng = np.random.default_rng(0)
+    y_proba = rng.dirichlet(np.ones(n_classes), 200)
+    y_true = rng.integers(n_classes, size=200)
+    return y_true, y_proba, rng.integers(1, 4, size=200).astype(float)
+
+
+def tensors(*arrays):
+    return [torch.from_numpy(each) for each in arrays]
+
+
+@pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
+@pytest.mark.usefixtures("dispatch")
+def test_every_metric_of_tensors_is_that_of_arrays(metric):
+    y_true, y_proba, weight = problem(2)
+    has_weights = "sample_weight" in inspect.signature(metric.func).parameters
+    options = {"sample_weight": weight} if has_weights else {}
+    expected = metric(y_true, y_proba[:, 1], **options)
+    y_true, y_proba = tensors(y_true, y_proba)
+    options = {name: torch.from_numpy(each) for name, each in options.items()}
+    value = metric(y_true, y_proba[:, 1].requires_grad_(), **options)
+    np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_metrics_of_other_arguments():
+    y_true, y_proba, weight = problem()
+    given = tensors(y_true, y_proba)
+    for arrays, options in [((y_true, y_proba, weight), {}), ((*given, weight), {})]:
+        *data, weights = arrays
+        accumulator = CalibrationAccumulator(labels=range(3)).update(*data, weights)
+        ece, draws = metrics.expected_calibration_error, {"n_resamples": 5}
+        options |= {**draws, "random_state": 0}
+        found = (
+            accumulator.compute(),
+            bootstrap_interval(ece, *data, **options),
+            metrics.per_group(ece, *data, groups=data[0]).to_dict(),
+            metrics.per_label(ece, (data[0] > 0)[:, None] * 1, data[1][:, :1]),
+            metrics.ood_auroc_score(data[1][:, 0], data[1][:, 1]),
+            metrics.overconfidence(data[1], data[1]),
+        )
+        if arrays[0] is y_true:
+            expected = found
+    assert repr(found) == repr(expected)
+
+
+@pytest.mark.usefixtures("dispatch")
+@pytest.mark.each("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_widened(dtype):
+    y_true, y_proba, _ = problem()
+    tensor = torch.from_numpy(y_proba).to(dtype)
+    for metric in (metrics.aurc_loss, metrics.smooth_expected_calibration_error):
+        expected = metric(y_true, tensor.float().numpy())
+        assert metric(y_true, tensor.requires_grad_()) == pytest.approx(expected)
+        tensor = tensor.detach()
+        assert expected == pytest.approx(metric(y_true, y_proba), abs=0.01)
+
+
+# Those that compute on other devices with their defaults; the others refuse.
+ON_DEVICES = [
+    "augrc_loss",
+    "aurc_loss",
+    "classwise_calibration_error",
+    "excess_aurc_loss",
+    "expected_calibration_error",
+    "failure_auroc_score",
+    "ks_calibration_error",
+    "maximum_calibration_error",
+    "post_processing_gap",
+    "risk_coverage_curve",
+    "smooth_calibration_error",
+    "smooth_expected_calibration_error",
+]
+
+
+@pytest.mark.each("name", ON_DEVICES)
+@pytest.mark.usefixtures("dispatch")
+def test_metrics_of_other_devices(name):
+    strict, metric = pytest.importorskip("array_api_strict"), getattr(metrics, name)
+    y_true, y_proba, weight = problem()
+    y_true[:9] = np.arange(9) % 3
+    expected = metric(y_true, y_proba, sample_weight=weight)
+    data = [strict.asarray(each) for each in (y_true, y_proba, weight)]
+    value = metric(*data[:2], sample_weight=data[2])
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
+@pytest.mark.usefixtures("dispatch")
+def test_a_metric_computes_on_other_devices_or_refuses(metric):
+    """Nothing is copied to the CPU without notice."""
+    strict = pytest.importorskip("array_api_strict")
+    y_true, y_proba, _ = problem(2)
+    data = [strict.asarray(each) for each in (y_true, y_proba[:, 1])]
+    expected = metric(y_true, y_proba[:, 1])
+    try:
+        value = metric(*data)
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        assert re.search(r"Move it to the CPU|Convert them to numpy", text), text
+    else:
+        np.testing.assert_allclose(value, expected, rtol=1e-10)
