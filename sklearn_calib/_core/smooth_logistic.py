@@ -173,17 +173,20 @@ def _estimate(data: _Data) -> tuple[Floats, Floats]:
        equation 4.8.
     """
     n_functions = len(data.functions)
+    # The first two functions are linear.
     part = np.minimum(np.arange(n_functions) // 2, 1)
-    precision, used = START, np.zeros(2)
-    coef = np.zeros(n_functions)
+    is_in = np.eye(2)[part]
+    precision: Floats = START
+    used: Floats = np.zeros(2)
+    coef: Floats = np.zeros(n_functions)
     for _ in range(MAX_UPDATES):
         coef, curvature = _minimize(data, precision[part], coef)
         variance = np.diag(np.linalg.inv(curvature))
         previous = used
-        used = np.bincount(part, np.maximum(1 - precision[part] * variance, 0), 2)
+        used = np.maximum(1 - precision[part] * variance, 0) @ is_in
         if np.abs(used - previous).max() < FEW:
             break
-        squares = np.bincount(part, coef**2, 2)
+        squares = coef**2 @ is_in
         precision = used / np.maximum(squares, (used + TINY) / LARGEST)
         precision = np.maximum(precision, LEAST)
     return coef, precision[part]
