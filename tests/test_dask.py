@@ -190,6 +190,14 @@ def test_bad_input():
         error(np.full(N_SAMPLES, "a"), lazy(y_proba))
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         error(y_true, of_unknown_length(lazy(y_proba)))
+    for rows, weight in [(slice(0), None), (slice(300), da.zeros(300))]:
+        with pytest.raises(ValueError, match="a sample with positive weight, got none"):
+            error(
+                lazy(y_true)[rows],
+                lazy(y_proba)[rows],
+                labels=np.unique(y_true),
+                sample_weight=weight,
+            )
     for options in {"strategy": "quantile"}, {"n_bins": "sweep"}:
         with pytest.raises(ValueError, match=r"an integer for Dask arrays, got .* Cal"):
             error(y_true, lazy(y_proba), **options)

@@ -20,6 +20,7 @@ class Accumulator(StateMixin, BaseEstimator):
     """Base class of objects that are empty at first, and then updated with chunks."""
 
     labels: Any
+    _settings_seen: Options
 
     def merge(self, other: Any) -> Self:
         """Add the sums of another accumulator with the same parameters.
@@ -56,6 +57,7 @@ class Accumulator(StateMixin, BaseEstimator):
                 "accumulators with sklearn.base.clone of the first."
             )
         if other._has_seen():
+            other._check_unchanged()
             self._merge(other)
         return self
 
@@ -78,15 +80,26 @@ class Accumulator(StateMixin, BaseEstimator):
         """Whether samples have been added."""
 
     def _check_has_seen(self) -> None:
-        """Raise NotFittedError if no samples have been added."""
+        """Raise an error if no samples have been added or parameters have changed."""
         if not self._has_seen():
             raise NotFittedError(
                 f"This {type(self).__name__} does not contain any samples. Call "
                 "'update' with a chunk of samples, or 'merge', before using it."
             )
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        """Raise an error if parameters have changed since the first update."""
+        if self._has_seen() and self._settings() != self._settings_seen:
+            raise ValueError(
+                f"Parameters must not change after the first update, got "
+                f"{self._settings()} after {self._settings_seen}. Use "
+                "sklearn.base.clone to create a new accumulator."
+            )
 
     def _check_can_be_saved(self) -> None:
-        """Do nothing: a worker without samples saves an empty accumulator."""
+        """Raise an error if parameters have changed; it may be empty."""
+        self._check_unchanged()
 
     def _settings(self) -> Options:
         """Return the parameters in a form that can be compared."""

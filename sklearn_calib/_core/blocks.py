@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -80,6 +80,40 @@ class Blocks(Restartable[Block]):
         total = self.weight_sum
         return self.map(lambda block: block._replace(weight=block.weight / total))
 
+    def reweighted(self, codes: Ints, weight: Floats) -> Blocks:
+        """Return the same samples, of true classes `codes`, with other weights."""
+
+        def read() -> Iterator[Block]:
+            stop = 0
+            for block in self:
+                start, stop = stop, stop + len(block.weight)
+                yield block._replace(weight=weight[start:stop])
+
+        counts = np.bincount(codes, weight, len(self.sizes)).astype(np.float64)
+        return Blocks(read, self.sizes, counts)
+
+    def joined(self, n_rows: int) -> Blocks:
+        """Return the same samples in blocks of at least `n_rows` rows, but the last."""
+
+        def read() -> Iterator[Block]:
+            waiting: list[Block] = []
+            for block in self:
+                waiting.append(block)
+                if sum(len(each.weight) for each in waiting) >= n_rows:
+                    yield _concatenate(waiting)
+                    waiting = []
+            if waiting:
+                yield _concatenate(waiting)
+
+        return Blocks(read, self.sizes, self.counts)
+
+    def collect(self, function: Callable[[Block], Iterable[Array]]) -> list[Array]:
+        """Return arrays of shape (n_samples,) that are computed in one pass.
+
+        They must not be views of the logits, which would be kept.
+        """
+        return [np.concatenate(x) for x in zip(*map(function, self), strict=True)]
+
     def kept(self) -> Blocks:
         """Return blocks that are not computed again, if they need little memory."""
         if not self.are_small:
@@ -92,11 +126,13 @@ class Blocks(Restartable[Block]):
         return self.n_samples * len(self.sizes) <= KEPT_SIZE
 
 
-def array_blocks(logits: Floats, codes: Ints, sample_weight: Weights = None) -> Blocks:
+def array_blocks(
+    logits: Floats, codes: Ints, sample_weight: Weights = None, least_rows: int = 1
+) -> Blocks:
     """Return the blocks of arrays, which are not copied."""
 
     def read() -> Iterator[Block]:
-        for rows in row_blocks(*logits.shape):
+        for rows in row_blocks(len(logits), n_classes, at_least=least_rows):
             few = codes[rows]
             weight = np.ones(len(few)) if sample_weight is None else sample_weight[rows]
             yield Block(logits[rows], few, weight)
@@ -106,6 +142,10 @@ def array_blocks(logits: Floats, codes: Ints, sample_weight: Weights = None) -> 
     counts: Any = sizes if sample_weight is None else np.bincount(codes, sample_weight)
     counts = np.pad(counts.astype(np.float64), (0, n_classes - len(counts)))
     return Blocks(read, sizes, counts)
+
+
+def _concatenate(blocks: list[Block]) -> Block:
+    return Block(*map(np.concatenate, zip(*blocks, strict=True)))
 
 
 def as_float64(logits: Floats) -> Floats:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.links import (
     Summary,
     columns_log_odds,
@@ -19,7 +20,7 @@ from sklearn_calib._core.links import (
     summarise_proba,
     summarise_softmax,
 )
-from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.typing import Array, Floats
 
 # At least this many classes are read at once, as the values of one row are next to each
 # other in memory.
@@ -29,36 +30,42 @@ GROUP_SIZE = 8
 class ClassScores(NamedTuple):
     """A score, as a function of columns and of row summaries.
 
-    `summarise(rows)` takes rows of all classes. `score(columns, first, *summary)` takes
-    consecutive columns from the column `first`, and returns a new array of their shape.
+    `summarise(rows)` takes rows of all classes; None if no summary is needed.
+    `score(columns, first, *summary)` takes consecutive columns from the column `first`,
+    and returns a new array of their shape.
+    Blocks contain values from which `prepare`, an elementwise function, computes logits
+    in the dtype of the input.
     """
 
-    summarise: Callable[[Floats], Summary]
+    summarise: Callable[[Floats], Summary] | None
     score: Callable[..., Floats]
+    prepare: Callable[[Floats], Floats] = lambda values: values
 
     def of_all(self, rows: Floats) -> Floats:
         """Return the scores of all classes, (n_classes, n_samples)."""
         rows = rows.astype(np.float64, copy=False)
-        return np.ascontiguousarray(self.score(rows, 0, *self.summarise(rows)).T)
+        return np.ascontiguousarray(self.score(rows, 0, *self.summarise_block(rows)).T)
 
-    def summarise_all(self, blocks: Iterable[Floats]) -> Summary:
-        """Return the summary of all rows, given in blocks."""
-        parts = [self.summarise(rows.astype(np.float64, copy=False)) for rows in blocks]
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+    def summarise_block(self, values: Floats) -> Summary:
+        """Return the summary of the rows of a block."""
+        if self.summarise is None:
+            return ()
+        return self.summarise(self.prepare(values).astype(np.float64, copy=False))
 
     def of_classes(
-        self, blocks: Iterable[Floats], summary: Summary, classes: slice, n_samples: int
+        self, data: Blocks, summary: Iterable[Array], classes: slice
     ) -> Floats:
         """Return the scores of consecutive classes, (n_classes, n_samples).
 
-        `blocks` contain all rows, in the order of the summary.
+        `summary` is that of all rows.
         """
-        scores = np.empty((classes.stop - classes.start, n_samples))
+        scores = np.empty((classes.stop - classes.start, data.n_samples))
         start = 0
-        for rows in blocks:
-            part = slice(start, start := start + len(rows))
-            columns = rows[:, classes].astype(np.float64, order="F")
-            known = (values[part] for values in summary)
+        for values, *_ in data:
+            part = slice(start, start := start + len(values))
+            columns = self.prepare(np.asfortranarray(values[:, classes]))
+            columns = columns.astype(np.float64, copy=False)
+            known = (each[part] for each in summary)
             scores[:, part] = self.score(columns, classes.start, *known).T
         return scores
 
@@ -72,5 +79,5 @@ def log_odds_from_proba(zero: float) -> ClassScores:
 
 SOFTMAX = ClassScores(summarise_softmax, columns_softmax)
 # The probabilities are not normalised, as rounding errors would make equal ones differ.
-EXPONENTIAL = ClassScores(lambda _: (), lambda log_proba, _: np.exp(log_proba))
+EXPONENTIAL = ClassScores(None, lambda log_proba, _: np.exp(log_proba))
 LOG_ODDS = ClassScores(summarise_log_odds, columns_log_odds)

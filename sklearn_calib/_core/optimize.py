@@ -60,7 +60,7 @@ def fit_block_temperature(data: Blocks) -> float:
     1) or n / (n + 1) times the mean of all gaps, where n is the number of samples or
     the sum of their weights. This bound becomes weaker with more data.
     """
-    temperature, optimum = _bounded_temperature(data)
+    temperature, optimum = bounded_temperature(data)
     warn_of_bound(temperature, optimum)
     return temperature
 
@@ -76,15 +76,8 @@ def warn_of_bound(temperature: float, optimum: str | None) -> None:
         )
 
 
-def bounded_temperature(
-    logits: Floats, codes: Ints, sample_weight: Weights = None
-) -> tuple[float, str | None]:
+def bounded_temperature(data: Blocks) -> tuple[float, str | None]:
     """Return the temperature, and a description of the optimum if it is a bound."""
-    return _bounded_temperature(array_blocks(logits, codes, sample_weight))
-
-
-def _bounded_temperature(data: Blocks) -> tuple[float, str | None]:
-    """Return the same of blocks."""
     gaps = _measure_gaps(data)
     if gaps.every == 0:
         return 1.0, "arbitrary, as all logits of each row are equal"

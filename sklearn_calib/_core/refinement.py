@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.inputs import effective_n_samples
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import bounded_temperature
@@ -9,20 +10,24 @@ from sklearn_calib._core.typing import Floats, Ints
 
 
 def fit_refinement(
-    logits: Floats, codes: Ints, weight: Floats
+    values: Floats,
+    codes: Ints,
+    weight: Floats,
+    as_logits: Callable[[Floats], Floats] = lambda logits: logits,
 ) -> Callable[[Floats], Floats]:
-    """Return the function from logits to temperature-scaled probabilities.
+    """Return the function from values to temperature-scaled probabilities.
 
-    They are mixed with the uniform distribution.
+    They are mixed with the uniform distribution. `as_logits` computes logits of rows.
     """
     weight = weight * (effective_n_samples(weight) / weight.sum())
-    temperature, _ = bounded_temperature(logits, codes, weight)
+    data = array_blocks(values, codes, weight).transform(as_logits).kept()
+    temperature, _ = bounded_temperature(data)
     epsilon = 1 / (weight.sum() + 1)
 
-    def scale(logits: Floats) -> Floats:
-        proba = softmax(logits / temperature)
+    def scale(values: Floats) -> Floats:
+        proba = softmax(as_logits(values) / temperature)
         proba *= 1 - epsilon
-        proba += epsilon / logits.shape[1]
+        proba += epsilon / values.shape[1]
         return proba
 
     return scale

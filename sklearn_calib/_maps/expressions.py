@@ -161,7 +161,9 @@ def softplus(value: Tensor) -> Tensor:
 
 
 def expit(value: Tensor) -> Tensor:
-    return 1 / (1 + exp(-value))
+    # Without overflow, so that gradients are finite.
+    small = exp(-node("Abs", value))
+    return where(value >= 0.0, 1.0, small) / (1 + small)
 
 
 class Steps:

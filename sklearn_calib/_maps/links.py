@@ -61,9 +61,14 @@ def log_odds_of_proba(log_proba: Tensor, zero: float, n_classes: int) -> Tensor:
     return log_proba - log(lift_zeros(rest, zero))
 
 
+def log_of_tiny(proba: Tensor) -> Tensor:
+    """Return the logarithm, finite for p = 0, so that gradients are finite."""
+    return log(maximum(proba, np.finfo(proba.dtype).tiny))
+
+
 def xlogx(proba: Tensor) -> Tensor:
     """Return p log p, which is 0 for p = 0."""
-    return proba * log(maximum(proba, np.finfo(proba.dtype).tiny))
+    return proba * log_of_tiny(proba)
 
 
 def focal_posterior(proba: Tensor, gamma: float) -> Tensor:
@@ -73,6 +78,6 @@ def focal_posterior(proba: Tensor, gamma: float) -> Tensor:
     rest = where(is_large, others, 1 - proba)
     rest = maximum(rest, np.finfo(rest.dtype).tiny)
     log_large = log1p(-where(is_large, rest, 0.0))
-    log_q = where(is_large, log_large, log(proba))
+    log_q = where(is_large, log_large, log_of_tiny(proba))
     ratio = -where(is_large, proba * log_large, xlogx(proba)) / rest
     return softmax(log_q - gamma * log(rest) - log1p(gamma * ratio))

@@ -189,13 +189,15 @@ def replace_top(logits: Tensor, confidence: Tensor, n_columns: int) -> Tensor:
     top = is_top(logits, n_columns)
     gap = logits.max() - logits
     target = log((1 - confidence) / confidence)
+    is_less = confidence < softmax(logits).max()
     inverse = 0 * confidence
     for _ in range(NEWTON_STEPS):
         others = where(top, 0.0, exp(-inverse * gap))
         total = others.sum()
-        step = total * (log(total) - target) / (others * gap).sum()
-        inverse = inverse + maximum(step, 0.0)
-    is_less = confidence < softmax(logits).max()
+        # Not divided by 0 for tied logits, so that gradients are finite.
+        slope = where(is_less, (others * gap).sum(), 1.0)
+        step = total * (log(total) - target) / slope
+        inverse = inverse + where(is_less, maximum(step, 0.0), 0.0)
     proba = where(top, 0.0, softmax(logits * where(is_less, inverse, 1.0)))
     return where(top, confidence, proba * ((1 - confidence) / proba.sum()))
 

@@ -112,7 +112,9 @@ class CalibratorModule(nn.Module):
         if isinstance(name, int):
             return values[name]
         if isinstance(name, tuple):
-            return name[0]
+            # In float32, a smaller number would be 0, whose logarithm is infinite.
+            tiny = torch.finfo(dtype).tiny
+            return tiny if 0 < name[0] < tiny else name[0]
         buffer = getattr(self, name)
         return buffer.to(dtype) if buffer.is_floating_point() else buffer
 

@@ -112,7 +112,8 @@ class ArrayClassifierMixin(ClassifierMixin):
             Module without parameters to train. Its input has the shape
             (n_samples, n_classes), or (n_samples, 1) if the calibrator was fitted to
             one column, and contains logits or probabilities as in `fit`. The output
-            has the dtype and the device of the input. Gradients flow to the input.
+            has the dtype and the device of the input. Gradients flow to the input,
+            unless the map is piecewise constant, as that of histogram binning.
 
         Notes
         -----

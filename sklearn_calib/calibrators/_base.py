@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers
-from sklearn_calib._core.blocks import Block, Blocks, array_blocks
+from sklearn_calib._core.blocks import Block, array_blocks
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.limits import are_proba
@@ -47,7 +47,7 @@ from sklearn_calib.calibrators._arrays import (
     overflow_error,
     returns_array_of_input,
 )
-from sklearn_calib.calibrators._chunks import Chunks, check_batches
+from sklearn_calib.calibrators._chunks import check_no_arrays
 from sklearn_calib.calibrators._survey import Survey, warn_that_logits_look_like_proba
 
 # At least this many rows are calibrated at once, so that overhead per class is small.
@@ -144,9 +144,6 @@ class Calibrator(
 
     _parameter_constraints: dict[str, list] = {"from_logits": ["boolean"]}
 
-    # Whether the fit consists of passes over the samples that compute sums.
-    _is_summed = False
-
     # What `_fit` sets, for files.
     _fitted: dict[str, Spec] = {}
 
@@ -197,7 +194,9 @@ class Calibrator(
             Function that returns an iterable of chunks `(X, y)` or `(X, y,
             sample_weight)`, for data that do not fit into memory. It is called for each
             pass over the data and must always return the same chunks. The result is
-            that of a fit to all of them. Not for calibrators that sort the samples.
+            that of a fit to all of them. Calibrators that sort scores, such as
+            one-vs-rest calibrators, keep the scores of eight classes in memory at once.
+            Calibrators of other packages do not accept `batches`.
 
         Returns
         -------
@@ -223,7 +222,9 @@ class Calibrator(
             self._fit_checked(X, y, sample_weight, labels)
             self._warn_of_proba(check_numbers(X, "X"))
         else:
-            self._fit_batches(X, y, sample_weight, labels, batches)
+            self._validate_params()
+            check_no_arrays(X, y, sample_weight)
+            self._fit_batches(batches, labels)
         self._warn_of_few_errors(self.n_errors_)
         return self
 
@@ -248,18 +249,13 @@ class Calibrator(
         self._fit_input(X, codes, sample_weight)
         return self
 
-    def _fit_batches(
-        self, X: Any, y: Any, sample_weight: Any, labels: Any, batches: Any
-    ) -> None:
+    def _fit_batches(self, batches: Any, labels: Any) -> None:  # noqa: ARG002
         """Fit to the chunks that a callable returns."""
-        self._validate_params()
-        check_batches(type(self).__name__, self._is_summed, (X, y, sample_weight))
-        chunks = Chunks(self, batches, labels)
-        self.classes_ = as_labels(labels, "labels")
-        if self._survey(chunks).looks_like_proba:
-            warn_that_logits_look_like_proba()
-        data = Blocks(chunks.__iter__, chunks.sizes, chunks.counts)
-        self._fit_blocks(data.transform(self._as_logits).kept())
+        raise TypeError(
+            "batches must be None for a calibrator that defines `_fit`, which takes "
+            f"arrays, got a callable for {type(self).__name__}. Pass X and y of "
+            "samples that fit into memory, or use a calibrator of sklearn_calib."
+        )
 
     def _survey(self, data: Iterable[Block]) -> Survey:
         """Set the attributes that all calibrators have, in one pass over the input."""
@@ -382,10 +378,6 @@ class Calibrator(
     @abstractmethod
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         """Fit the map to validated data."""
-
-    def _fit_blocks(self, data: Blocks) -> None:
-        """Fit the map to blocks of logits; defined by calibrators with `_is_summed`."""
-        raise NotImplementedError
 
     @abstractmethod
     def _calibrate(self, logits: Floats) -> Floats:

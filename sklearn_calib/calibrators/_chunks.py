@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length
 
+from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.blocks import Block, array_blocks
 from sklearn_calib._core.limits import weight_factor
@@ -16,14 +17,8 @@ from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib._core.validation import check_sample_weight, encode_labels
 
 
-def check_batches(name: str, is_summed: bool, arrays: tuple[Any, ...]) -> None:
-    """Raise TypeError if the calibrator sorts samples, or if arrays are passed too."""
-    if not is_summed:
-        raise TypeError(
-            "batches must be None for calibrators that sort the samples, got a "
-            f"callable for {name}. Pass X and y of samples that fit into memory, or "
-            "use a calibrator that is fitted by sums, such as TemperatureScaling."
-        )
+def check_no_arrays(*arrays: Any) -> None:
+    """Raise TypeError if arrays are passed with batches."""
     if any(array is not None for array in arrays):
         raise TypeError(
             "X, y and sample_weight must be None if batches are used, got both. Return "
@@ -63,6 +58,7 @@ class Chunks:
         sizes: Any = 0
         counts: Any = 0.0
         is_first = not self._has_totals
+        least_rows = self._calibrator._least_rows
         for number, chunk in enumerate(self._read()):
             try:
                 data = self.check(chunk, reset=is_first and np.ndim(sizes) == 0)
@@ -71,7 +67,8 @@ class Chunks:
                 raise kind(f"Chunk {number} of batches: {error}") from error
             self._check_length(number, 0 if data is None else len(data[0]))
             if data is not None:
-                blocks = array_blocks(*data)
+                X, codes, weight = data
+                blocks = array_blocks(X, codes, weight, least_rows)
                 sizes, counts = sizes + blocks.sizes, counts + blocks.counts
                 yield from blocks
         if is_first:
@@ -117,7 +114,7 @@ class Chunks:
                 f"it must be (X, y) or (X, y, sample_weight), got {shown}. Return "
                 "tuples."
             )
-        X, y, *weight = chunk
+        X, y, *weight = map(on_cpu, chunk)
         y = as_labels(y, "y")
         check_consistent_length(X, y, *(each for each in weight if each is not None))
         if len(y) == 0:

@@ -13,7 +13,7 @@ from sklearn_calib._core.optimize import fit_block_temperature
 from sklearn_calib._core.state import FRACTION, POSITIVE, Number, Numbers
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import StrOptions
-from sklearn_calib.calibrators._summed import _SummedCalibrator
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 
 # Lower bound of the first weight, to preserve the order of the classes.
 SMALLEST_WEIGHT = 1e-9
@@ -23,7 +23,7 @@ SMALLEST_WEIGHT = 1e-9
 ValueAndSlope: TypeAlias = Callable[[Floats], tuple[Any, Floats]]
 
 
-class EnsembleTemperatureScaling(_SummedCalibrator):
+class EnsembleTemperatureScaling(_BlockCalibrator):
     r"""Ensemble temperature scaling (ETS): mixture of temperatures T, 1 and infinity.
 
     The calibrated probabilities are :math:`w_1\, softmax(z / T) + w_2\, softmax(z) +
@@ -99,7 +99,7 @@ class EnsembleTemperatureScaling(_SummedCalibrator):
         "weights_": Numbers(3, range=FRACTION, total=1),
     }
     _parameter_constraints = {
-        **_SummedCalibrator._parameter_constraints,
+        **_BlockCalibrator._parameter_constraints,
         "objective": [StrOptions({"nll", "brier"})],
     }
 

@@ -10,12 +10,12 @@ from sklearn_calib._core.links import focal_posterior, softmax
 from sklearn_calib._core.state import NON_NEGATIVE, POSITIVE, Number
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._summed import _SummedCalibrator
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 
 GAMMA = {"gamma": [Interval(Real, 0, np.inf, closed="left"), StrOptions({"auto"})]}
 
 
-class FocalPosterior(_SummedCalibrator):
+class FocalPosterior(_BlockCalibrator):
     r"""Focal posterior: recover class posteriors of networks trained with focal loss.
 
     The focal loss is not a proper loss: a network that minimises its expectation
@@ -87,7 +87,7 @@ class FocalPosterior(_SummedCalibrator):
     preserves_argmax = True
     _fitted = {"gamma_": Number(NON_NEGATIVE)}
 
-    _parameter_constraints = {**_SummedCalibrator._parameter_constraints, **GAMMA}
+    _parameter_constraints = {**_BlockCalibrator._parameter_constraints, **GAMMA}
 
     def __init__(
         self, *, gamma: float | str = "auto", from_logits: bool = False
@@ -106,7 +106,7 @@ class FocalPosterior(_SummedCalibrator):
         return _calibrate(logits, 1.0, self.gamma_)
 
 
-class FocalTemperatureScaling(_SummedCalibrator):
+class FocalTemperatureScaling(_BlockCalibrator):
     r"""Focal temperature scaling: temperature scaling followed by the focal posterior.
 
     It is temperature scaling with a second parameter, gamma: the map of
@@ -182,7 +182,7 @@ class FocalTemperatureScaling(_SummedCalibrator):
     preserves_argmax = True
     _fitted = {"temperature_": Number(POSITIVE), "gamma_": Number(NON_NEGATIVE)}
 
-    _parameter_constraints = {**_SummedCalibrator._parameter_constraints, **GAMMA}
+    _parameter_constraints = {**_BlockCalibrator._parameter_constraints, **GAMMA}
 
     def __init__(
         self, *, gamma: float | str = "auto", from_logits: bool = False

@@ -1,16 +1,18 @@
 """Isotonic regression: one map for each class, or one for all classes."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.state import FRACTION, Number, Numbers, Tuple
-from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
+from sklearn_calib._core.typing import Array, Floats, Ints
+from sklearn_calib.calibrators._base import MIN_ROWS
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._one_vs_rest import (
     _OneVsRestCalibrator,
     probabilities,
@@ -132,7 +134,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         return np.interp(score, *fitted)
 
 
-class JointIsotonicCalibration(Calibrator):
+class JointIsotonicCalibration(_BlockCalibrator):
     r"""Joint isotonic regression (IRM): one monotonic map for all classes.
 
     The map is fitted to all n_samples * n_classes probabilities, with the target 1 for
@@ -203,18 +205,11 @@ class JointIsotonicCalibration(Calibrator):
     def __init__(self, *, from_logits: bool = False) -> None:
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        weight = np.ones(len(codes)) if sample_weight is None else sample_weight
-        self._mixing = 1 / (weight.sum() + 1)
-        step = max(MIN_ROWS, math.ceil(len(codes) / N_BLOCKS))
-
-        def blocks() -> Iterator[tuple[Floats, Ints, Floats]]:
-            for start in range(0, len(codes), step):
-                rows = slice(start, start + step)
-                proba = probabilities(logits[rows], self.from_logits)
-                yield proba, codes[rows], weight[rows]
-
-        self.map_ = _fit_joint_points(blocks)
+    def _fit_blocks(self, data: Blocks) -> None:
+        self._mixing = 1 / (data.weight_sum + 1)
+        step = max(MIN_ROWS, math.ceil(data.n_samples / N_BLOCKS))
+        as_proba = partial(probabilities, from_logits=self.from_logits)
+        self.map_ = _fit_joint_points(data.joined(step).transform(as_proba))
 
     def _calibrate(self, logits: Floats) -> Floats:
         before = probabilities(logits, self.from_logits)
@@ -233,22 +228,20 @@ def _keep_top(proba: Floats, logits: Floats) -> Floats:
     return proba
 
 
-def _fit_joint_points(
-    blocks: Callable[[], Iterable[tuple[Floats, Ints, Floats]]],
-) -> tuple[Floats, Floats]:
+def _fit_joint_points(data: Blocks) -> tuple[Floats, Floats]:
     """Return the points of the isotonic regression of all classes together.
 
-    `blocks` returns the probabilities, true columns and weights in blocks of rows. Only
-    the probabilities of true classes are kept. Between two of them all targets are 0,
-    so the regression is constant there.
+    `data` contains probabilities. Only those of true classes are kept. Between two of
+    them all targets are 0, so the regression is constant there.
     """
-    pairs = [(p[np.arange(len(p)), codes], weight) for p, codes, weight in blocks()]
-    true, weight = map(np.concatenate, zip(*pairs, strict=True))
+    true, weight = data.collect(
+        lambda each: (each.logits[np.arange(len(each.codes)), each.codes], each.weight)
+    )
     value, positives, _ = sums_by_value(true, np.ones(len(true)), weight)
     # Runs of values: below the first true one, equal to it, between two, and so on.
     n_runs = 2 * len(value) + 1
     low, high, mass = np.full(n_runs, np.inf), np.zeros(n_runs), np.zeros(n_runs)
-    for proba, _, weight in blocks():
+    for proba, _, weight in data:
         runs, *sums = _sums_of_runs(proba[weight > 0], weight[weight > 0], value)
         low[runs] = np.minimum(low[runs], sums[0])
         high[runs] = np.maximum(high[runs], sums[1])

@@ -8,13 +8,14 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.binning import bin_sums, occupied_bins
+from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.confidence import negative_entropy, top_label
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.optimize import fit_block_temperature
 from sklearn_calib._core.state import POSITIVE, Number
-from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed, Weights
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed
 from sklearn_calib._core.validation import Interval, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 
 # Number of bins of equal weight for the accuracy, as in the authors' code.
 N_BINS = 20
@@ -24,7 +25,7 @@ N_BINS = 20
 SLACK = 1e-5
 
 
-class MetaCal(Calibrator):
+class MetaCal(_BlockCalibrator):
     r"""Meta-Cal: calibrate low-entropy samples, uniform probabilities for the rest.
 
     Samples with an entropy above a threshold are rejected: they get uniform
@@ -136,7 +137,7 @@ class MetaCal(Calibrator):
     }
 
     _parameter_constraints: dict = {
-        **Calibrator._parameter_constraints,
+        **_BlockCalibrator._parameter_constraints,
         "miscoverage": [Interval(Real, 0, 1, closed="neither")],
         "coverage_accuracy": [Interval(Real, 0, 1, closed="neither"), None],
         "threshold_fraction": [Interval(Real, 0, 1, closed="neither"), None],
@@ -158,9 +159,8 @@ class MetaCal(Calibrator):
         self.random_state = random_state
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        weight = np.ones(len(logits)) if sample_weight is None else sample_weight
-        entropy, correct = _entropy(logits), top_label(logits)[1] == codes
+    def _fit_blocks(self, data: Blocks) -> None:
+        entropy, correct, codes, weight = data.collect(_entropy_and_labels)
         pool = np.flatnonzero(weight > 0)
         if self.coverage_accuracy is None:
             pool = pool[correct[pool]]
@@ -178,7 +178,8 @@ class MetaCal(Calibrator):
                 f"{self.threshold_:.3g}. Use more samples, or threshold_fraction=None."
             )
         # Without a copy of the accepted rows.
-        self.temperature_ = fit_temperature(logits, codes, weight * accepted)
+        accepted_data = data.reweighted(codes, weight * accepted)
+        self.temperature_ = fit_block_temperature(accepted_data)
 
     def _draw(self, pool: Ints) -> Ints:
         """Return the rows that determine the threshold."""
@@ -211,6 +212,12 @@ def _entropy(logits: Floats) -> Floats:
     for rows in row_blocks(*logits.shape):
         entropy[rows] = -negative_entropy(softmax(logits[rows]))
     return entropy
+
+
+def _entropy_and_labels(block: Block) -> tuple[Array, ...]:
+    """Return the entropy, whether the prediction is correct, the class and weight."""
+    correct = top_label(block.logits)[1] == block.codes
+    return _entropy(block.logits), correct, block.codes, block.weight
 
 
 def _upper_quantile(values: Floats, level: float, weight: Floats) -> float:

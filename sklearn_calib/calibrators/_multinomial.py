@@ -21,7 +21,7 @@ from sklearn_calib._core.optimize import fit_block_temperature, magnitude
 from sklearn_calib._core.state import NON_NEGATIVE, Number, Numbers, Spec
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._summed import _SummedCalibrator
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 
 N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
@@ -33,7 +33,7 @@ LARGEST = 1e100
 STRENGTH = Interval(Real, 0, np.inf, closed="left")
 
 
-class _MultinomialCalibrator(_SummedCalibrator):
+class _MultinomialCalibrator(_BlockCalibrator):
     """Base class of the maps softmax(W x + b), where x are features of the logits.
 
     A subclass defines the class of its map (`_kind`), the features (`_features`), and
@@ -41,7 +41,7 @@ class _MultinomialCalibrator(_SummedCalibrator):
     """
 
     _parameter_constraints = {
-        **_SummedCalibrator._parameter_constraints,
+        **_BlockCalibrator._parameter_constraints,
         "lambd": [STRENGTH, StrOptions({"cv"}), "array-like"],
     }
 

@@ -2,14 +2,13 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from sklearn_calib._core.arrays import shown
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.class_scores import (
     EXPONENTIAL,
     GROUP_SIZE,
@@ -27,16 +26,17 @@ from sklearn_calib._core.state import (
     Spec,
     Tuple,
 )
-from sklearn_calib._core.typing import Array, Floats, Ints, Weights
+from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import row_blocks
-from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
+from sklearn_calib.calibrators._base import MIN_ROWS
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 from sklearn_calib.calibrators._survey import RESOLUTION
 
 # Points of a map that is linear between them.
 CURVE = Tuple(Numbers("n + 1", increasing=True), Numbers("n + 1", range=FRACTION))
 
 
-class _OneVsRestCalibrator(Calibrator):
+class _OneVsRestCalibrator(_BlockCalibrator):
     """Base class of one-vs-rest calibrators.
 
     For two classes, the probability of the second class is calibrated. For more, each
@@ -69,6 +69,7 @@ class _OneVsRestCalibrator(Calibrator):
     `class_prior_`, which has the weight of one additional sample.
     """
 
+    _least_rows = MIN_ROWS
     _maps_probabilities = False
     _returns_log_odds = False
     _returns_zero = False
@@ -83,19 +84,33 @@ class _OneVsRestCalibrator(Calibrator):
             "maps_": ListOf(self._map, "n_maps"),
         }
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        n_classes = logits.shape[1]
-        weight = np.ones(len(codes)) if sample_weight is None else sample_weight
+    def _fit_blocks(self, data: Blocks) -> None:
+        self._fit_maps(data, self._class_scores)
+
+    def _fit_validated(self, data: Blocks) -> None:
+        # Logarithms of probabilities are computed only for the classes that are read.
+        scores = self._class_scores._replace(prepare=self._as_logits)
+        self._fit_maps(data.kept(), scores)
+
+    def _fit_maps(self, data: Blocks, scores: ClassScores) -> None:
+        """Fit the maps. The data are read once, and once for each group of classes."""
+        n_classes = len(data.sizes)
+        codes, weight, *summary = data.collect(
+            lambda each: (each.codes, each.weight, *scores.summarise_block(each.logits))
+        )
         counts = np.bincount(codes, weight, n_classes)
         self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
         self._mixing = 1 / (counts.sum() + 1) if self._returns_zero else 0.0
         self._warn_of_missing(self.classes_[counts == 0].tolist())
-        classes = range(n_classes)[-1 if n_classes == 2 else 0 :]
-        scores = self._scores_of_blocks(partial(_blocks, logits), len(codes))
-        self.maps_ = [
-            self._fit_map(score, (codes == k).astype(np.float64), weight)
-            for k, score in zip(classes, scores, strict=True)
-        ]
+        self.maps_ = []
+        for group in row_blocks(n_classes, data.n_samples, at_least=GROUP_SIZE):
+            some = slice(1, 2) if n_classes == 2 else group
+            self.maps_ += [
+                self._fit_map(score, (codes == k).astype(np.float64), weight)
+                for k, score in enumerate(
+                    scores.of_classes(data, summary, some), some.start
+                )
+            ]
 
     def _calibrate(self, logits: Floats) -> Floats:
         scores = self._scores(logits)
@@ -117,19 +132,6 @@ class _OneVsRestCalibrator(Calibrator):
     def _scores(self, logits: Floats) -> Floats:
         """Return the scores of the classes that have a map, with a row for each."""
         return self._class_scores.of_all(logits)[-len(self.maps_) :]
-
-    def _scores_of_blocks(
-        self, blocks: Callable[[], Iterable[Floats]], n_samples: int
-    ) -> Iterator[Floats]:
-        """Yield the same scores, one class after the other, for blocks of rows.
-
-        `blocks` is called once, and once more for each group of classes.
-        """
-        scores, n_classes = self._class_scores, len(self.classes_)
-        summary = scores.summarise_all(blocks())
-        for group in row_blocks(n_classes, n_samples, at_least=GROUP_SIZE):
-            classes = slice(1, 2) if n_classes == 2 else group
-            yield from scores.of_classes(blocks(), summary, classes, n_samples)
 
     @property
     def _class_scores(self) -> ClassScores:
@@ -165,12 +167,6 @@ class _OneVsRestCalibrator(Calibrator):
     @abstractmethod
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
         """Return the calibrated probabilities or log-odds of one class."""
-
-
-def _blocks(logits: Floats) -> Iterator[Floats]:
-    """Yield blocks of rows."""
-    for rows in row_blocks(len(logits), logits.shape[1], at_least=MIN_ROWS):
-        yield logits[rows]
 
 
 def probabilities(logits: Floats, from_logits: bool) -> Floats:

@@ -1,5 +1,6 @@
 """Spline calibration: a spline fitted to the cumulative calibration errors."""
 
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.state import (
     UP_TO_HALF,
@@ -15,9 +17,9 @@ from sklearn_calib._core.state import (
     Numbers,
     Tuple,
 )
-from sklearn_calib._core.typing import Array, Floats, Ints, Weights
-from sklearn_calib._core.validation import Interval, row_blocks
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib._core.typing import Array, Floats, Ints
+from sklearn_calib._core.validation import Interval
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 
 # Newton's method takes five to ten steps.
 MAX_STEPS = 50
@@ -28,7 +30,7 @@ MIN_POINTS = 100
 DECIMALS = 10
 
 
-class SplineCalibration(Calibrator):
+class SplineCalibration(_BlockCalibrator):
     r"""Spline calibration: recalibrate the confidence by a spline of cumulative errors.
 
     The samples are sorted by their confidence s. As for the Kolmogorov-Smirnov
@@ -121,7 +123,7 @@ class SplineCalibration(Calibrator):
         "_margin": Number(UP_TO_HALF),
     }
     _parameter_constraints = {
-        **Calibrator._parameter_constraints,
+        **_BlockCalibrator._parameter_constraints,
         "n_knots": [Interval(Integral, 2, 100, closed="both")],
     }
 
@@ -129,18 +131,11 @@ class SplineCalibration(Calibrator):
         self.n_knots = n_knots
         self.from_logits = from_logits
 
-    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
-        weight = np.ones(len(codes)) if sample_weight is None else sample_weight
-        blocks = [
-            [(score, codes[rows] == column) for score, column in _scores(logits[rows])]
-            for rows in row_blocks(*logits.shape)
-        ]
-        pairs = [
-            map(np.concatenate, zip(*each, strict=True))
-            for each in zip(*blocks, strict=True)
-        ]
+    def _fit_blocks(self, data: Blocks) -> None:
+        weight, *pairs = data.collect(lambda block: (block.weight, *_pairs(block)))
         self.maps_ = [
-            _fit_spline(score, target, weight, self.n_knots) for score, target in pairs
+            _fit_spline(score, target, weight, self.n_knots)
+            for score, target in zip(pairs[::2], pairs[1::2], strict=True)
         ]
         self._margin = 1 / (weight.sum() + 2)
 
@@ -167,6 +162,13 @@ def _scores(logits: Floats) -> list[tuple[Floats, Any]]:
     if proba.shape[1] == 2:
         return [(proba[:, 1], 1), (proba[:, 0], 0)]
     return [(proba.max(axis=1), codes)]
+
+
+def _pairs(block: Block) -> Iterator[Array]:
+    """Yield the probabilities to calibrate, each with whether their class is true."""
+    for score, column in _scores(block.logits):
+        yield score
+        yield block.codes == column
 
 
 def _fit_spline(

@@ -14,13 +14,13 @@ from sklearn_calib._core.optimize import fit_block_temperature
 from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._summed import _SummedCalibrator
+from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 
 # Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
 
 
-class TemperatureScaling(_SummedCalibrator):
+class TemperatureScaling(_BlockCalibrator):
     r"""Temperature scaling: divide the logits by a temperature fitted to held-out data.
 
     The calibrated probabilities are softmax(z / T), where z are logits or
@@ -112,7 +112,7 @@ class TemperatureScaling(_SummedCalibrator):
     _fitted = {"temperature_": Number(POSITIVE)}
 
     _parameter_constraints = {
-        **_SummedCalibrator._parameter_constraints,
+        **_BlockCalibrator._parameter_constraints,
         "objective": [StrOptions({"ece", "nll"})],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
     }

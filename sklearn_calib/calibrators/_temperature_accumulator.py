@@ -216,13 +216,15 @@ class TemperatureAccumulator(Accumulator):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         if state["sums_"][0] > 0:
-            super()._set_state(state)
+            self._add(state["sums_"], state["n_features_in_"])
 
     def _add(self, sums: Floats, n_features: int) -> Self:
         """Add sums to the stored ones."""
         if not self._has_seen():
+            self._settings_seen = self._settings()
             self.sums_, self.n_features_in_ = sums, n_features
             return self
+        self._check_unchanged()
         if n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} columns, as in the first chunk, "

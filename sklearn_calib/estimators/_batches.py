@@ -44,6 +44,22 @@ def as_batch(batch: Any) -> Batch:
     return Batch(batch)
 
 
+def collate(samples: list[Any]) -> Batch:
+    """Return the samples of a dataset as a mini-batch of tensors."""
+    return as_batch(default_collate([_writable(sample) for sample in samples]))
+
+
+def _writable(part: Any) -> Any:
+    """Return a sample, with copies of read-only rows, of which torch would warn."""
+    if isinstance(part, Mapping):
+        return {name: _writable(each) for name, each in part.items()}
+    if isinstance(part, tuple | list):
+        return [_writable(each) for each in part]
+    if isinstance(part, np.ndarray):
+        return np.require(part, requirements="W")
+    return part
+
+
 class IndexedBatches:
     """Mini-batches of samples with indices, in order or in a random order.
 
@@ -99,7 +115,7 @@ class StreamedBatches:
             if len(following) == 1 < self.batch_size:
                 current += following
                 following = []
-            yield as_batch(default_collate(current))
+            yield collate(current)
             current = following
 
 
@@ -210,7 +226,7 @@ def _sample_taker(dataset: Any) -> Take:
     def take(rows: Tensor) -> Batch:
         # Subset fetches several samples at once from datasets that can.
         samples = Subset(dataset, rows.tolist()).__getitems__([*range(len(rows))])
-        return as_batch(default_collate(samples))
+        return collate(samples)
 
     return take
 
@@ -238,5 +254,11 @@ def _row_taker(X: Any) -> Take:
         return lambda rows: {name: take[name](rows) for name in take}
     if issparse(X):
         return lambda rows: torch.from_numpy(X[rows.numpy()].toarray())
-    # Rows are taken by numpy, since a tensor of a read-only memory map would be a copy.
-    return lambda rows: torch.from_numpy(np.take(X, rows.numpy(), axis=0))
+    native = X.dtype.newbyteorder("=")
+
+    def take_rows(rows: Tensor) -> Tensor:
+        # By numpy, since a tensor of a read-only memory map would be a copy.
+        taken = np.take(X, rows.numpy(), axis=0)
+        return torch.from_numpy(taken.astype(native, copy=False))
+
+    return take_rows

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from skorch.dataset import Dataset as ArrayDataset, ValidSplit, unpack_data
+from skorch.dataset import ValidSplit, unpack_data
 from skorch.utils import is_dataset
 from torch.utils.data import IterableDataset
 
@@ -100,12 +100,10 @@ def check_can_take_datasets(net: Any) -> None:
         )
 
 
-def as_validation_set(validation: Any) -> Any:
-    """Return a validation set that is a Dataset or None, or a pair as a Dataset."""
-    if validation is None or is_dataset(validation):
-        return validation
-    check_pair(validation, "a pair (X, y), a Dataset or None")
-    return ArrayDataset(*validation)
+def check_validation(validation: Any) -> None:
+    """Raise TypeError unless a validation set is a pair (X, y), a Dataset or None."""
+    if validation is not None and not is_dataset(validation):
+        check_pair(validation, "a pair (X, y), a Dataset or None")
 
 
 def check_pair(validation: Any, wanted: str) -> None:

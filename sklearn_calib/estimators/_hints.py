@@ -41,6 +41,7 @@ SYNONYMS = {
     "solver": "optimizer",
     "test_size": "validation_fraction",
     "valid_set": "train_split",
+    "validation": "train_split",
     "validation_data": "train_split",
     "validation_set": "train_split",
     "validation_split": "validation_fraction",
@@ -80,9 +81,11 @@ def hint_for(name: str, owner: type, own: Iterable[str], prefixes: set[str]) -> 
     return _suggest([f"{each}__" for each in near] if is_nested else near, otherwise)
 
 
-def hint_for_fit(name: str, known: set[str], net: Any) -> str:
+def hint_for_fit(name: str, known: set[str], net: Any, method: str) -> str:
     """Return the hint for an unknown keyword of fit, perhaps a parameter of the net."""
-    own, keywords = net.get_params(deep=False), {*known, "sample_weight"}
+    if method == "partial_fit" and SYNONYMS.get(name) == "train_split":
+        return _suggest(["validation"], "")
+    own, keywords = net.get_params(deep=False), {*known, "sample_weight", "classes"}
     is_own = SYNONYMS.get(name, name) in own
     near = [] if is_own else find_near(name, keywords)
     if near or not (params := find_near(name, own)):

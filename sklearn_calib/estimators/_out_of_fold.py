@@ -24,6 +24,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
+from skorch.utils import is_dataset
 
 from sklearn_calib._core.arrays import (
     as_labels,
@@ -50,6 +51,11 @@ def check_training_data(X, y, estimator, *, allow_multilabel=False):
     """
     check_unmasked(X, "X")
     check_in_memory(X, "X")
+    if is_dataset(X):
+        raise TypeError(
+            f"X must be an array, got a Dataset: {type(X).__name__}. Pass a memory "
+            "map, or fit a calibrator to the predictions of the classifier."
+        )
     y = as_labels(y.toarray() if issparse(y) else y, "y")
     if allow_multilabel and y.ndim == 2 and y.shape[1] > 1:
         y = check_indicator(y, y.shape, name="y")

@@ -63,7 +63,7 @@ def training_key(net, X, y, sample_weight):
     params = {name: params[name] for name in params if name not in _FREE}
     # Datasets may be too large to hash, or change while they are read.
     data = type(X).__qualname__ if is_dataset(X) else X
-    return joblib.hash([params, data, y, sample_weight])
+    return joblib.hash([params, net.classes_inferred_, data, y, sample_weight])
 
 
 def fingerprint(net):

@@ -15,6 +15,7 @@ from skorch.history import History
 from skorch.utils import noop, to_tensor
 from torch import Tensor
 from torch.nn.functional import one_hot
+from torch.utils.data import IterableDataset
 
 from sklearn_calib._core.typing import Array
 from sklearn_calib.callbacks import (
@@ -279,7 +280,8 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
             way_out = "Set it to the number of samples in a mini-batch."
             check_has_length(dataset, "batch_size", -1, way_out)
         iterator_train = self.get_params_for("iterator_train")
-        if not (training and self._trainer) or "shuffle" in iterator_train:
+        is_ordered = "shuffle" in iterator_train or isinstance(dataset, IterableDataset)
+        if is_ordered or not (training and self._trainer):
             return whole_batches(super().get_iterator(dataset, training=training))
         params = {"batch_size": self.batch_size, **iterator_train}
         if params["batch_size"] == -1:

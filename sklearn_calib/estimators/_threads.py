@@ -71,7 +71,7 @@ def use_threads(n_threads: int | str, n_multiply_adds: float) -> None:
 class NetWithThreads:
     """skorch's net that chooses torch's threads by the work of each mini-batch."""
 
-    n_threads: int | str
+    n_threads: int | str = "auto"  # missing in older pickles
     compile: bool
     _placement: Any
     module_: torch.nn.Module

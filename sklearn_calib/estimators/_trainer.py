@@ -32,11 +32,11 @@ from sklearn_calib.estimators._constraints import (
     check_takes_weights,
 )
 from sklearn_calib.estimators._datasets import (
-    as_validation_set,
     check_can_take_datasets,
     check_has_length,
     check_split,
     check_takes_dataset,
+    check_validation,
     read_first_batch,
 )
 from sklearn_calib.estimators._hints import accepted_names, hint_for_fit
@@ -101,7 +101,8 @@ class Trainer:
         self.takes_datasets = is_dataset(X) or is_dataset(validation)
         if self.takes_datasets:
             check_can_take_datasets(net)
-        self.validation = as_validation_set(validation)
+        check_validation(validation)
+        self.validation = validation
         prepare = self._prepare_dataset if is_dataset(X) else self._prepare
         X, codes = prepare(X, y, sample_weight, classes, reset)
         vars(net).pop("validation_history_", None)
@@ -212,7 +213,7 @@ class Trainer:
 
     def _check_fit_params(self):
         """Raise TypeError for a keyword that its receiver does not take."""
-        net = self.net
+        net, method = self.net, self.fit_params["_routing_method"]
         module = getattr(net.module_, "_orig_mod", net.module_)
         receivers = {f"the forward of {type(module).__name__}": module.forward}
         splits = self.hold_out and net.train_split is not None
@@ -222,9 +223,10 @@ class Trainer:
             known = accepted_names(function)
             for name in self.fit_params:
                 if known is not None and name not in {*known, *_FOR_LOOP}:
+                    hint = hint_for_fit(name, known, net, method)
                     raise TypeError(
-                        f"fit got an unexpected keyword {name!r}, which {receiver} "
-                        f"does not take.{hint_for_fit(name, known, net)}"
+                        f"{method} got an unexpected keyword {name!r}, which "
+                        f"{receiver} does not take.{hint}"
                     )
 
     def _predicts_numbers(self):
@@ -320,13 +322,15 @@ class Trainer:
         if is_new_split or len(loss.history) != n_samples:
             loss.start_history(n_samples)
 
-    def _encode(self, dataset):
+    def _encode(self, validation):
         """Encode a validation set that is not part of the training data."""
-        if not isinstance(dataset, Dataset):
-            return dataset
-        X, y = check_data(self.net, dataset.X, dataset.y, reset=False)
-        classes = self.net.classes_inferred_
-        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+        if isinstance(validation, Dataset):
+            validation = validation.X, validation.y
+        if not isinstance(validation, tuple | list):
+            return validation
+        X, y = check_data(self.net, *validation, reset=False)
+        labels, name = self.net.classes_inferred_, "validation y"
+        codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
         return self.net.get_dataset(X, codes)
 
     def start_epoch(self):

@@ -79,16 +79,18 @@ class CalibrationAccumulator(AccumulatorResults):
     with the mean confidence of each cell, as if it were the confidence of all samples
     of the cell. The absolute differences from the values of all samples were at most
 
-    - 5e-5 for AURC, E-AURC and the AUROC of failure detection, 1e-5 for the AUGRC;
-    - 1e-5 for the smooth ECE, the smooth calibration error, the root Brier score, and
+    - 2e-4 for AURC, E-AURC and the AUROC of failure detection, 5e-5 for the AUGRC;
+    - 5e-5 for the smooth ECE, the smooth calibration error, the root Brier score, and
       the kernel calibration error with a given bandwidth;
     - 1e-4 for the KS and the kernel density error;
-    - 1e-3 for the isotonic error, the score decomposition, the selective risk at a
+    - 3e-3 for the isotonic error, the score decomposition, the selective risk at a
       coverage, and the statistic of Spiegelhalter's test
 
-    for 1000 samples with different temperatures, and smaller for more samples. The log
-    loss is less accurate for probabilities near 0. A metric whose value jumps, such as
-    :func:`coverage_at_risk` or the number of bins of "sweep", can differ more.
+    in 100 random problems of 1000 samples, whose logits have standard deviations from
+    0.3 to 8, and are smaller for more samples. They are larger if many confidences are
+    within 1e-7 of 1, because these share a cell. The log loss is less accurate for
+    probabilities near 0. A metric whose value jumps, such as :func:`coverage_at_risk`
+    or the number of bins of "sweep", can differ more.
 
     For "quantile", a cell that contains the edge of a bin belongs to the bin below it,
     although some of its samples may belong to the bin above. This does not change the

@@ -80,7 +80,7 @@ class Grid(NamedTuple):
 def check_cells(grid: Grid, n_rows: int) -> None:
     """Raise an error for more bins than cells, or more cells than `MOST_CELLS`."""
     n_bins, strategy, _ = grid
-    most = N_CELLS if strategy == "quantile" else MOST_CELLS // n_rows
+    most = N_CELLS if strategy == "quantile" else MOST_CELLS // max(n_rows, 1)
     if n_bins > most:
         raise ValueError(
             f'n_bins must be at most {most} for strategy="{strategy}" and {n_rows} '

@@ -82,7 +82,7 @@ class CellSample(NamedTuple):
 
         def null() -> Floats:
             weight, squares = self.cells.with_squares()[[0, 3]]
-            of_both = squares / weight
+            of_both = weight_of_one(weight, squares)
             n_samples = np.rint(weight / of_both).astype(int)
             mean = np.clip(self._mean(), 0, 1)
 
@@ -117,6 +117,14 @@ class CellSample(NamedTuple):
         weight, _, correct, squares, of_correct = self.cells.with_squares()
         both = np.maximum(0, [correct, weight - correct])
         of_both = np.maximum(0, [of_correct, squares - of_correct])
-        unit = np.divide(of_both, both, where=both > 0, out=np.ones_like(both))
-        unit = np.where(unit > 0, unit, 1.0)
+        unit = weight_of_one(both, of_both)
         return both / unit, unit
+
+
+def weight_of_one(weight: Floats, squares: Floats) -> Floats:
+    """Return the weight of equal samples with these sums, or 1 for squares of zero.
+
+    The squares of very small weights are zero, too.
+    """
+    unit = np.divide(squares, weight, where=weight > 0, out=np.ones_like(weight))
+    return np.where(unit > 0, unit, 1.0)

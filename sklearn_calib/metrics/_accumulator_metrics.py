@@ -100,6 +100,11 @@ def check_metric(metric: Any, mode: str, options: Options) -> None:
             "metric must have the parameter sample_weight, because samples are counted "
             f"in cells, got {name!r}."
         )
+    if takes(metric, "n_resamples"):
+        raise TypeError(
+            "metric must not draw samples, because the number of cells is not that of "
+            f"the samples, got {name!r}. Use the method interval."
+        )
     is_ranking = takes(metric, "confidence") and mode == "top_label"
     known = modes_of(metric) | {"positive"} | ({"top_label"} if is_ranking else set())
     if metric is classwise_calibration_error:

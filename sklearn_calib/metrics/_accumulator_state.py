@@ -40,7 +40,6 @@ class AccumulatorState(Accumulator):
     groups_: dict[Any, Self]
 
     def _merge(self, other: Self) -> None:
-        other._check_unchanged()
         self._add(other._sums())
         for name, group in other.groups_.items():
             self._add_to_group(name, group._sums())
@@ -58,18 +57,15 @@ class AccumulatorState(Accumulator):
     def _has_seen(self) -> bool:
         return hasattr(self, "cells_")
 
-    def _check_has_seen(self) -> None:
-        """Raise an error if no samples have been added or the parameters changed."""
-        super()._check_has_seen()
-        self._check_unchanged()
-
     def _settings(self) -> Options:
         return {**super()._settings(), "mode": self._modes()}
 
     def _modes(self) -> list[str]:
         """Return the modes as a list."""
         modes = [self.mode] if isinstance(self.mode, str) else list(self.mode)
-        if not modes or set(modes) - MODES or len(set(modes)) < len(modes):
+        if not modes or any(
+            each not in [*MODES] or modes.count(each) > 1 for each in modes
+        ):
             raise ValueError(
                 f"mode must be one or several of {sorted(MODES)}, got {self.mode!r}."
             )
@@ -103,18 +99,6 @@ class AccumulatorState(Accumulator):
         self.cells_, self.totals_, self.factor_ = cells, totals, factor
         return self
 
-    def _check_unchanged(self) -> None:
-        """Raise an error if parameters have changed since the first update."""
-        if self._has_seen() and self._settings() != self._settings_seen:
-            raise ValueError(
-                f"Parameters must not change after the first update, got "
-                f"{self._settings()} after {self._settings_seen}. Use "
-                "sklearn.base.clone to create a new accumulator."
-            )
-
-    def _check_can_be_saved(self) -> None:
-        self._check_unchanged()
-
     @property
     def _state_schema(self) -> dict[str, Spec]:
         schema: dict[str, Spec] = {"totals_": Numbers(5), "factor_": Number(POSITIVE)}
@@ -140,7 +124,12 @@ class AccumulatorState(Accumulator):
             state[f"{mode}_place_"] = each.place.astype(np.float64)
             state[f"{mode}_sums_"] = each.sums if most == 3 else each.with_squares()
         if groups := getattr(self, "groups_", {}):
-            state["group_names_"] = as_labels([*groups], "groups")
+            state["group_names_"] = names = as_labels([*groups], "groups")
+            if names.ndim > 1:
+                raise ValueError(
+                    "groups must be a single column to save the accumulator, got the "
+                    f"name {next(iter(groups))}. Join the columns to one."
+                )
             state["groups_"] = [*groups.values()]
         return state
 
@@ -163,7 +152,13 @@ class AccumulatorState(Accumulator):
             self._settings_seen = self._settings()
             self.cells_, self.totals_, self.factor_ = cells, totals, state["factor_"]
             names = state.get("group_names_", np.empty(0)).tolist()
-            self.groups_ = dict(zip(names, state.get("groups_", []), strict=True))
+            groups = state.get("groups_", [])
+            if len(names) != len(groups):
+                raise ValueError(
+                    "groups_ must contain an accumulator for each of group_names_, got "
+                    f"{len(groups)} and {len(names)}."
+                )
+            self.groups_ = dict(zip(names, groups, strict=True))
             if any(
                 not isinstance(each, type(self)) or each._settings() != self._settings()
                 for each in self.groups_.values()
@@ -187,5 +182,9 @@ def _check_sums(sums: Floats) -> None:
     in_range = (np.abs(gap) <= weight + slack) & (np.abs(correct) <= weight + slack)
     if not (in_range & (weight > 0) & (correct >= -slack)).all():
         raise ValueError("sums must be those of weights, gaps and correctness.")
-    if len(sums) == 5 and not (sums[3:] >= 0).all():
-        raise ValueError("sums of squares must not be negative.")
+    # One sample has the largest sum of squares, and 1e18 samples the smallest.
+    with np.errstate(over="ignore"):
+        largest = weight**2 * (1 + ROUNDING)
+    in_range = (sums[3:] <= largest) & (sums[3:] >= 0)
+    if not in_range.all() or (len(sums) == 5 and (sums[3] < 1e-18 * largest).any()):
+        raise ValueError("sums of squares must be those of the weights.")

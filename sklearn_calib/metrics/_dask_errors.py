@@ -49,9 +49,15 @@ def sums_of_dask_arrays(
     if labels is None:
         labels = labels_of_blocks(y_true)
         encode_labels(labels, n_classes=2 if y_proba.ndim == 1 else y_proba.shape[1])
-    return CalibrationAccumulator(
+    total = CalibrationAccumulator(
         labels=labels, n_bins=n_bins, mode=resolve_mode(mode, y_proba)
     ).update(y_true, y_proba, sample_weight)
+    if not total._has_seen():
+        raise ValueError(
+            "y_proba must contain a sample with positive weight, got none in all "
+            "blocks. Check the data and sample_weight."
+        )
+    return total
 
 
 def sum_of_chunks(

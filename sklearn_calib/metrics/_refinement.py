@@ -56,9 +56,14 @@ def _losses(
 
 def _scaled_losses(loss: Loss, codes: Ints, proba: Floats, weight: Floats) -> Floats:
     """Return the loss of each sample after temperature scaling."""
+    scale = fit_refinement(proba, codes, weight, _as_logits)
+    return _losses(loss, codes, proba, scale)
+
+
+def _as_logits(proba: Floats) -> Floats:
+    """Return the logarithms of probabilities in float64."""
     logits = np.maximum(proba, np.finfo(np.float64).eps, dtype=np.float64)
-    scale = fit_refinement(np.log(logits, out=logits), codes, weight)
-    return _losses(loss, codes, logits, scale)
+    return np.log(logits, out=logits)
 
 
 def _losses_by_class(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
+from sklearn_calib._core.blocks import Block, Blocks, array_blocks
 from sklearn_calib._core.class_scores import (
     EXPONENTIAL,
     LOG_ODDS,
@@ -42,6 +43,15 @@ def plain(kind, logits):
     return np.log(proba) - np.log(np.column_stack(others))
 
 
+def blocks_of(logits, step):
+    """Return blocks of `step` rows."""
+    codes, ones = np.zeros(len(logits), dtype=int), np.ones(len(logits))
+    parts = [slice(start, start + step) for start in range(0, len(logits), step)]
+    whole = array_blocks(logits, codes)
+    cut = [Block(logits[part], codes[part], ones[part]) for part in parts]
+    return Blocks(cut.__iter__, whole.sizes, whole.counts)
+
+
 @pytest.mark.each("order", ["C", "F"])
 @pytest.mark.each("dtype", [np.float32, np.float64])
 @pytest.mark.each("kind", KINDS)
@@ -51,11 +61,11 @@ def test_groups_of_classes_equal_all_classes(kind, dtype, order):
     whole = scores.of_all(logits)
     assert whole.dtype == np.float64
     for step, size in [(200, 7), (64, 3), (1, 1)]:
-        blocks = [logits[start : start + step] for start in range(0, 200, step)]
-        summary = scores.summarise_all(iter(blocks))
+        data = blocks_of(logits, step)
+        summary = data.collect(lambda block: scores.summarise_block(block.logits))
         for first in range(0, 7, size):
             classes = slice(first, min(first + size, 7))
-            some = scores.of_classes(iter(blocks), summary, classes, len(logits))
+            some = scores.of_classes(data, summary, classes)
             np.testing.assert_array_equal(some, whole[classes])
 
 

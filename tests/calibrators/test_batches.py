@@ -5,20 +5,33 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from sklearn_calib._core import blocks, optimize
 from sklearn_calib.calibrators import (
+    BBQ,
+    ENIR,
+    BetaCalibration,
+    Calibrator,
     DirichletCalibrator,
     EnsembleTemperatureScaling,
     FocalPosterior,
     FocalTemperatureScaling,
+    HistogramBinning,
     IsotonicCalibration,
     JointBetaCalibration,
+    JointIsotonicCalibration,
     MatrixScaling,
+    MetaCal,
+    PlattScaling,
+    QuadraticLogisticCalibration,
+    ScalingBinning,
+    SplineCalibration,
     StructuredMatrixScaling,
     StructuredVectorScaling,
     TemperatureScaling,
     VectorScaling,
+    VennAbers,
 )
 
 SUMMED = [
@@ -34,6 +47,24 @@ SUMMED = [
     TemperatureScaling(),
     TemperatureScaling(objective="ece"),
     VectorScaling(),
+]
+ONE_VS_REST = [
+    BBQ(),
+    BetaCalibration(),
+    ENIR(),
+    HistogramBinning(strategy="quantile"),
+    IsotonicCalibration(),
+    PlattScaling(),
+    QuadraticLogisticCalibration(),
+    ScalingBinning(),
+    VennAbers(),
+]
+SORTING = [
+    *ONE_VS_REST,
+    JointIsotonicCalibration(),
+    MetaCal(),
+    MetaCal(coverage_accuracy=0.6, threshold_fraction=0.5, random_state=0),
+    SplineCalibration(),
 ]
 # Empty, of a single row, and with weights of zero only.
 CUTS = [0, 0, 300, 301, 600]
@@ -70,7 +101,7 @@ def chunks_of(*arrays, cuts=CUTS):
 
 
 @ignore_warnings
-@pytest.mark.parametrize("calibrator", SUMMED, ids=repr)
+@pytest.mark.parametrize("calibrator", SUMMED + SORTING, ids=repr)
 @pytest.mark.each("from_logits", [True, False])
 @pytest.mark.each(("n_classes", "has_weights"), [(2, False), (4, True)])
 @pytest.mark.usefixtures("keeping")
@@ -88,6 +119,20 @@ def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, f
     )
     assert parts.n_errors_ == pytest.approx(whole.n_errors_, rel=1e-12)
     assert vars(parts).keys() == vars(whole).keys()
+
+
+@ignore_warnings
+@pytest.mark.each("calibrator", ONE_VS_REST, ids=repr)
+@pytest.mark.each("from_logits", [True, False])
+@pytest.mark.usefixtures("keeping")
+def test_sorting_batches_is_exact(calibrator, from_logits, fresh):
+    """For more classes than are read at once."""
+    X, y, weight = make_data(11, from_logits)
+    whole = fresh(calibrator, from_logits=from_logits).fit(X, y, weight)
+    parts = fresh(calibrator, from_logits=from_logits)
+    parts.fit(batches=chunks_of(X, y, weight), labels=np.arange(11))
+    np.testing.assert_array_equal(parts.class_prior_, whole.class_prior_)
+    np.testing.assert_equal(parts.maps_, whole.maps_)
 
 
 @ignore_warnings
@@ -152,8 +197,27 @@ def test_arguments_that_batches_exclude():
         calibrator.fit(batches=batches)
     with pytest.raises(TypeError, match="X and y must be passed to fit, got None"):
         calibrator.fit()
-    with pytest.raises(TypeError, match=r"sort the samples.*IsotonicCalibration. Pass"):
-        IsotonicCalibration().fit(batches=batches, labels=[0, 1, 2])
+
+
+class Identity(Calibrator):
+    """A calibrator outside of the package, which defines the public methods only."""
+
+    def __init__(self, *, from_logits=True):
+        self.from_logits = from_logits
+
+    def _fit(self, logits, codes, sample_weight):
+        pass
+
+    def _calibrate(self, logits):
+        return softmax(logits, axis=1)
+
+
+@ignore_warnings
+def test_batches_of_a_calibrator_that_takes_arrays():
+    calibrator = Identity().fit(X, Y)
+    with pytest.raises(TypeError, match=r"`_fit`, which takes arrays.*Identity. Pass"):
+        calibrator.fit(batches=chunks_of(X, Y), labels=[0, 1, 2])
+    np.testing.assert_allclose(calibrator.predict_proba(X), softmax(X, axis=1))
 
 
 def test_logits_that_look_like_probabilities():
@@ -169,6 +233,9 @@ def test_logits_that_look_like_probabilities():
     [
         (EnsembleTemperatureScaling(), 100),
         (FocalPosterior(), 100),
+        (IsotonicCalibration(), 100),
+        (MetaCal(), 100),
+        (SplineCalibration(), 100),
         (TemperatureScaling(), 100),
         (VectorScaling(), 10),
     ],

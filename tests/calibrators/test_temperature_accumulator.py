@@ -123,3 +123,15 @@ def test_errors():
         sums.merge(3)
     with pytest.raises(ValueError, match="other must have the parameters"):
         sums.merge(TemperatureAccumulator(labels=LABELS))
+
+
+@pytest.mark.each("changed", [{"from_logits": False}, {"labels": ["x", "y", "z"]}])
+def test_changed_parameters(changed):
+    X, y, _ = make_parts()
+    sums = TemperatureAccumulator(labels=LABELS, from_logits=True).update(X, y)
+    sums = from_dict(to_dict(sums))
+    sums.set_params(**changed)
+    same = TemperatureAccumulator(**sums.get_params())
+    for method in (sums.calibrator, lambda: to_dict(sums), lambda: same.merge(sums)):
+        with pytest.raises(ValueError, match="Parameters must not change"):
+            method()

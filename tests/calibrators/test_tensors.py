@@ -15,6 +15,7 @@ from sklearn_calib.calibrators import (
     HistogramBinning,
     MatrixScaling,
     PerLabelCalibrator,
+    TemperatureAccumulator,
     TemperatureScaling,
     VectorScaling,
 )
@@ -120,6 +121,19 @@ def test_fit_copies_data_of_other_devices():
 
 
 @pytest.mark.usefixtures("elsewhere")
+@pytest.mark.each("array", [torch_array, strict_array])
+def test_chunks_of_other_devices_are_copied(array):
+    X, y = make_data()
+    model, options = TemperatureScaling(from_logits=True), {"labels": range(3)}
+    expected = model.fit(batches=lambda: iter([(X, y)]), **options).temperature_
+    chunk = [array(each) for each in (X, y, np.ones(len(X)))]
+    model.fit(batches=lambda: iter([chunk]), **options)
+    assert model.temperature_ == pytest.approx(expected, rel=1e-9)
+    sums = TemperatureAccumulator(from_logits=True, **options).update(*chunk)
+    assert sums.calibrator().temperature_ == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.each(
     ("change", "message"),
     [
@@ -207,6 +221,20 @@ def test_precision_of_torch_modules(fresh, few, dtype):
         assert proba.dtype == dtype
         atol = 10 * torch.finfo(dtype).eps
         np.testing.assert_allclose(proba.double(), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_extreme_and_tied_logits_of_torch_modules(fresh, calibrator, dtype):
+    """Probabilities and gradients are finite."""
+    module = fitted(fresh, calibrator, *make_data()).to_torch().to(dtype)
+    rows = [[0, 0, 0], [2, 2, 1], [120, 0, 1], [0, 800, 1], [0, 1, 1e4], [-1e4, 0, 0]]
+    logits = torch.tensor(rows, dtype=dtype, requires_grad=True)
+    proba = module(logits)
+    assert ((proba >= 0) & (proba <= 1)).all()
+    torch.testing.assert_close(proba.sum(dim=1), torch.ones(6, dtype=dtype))
+    if proba.requires_grad:
+        (gradient,) = torch.autograd.grad(proba[:, 0].sum(), logits)
+        assert gradient.isfinite().all()
 
 
 @pytest.mark.each("few", FEW[:3])

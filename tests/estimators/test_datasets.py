@@ -7,12 +7,13 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
 from skorch.callbacks import EpochScoring
 from skorch.dataset import Dataset, ValidSplit
 from skorch.helper import predefined_split
 from torch.utils.data import ConcatDataset, IterableDataset, Subset, TensorDataset
 
-from sklearn_calib import NeuralClassifier, RefCalClassifier
+from sklearn_calib import CalibratedClassifier, NeuralClassifier, RefCalClassifier
 from sklearn_calib.callbacks import Checkpoint, RecordBins
 
 X, codes = make_classification(
@@ -138,8 +139,9 @@ def test_options_of_the_data_loader():
     net = clone(NET).set_params(iterator_train__drop_last=True)
     net.fit(tensors(X, codes), classes=range(3))
     assert net.history_[-1, "train_batch_count"] == 10
-    net.fit(Stream(X, codes), classes=range(3))
-    assert net.history_[-1, "train_batch_count"] == 10
+    for iterator in (net.iterator_train, torch.utils.data.DataLoader):
+        net.set_params(iterator_train=iterator).fit(Stream(X, codes), classes=range(3))
+        assert net.history_[-1, "train_batch_count"] == 10
 
 
 class TwoInputs(torch.nn.Module):
@@ -181,6 +183,13 @@ def test_a_dataset_resumes_from_a_checkpoint(tmp_path):
     net.fit(data, classes=range(3))
     net = clone(net).set_params(max_epochs=3).fit(data, classes=range(3))
     assert_equal(net, whole)
+
+
+def test_a_checkpoint_of_other_classes(tmp_path):
+    net = clone(NET).set_params(callbacks=[Checkpoint(tmp_path / "file")])
+    net.fit(tensors(X, codes), classes=range(3))
+    with pytest.raises(ValueError, match="same data and parameters"):
+        net.fit(tensors(X, codes), classes=range(4))
 
 
 def test_images_of_bytes_and_a_pickle():
@@ -284,6 +293,12 @@ def test_refcal_takes_arrays_only():
 # Classes of arrays --------------------------------------------------------------------
 
 
+@pytest.mark.each("net", [clone(NET), FrozenEstimator(clone(NET).fit(X, codes))])
+def test_wrappers_take_arrays_only(net):
+    with pytest.raises(TypeError, match="X must be an array, got a Dataset: TensorD"):
+        CalibratedClassifier(net).fit(tensors(X, codes), codes)
+
+
 def test_classes_that_are_absent_from_y():
     net = clone(NET).fit(X, NAMES[codes], classes=[*NAMES, "elk"])
     assert net.predict_proba(X).shape == (161, 4)
@@ -332,6 +347,14 @@ def test_scores_of_partial_fit():
     assert sum(net.history_[-1, "bin_weight"]) == 60
 
 
+def test_lists_as_a_validation_set():
+    lists = X_VALID.tolist(), NAMES[VALID_CODES].tolist()
+    net = clone(NET).partial_fit(X, NAMES[codes], NAMES, validation=lists)
+    arrays = X_VALID, NAMES[VALID_CODES]
+    twin = clone(NET).partial_fit(X, NAMES[codes], NAMES, validation=arrays)
+    assert_equal(net, twin)
+
+
 def test_partial_fit_does_not_refit():
     net = clone(NET).partial_fit(X, codes, classes=range(3), validation=VALID)
     twin = clone(NET).set_params(refit=True)
@@ -362,7 +385,7 @@ def test_refcal_learns_from_a_validation_set():
     [
         (X_VALID, TypeError, r"`validation` must be a pair \(X, y\), a Dataset or"),
         ((X_VALID[:, :3], VALID_CODES), ValueError, "X has 3 features"),
-        ((X_VALID, VALID_CODES + 1), ValueError, "y must contain only the labels"),
+        ((X_VALID, VALID_CODES + 1), ValueError, "validation y must contain only"),
         (tensors(X_VALID[:, :3], VALID_CODES), ValueError, "X has 3 features"),
         (tensors(X_VALID, VALID_CODES + 1), ValueError, "y must contain only the"),
     ],

@@ -120,3 +120,12 @@ def test_at_most_three_names():
 def test_fitted_attributes_are_not_parameters(name):
     with pytest.raises(TypeError, match=f"'{name}' is not a parameter"):
         NeuralClassifier(**{name: 1})
+
+
+@pytest.mark.each("name", ["validation_data", "eval_set"])
+def test_a_validation_set_under_another_name(name):
+    net, data = NeuralClassifier(max_epochs=1), (np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(TypeError, match=r"^partial_fit .* Did you mean 'validation'\?"):
+        net.partial_fit(*data, classes=[0, 1], **{name: data})
+    with pytest.raises(TypeError, match=r"^fit .* Set the parameter 'train_split' of"):
+        net.fit(*data, **{name: data})

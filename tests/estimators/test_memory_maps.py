@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from skorch.dataset import Dataset
+from torch import nn
+from torch.utils.data import ConcatDataset
 
 from sklearn_calib import NeuralClassifier
 
@@ -39,6 +41,23 @@ def test_a_memory_map_is_not_copied(mapped):
     assert peak_of(lambda: net.predict_proba(X)) < X.nbytes / 3
     proba = net.set_params(**twin.get_params()).fit(X, y).predict_proba(X)
     np.testing.assert_array_equal(proba, twin.predict_proba(np.array(X)))
+
+
+def test_a_memory_map_of_another_byte_order(mapped):
+    X, y = mapped[0][:200], mapped[1][:200]
+    net = NeuralClassifier(max_epochs=1, random_state=0)
+    twin = clone(net).fit(X, y)
+    net.fit(Dataset(X.astype(">f4"), y.astype(">i2")), classes=[0, 1])
+    np.testing.assert_array_equal(net.predict_proba(X), twin.predict_proba(X))
+
+
+def test_read_only_rows_of_a_dataset(mapped):
+    X, y = mapped[0][:200], mapped[1][:200]
+    rows = ConcatDataset([[({"input": X[i]}, y[i]) for i in range(200)]])
+    net = NeuralClassifier(nn.Linear(200, 2), max_epochs=1, random_state=0)
+    twin = clone(net).fit({"input": X}, y)
+    net.fit(rows, classes=[0, 1])
+    np.testing.assert_array_equal(net.predict_proba(rows), twin.predict_proba(rows))
 
 
 def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped):

@@ -1,5 +1,6 @@
 """Networks use as many of torch's threads as their work is worth."""
 
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -63,6 +64,15 @@ def test_the_number_grows_with_the_work():
     assert numbers_of(net) == [4, 2, 2, 2]
     net.set_params(batch_size=-1).fit(X, y)
     assert numbers_of(net) == [4, 3]
+
+
+def test_a_pickle_of_an_earlier_version():
+    net = clone(NET).fit(X, y)
+    expected = net.predict_proba(X)
+    del net.n_threads
+    restored = pickle.loads(pickle.dumps(net))
+    assert clone(restored).n_threads == restored.n_threads == "auto"
+    np.testing.assert_array_equal(restored.predict_proba(X), expected)
 
 
 def test_more_threads_than_torch_has_are_not_used():

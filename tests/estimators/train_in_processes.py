@@ -15,10 +15,11 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import make_classification
 from skorch.callbacks import Checkpoint as BestWeights, EarlyStopping
 from skorch.dataset import ValidSplit
+from skorch.helper import predefined_split
 from skorch.hf import AccelerateMixin
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.callbacks import Checkpoint, RecordBins
@@ -90,6 +91,14 @@ class Penalised(nn.Linear):
         return super().forward(inputs), self.weight.square().sum()
 
 
+class Stream(IterableDataset):
+    """Samples whose number is unknown."""
+
+    def __iter__(self):
+        """Return an iterator over the pairs."""
+        return zip(X, y, strict=True)
+
+
 class Together(NeuralClassifier):
     """NeuralClassifier that all processes train together."""
 
@@ -140,6 +149,15 @@ class Accelerated(AccelerateMixin, NeuralClassifier):
     """NeuralClassifier that is wrapped by an accelerator."""
 
 
+SAMPLES = TensorDataset(torch.from_numpy(X), torch.from_numpy(y))
+OF_DATASETS = {
+    "y": None,
+    "classes": [0, 1, 2],
+    "validation_fraction": None,
+    "train_split": predefined_split(SAMPLES),
+    "early_stopping": True,
+    "loss": "adafocal",
+}
 # The parameters of each training, and the arguments of fit.
 CASES = {
     "focal": {},
@@ -164,15 +182,19 @@ CASES = {
     "tiny last batch": {"batch_size": 64},
     "one batch": {"batch_size": -1},
     "warm start": {"warm_start": True},
+    "dataset": {"X": SAMPLES, **OF_DATASETS},
+    "stream": {"X": Stream(), **OF_DATASETS},
 }
 
 
-def train(loss="focal", X=X, y=y, sample_weight=None, kind=Together, **params):
+def train(
+    loss="focal", X=X, y=y, sample_weight=None, classes=None, kind=Together, **params
+):
     """Return the net trained with the parameters of a case."""
     params = {"max_epochs": 2, "random_state": 0, "batch_size": 40, **params}
     params = {"lr": 0.01, **HELD_OUT, **params}
     net = kind(loss=loss, dtype="float64", **LEARNERS.get(loss, {}), **params)
-    return net.fit(X, y, sample_weight=sample_weight)
+    return net.fit(X, y, sample_weight=sample_weight, classes=classes)
 
 
 def result(net, X=X, **_):

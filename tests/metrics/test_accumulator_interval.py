@@ -119,3 +119,13 @@ def test_aurc_has_an_interval():
     accumulator = accumulate(*problem())
     low, high = accumulator.interval(aurc_loss, n_resamples=100, random_state=0)
     assert low < accumulator.compute(aurc_loss) < high
+
+
+@pytest.mark.each("metric", [aurc_loss, ks_calibration_error])
+def test_squares_of_weights_that_underflow(metric):
+    y_true, y_proba, _ = problem(500)
+    weight = np.where(np.arange(500) % 2, 1.0, 1e-200)
+    options = {"method": "debiased", "n_resamples": 50, "random_state": 0}
+    interval = accumulate(y_true, y_proba, weight).interval(metric, **options)
+    odd = accumulate(y_true[1::2], y_proba[1::2], weight[1::2])
+    np.testing.assert_allclose(interval, odd.interval(metric, **options), atol=0.02)

@@ -13,6 +13,7 @@ from sklearn_calib.metrics import (
     aurc_loss,
     classwise_calibration_error,
     coverage_at_risk,
+    ece_interval,
     excess_aurc_loss,
     expected_calibration_error,
     failure_auroc_score,
@@ -120,6 +121,32 @@ def test_metrics_of_two_classes(name, scale):
     check(*POSITIVE[name], "positive", y_true, y_proba[:, 1], None)
 
 
+STATED = {
+    "aurc": 2e-4,
+    "augrc": 5e-5,
+    "excess aurc": 2e-4,
+    "failure auroc": 2e-4,
+    "isotonic": 3e-3,
+    "kde": 1e-4,
+    "kernel": 5e-5,
+    "ks": 1e-4,
+    "risk at coverage": 3e-3,
+    "smooth ece": 5e-5,
+    "smooth error": 5e-5,
+    "spiegelhalter": 3e-3,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.each("name", STATED)
+def test_accuracy_that_the_notes_state(name):
+    metric, options, _ = TOP_LABEL[name]
+    for seed in range(100, 125):
+        for scale in (0.3, 1, 3, 8):
+            data = problem(seed, 4, scale)
+            check(metric, options, STATED[name], "top_label", *data)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 10**6),
@@ -197,6 +224,7 @@ def test_cells_of_classes_are_sparse():
     [
         ("aurc_loss", {}, TypeError, "metric must be a function, .* got 'aurc_loss'"),
         (hosmer_lemeshow_test, {}, TypeError, "metric must have .* sample_weight"),
+        (ece_interval, {}, TypeError, "metric must not draw .*'ece_interval'. Use the"),
         (score_decomposition, {}, ValueError, 'metric must be defined for mode="top'),
         (classwise_calibration_error, {}, ValueError, "metric must be defined for"),
         (aurc_loss, {"loss": "log"}, ValueError, "loss must not be given, .* 'log'"),
@@ -230,7 +258,7 @@ def test_other_metrics_of_classes_need_cells():
         accumulator.compute(smooth_expected_calibration_error)
 
 
-@pytest.mark.each("mode", [[], ["top_label", "top_label"], ["top"], [None]])
+@pytest.mark.each("mode", [[], ["top_label", "top_label"], ["top"], [None], [["top"]]])
 def test_invalid_modes(mode):
     with pytest.raises(ValueError, match="mode must be one or several of"):
         chunked(*problem(0, 3, 1), mode=mode)

@@ -191,3 +191,11 @@ def test_groups_are_checked_before_anything_is_added():
         one.update(y_true[:2], y_proba, groups=["a", "b"])
     assert list(one.groups_) == [1, None]
     assert one.scores() == before.scores()
+
+
+def test_groups_of_two_columns_are_not_saved():
+    y_true, y_proba, _ = problem(2)
+    one = new().update(y_true, y_proba, groups=[["a", "x"], ["b", "x"]])
+    assert list(one.groups_) == [("a", "x"), ("b", "x")]
+    with pytest.raises(ValueError, match=r"groups must be a single .*\('a', 'x'"):
+        to_dict(one)

@@ -147,6 +147,30 @@ def test_mutated_documents_of_accumulators(mode):
     refuse_or_read()
 
 
+@pytest.mark.each(
+    ("path", "value", "match"),
+    [
+        (("state", "top_label_sums_", "values", slice(6, 10)), [0] * 4, "of squares"),
+        (("state", "top_label_sums_", "values", slice(6, 10)), [1e9] * 4, "of squares"),
+        (("state", "groups_"), [], "groups_"),
+        (("params", "mode"), [["top_label"]], "mode must be one or several of"),
+        (
+            ("params", "labels"),
+            {"dtype": "str", "shape": [0], "values": []},
+            "state is invalid",
+        ),
+    ],
+)
+def test_crafted_accumulators(path, value, match):
+    accumulator = CalibrationAccumulator(labels=["a", "b"], mode=["top_label"])
+    accumulator.update(["a", "b"], [0.2, 0.9], [1, 3], groups=["x", "y"])
+    document = json.loads(json.dumps(to_dict(accumulator)))
+    from_dict(document)
+    at(document["object"], path[:-1])[path[-1]] = value
+    with pytest.raises(ValueError, match=match):
+        from_dict(document)
+
+
 @pytest.fixture(scope="module")
 def calibrated(net, table):
     return CalibratedClassifier(net, TemperatureScaling(), cv=2).fit(*table)

@@ -1,0 +1,43 @@
+"""Base class of calibrators that read the samples in blocks of rows."""
+
+from abc import abstractmethod
+from typing import Any
+
+from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.blocks import Blocks, array_blocks
+from sklearn_calib._core.typing import Floats, Ints, Weights
+from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._chunks import Chunks
+from sklearn_calib.calibrators._survey import warn_that_logits_look_like_proba
+
+
+class _BlockCalibrator(Calibrator):
+    """Base class of calibrators that read the samples in blocks of rows.
+
+    A subclass defines `_fit_blocks(data)` instead of `_fit`. It reads the data several
+    times, so that they need not fit into memory.
+    """
+
+    # Blocks of arrays have at least this number of rows.
+    _least_rows = 1
+
+    def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
+        self._fit_blocks(array_blocks(logits, codes, sample_weight, self._least_rows))
+
+    def _fit_input(self, X: Floats, codes: Ints, sample_weight: Weights) -> None:
+        self._fit_validated(array_blocks(X, codes, sample_weight, self._least_rows))
+
+    def _fit_batches(self, batches: Any, labels: Any) -> None:
+        chunks = Chunks(self, batches, labels)
+        self.classes_ = as_labels(labels, "labels")
+        if self._survey(chunks).looks_like_proba:
+            warn_that_logits_look_like_proba()
+        self._fit_validated(Blocks(chunks.__iter__, chunks.sizes, chunks.counts))
+
+    def _fit_validated(self, data: Blocks) -> None:
+        """Fit the map to blocks of validated logits or probabilities."""
+        self._fit_blocks(data.transform(self._as_logits).kept())
+
+    @abstractmethod
+    def _fit_blocks(self, data: Blocks) -> None:
+        """Fit the map to blocks of logits."""
