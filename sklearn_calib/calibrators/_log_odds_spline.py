@@ -101,7 +101,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     0.44
     """
 
-    _errors_needed = 50, 1
+    _errors_needed = 10, 0.25
     _returns_log_odds = True
     _map = Tuple(
         Numbers("n + 2", increasing="strictly"), Numbers("n + 2"), Numbers("n + 2")
