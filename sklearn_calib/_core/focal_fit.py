@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.links import focal_terms, log_softmax, softmax
-from sklearn_calib._core.optimize import fit_block_temperature
+from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.typing import Floats
 
 # Upper bounds of the search for gamma; it ends where the likelihood decreases.
@@ -76,7 +76,7 @@ def fit_focal_temperature(
     If the T for gamma = 0 is a bound, the likelihood has no maximum in T. The
     probabilities with this T then replace the true classes as targets.
     """
-    start = fit_block_temperature(data)
+    start = fit_temperature(data)
     _, slope, curvature = _moments(data, math.log(start), 0.0)
     is_optimum = abs(slope[0]) <= 1e-3 * curvature[0, 0]
     if not is_optimum:

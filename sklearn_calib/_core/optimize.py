@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.blocks import KEPT_SIZE, Blocks, array_blocks
-from sklearn_calib._core.typing import Floats, Ints, Weights
+from sklearn_calib._core.blocks import KEPT_SIZE, Blocks
+from sklearn_calib._core.typing import Floats
 
 # For fewer columns, sums are faster along the other axis, with a copy of the block.
 FEW_COLUMNS = 64
@@ -21,14 +21,7 @@ MAX_STEP = 3.0
 ORDINARY = 10
 
 
-def fit_temperature(
-    logits: Floats, codes: Ints, sample_weight: Weights = None
-) -> float:
-    """Return the temperature of arrays, see :func:`fit_block_temperature`."""
-    return fit_block_temperature(array_blocks(logits, codes, sample_weight))
-
-
-def fit_block_temperature(data: Blocks) -> float:
+def fit_temperature(data: Blocks) -> float:
     """Return the T > 0 that minimises the NLL of softmax(logits / T).
 
     Let the gap of a logit be its distance to the largest logit of the row. The NLL is

@@ -9,7 +9,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_block_temperature
+from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.state import FRACTION, POSITIVE, Number, Numbers
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import StrOptions
@@ -108,7 +108,7 @@ class EnsembleTemperatureScaling(_BlockCalibrator):
         self.from_logits = from_logits
 
     def _fit_blocks(self, data: Blocks) -> None:
-        self.temperature_ = fit_block_temperature(data)
+        self.temperature_ = fit_temperature(data)
         if self.objective == "brier":
             near = math.log(self.temperature_)
             self.temperature_ = _lowest_brier(data, near)

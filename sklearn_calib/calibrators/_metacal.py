@@ -11,7 +11,7 @@ from sklearn_calib._core.binning import bin_sums, occupied_bins
 from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.confidence import negative_entropy, top_label
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_block_temperature
+from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Seed
 from sklearn_calib._core.validation import Interval, row_blocks
@@ -179,7 +179,7 @@ class MetaCal(_BlockCalibrator):
             )
         # Without a copy of the accepted rows.
         accepted_data = data.reweighted(codes, weight * accepted)
-        self.temperature_ = fit_block_temperature(accepted_data)
+        self.temperature_ = fit_temperature(accepted_data)
 
     def _draw(self, pool: Ints) -> Ints:
         """Return the rows that determine the threshold."""

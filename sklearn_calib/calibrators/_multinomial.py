@@ -17,7 +17,7 @@ from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.blocks import Block, Blocks, as_float64
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
-from sklearn_calib._core.optimize import fit_block_temperature, magnitude
+from sklearn_calib._core.optimize import fit_temperature, magnitude
 from sklearn_calib._core.state import NON_NEGATIVE, Number, Numbers, Spec
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import Interval, StrOptions
@@ -205,7 +205,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            temperature = fit_block_temperature(logits)
+            temperature = fit_temperature(logits)
         identity = self._kind.identity(len(logits.sizes))
         start = identity / temperature
         scaled = _loss_sum(features, self._kind, start)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.blocks import Blocks, as_float64
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
-from sklearn_calib._core.optimize import fit_block_temperature
+from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.state import POSITIVE, UP_TO_ONE, Number
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._multinomial import (
@@ -33,7 +33,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
     def _fit_blocks(self, data: Blocks) -> None:
         logits = data.transform(as_float64)
         self._warn_of_absent(data.counts)
-        self.temperature_ = fit_block_temperature(logits)
+        self.temperature_ = fit_temperature(logits)
         self.mixing_ = float(1 / (data.weight_sum + 1))
         features = logits.transform(self._features).kept()
         center = self._kind.identity(len(data.sizes))

@@ -10,7 +10,7 @@ from sklearn_calib._core.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
-from sklearn_calib._core.optimize import fit_block_temperature
+from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval, StrOptions
@@ -126,7 +126,7 @@ class TemperatureScaling(_BlockCalibrator):
 
     def _fit_blocks(self, data: Blocks) -> None:
         if self.objective == "nll":
-            self.temperature_ = fit_block_temperature(data)
+            self.temperature_ = fit_temperature(data)
         else:
             check_n_bins(self.n_bins, data.n_samples)
             self.temperature_ = _search_ece(data, self.n_bins)

@@ -80,7 +80,7 @@ def test_gamma_that_is_given(gamma):
             logits, codes, factor * temperature, gamma
         )
     if gamma == 0:
-        expected = fit_temperature(logits, codes)
+        expected = fit_temperature(array_blocks(logits, codes))
         assert temperature == pytest.approx(expected, rel=1e-9)
 
 
@@ -98,7 +98,7 @@ def test_bounds_of_temperature_scaling_are_kept(find_true_class):
     """All predictions are correct, or all are wrong."""
     logits, _ = make_underconfident(200)
     codes = find_true_class(logits, axis=1)
-    bound = fit_temperature(logits, codes)
+    bound = fit_temperature(array_blocks(logits, codes))
     assert fit_focal_temperature(array_blocks(logits, codes)) == pytest.approx(
         (bound, 0.0)
     )

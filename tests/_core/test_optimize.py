@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.optimize import FEW_COLUMNS, fit_temperature
 
@@ -39,7 +40,7 @@ def test_equals_bisection(seed, tail):
     codes = rng.integers(0, shape[1], size=shape[0])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        temperature = fit_temperature(logits, codes)
+        temperature = fit_temperature(array_blocks(logits, codes))
     if not caught:
         assert temperature == pytest.approx(bisect(logits, codes), rel=1e-8)
 
@@ -53,9 +54,13 @@ def test_blocks_and_layouts_agree(n_columns, dtype):
     codes = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
     rel = 1e-9 if dtype == np.float64 else 1e-5
     expected = bisect(logits.astype(np.float64), codes)
-    assert fit_temperature(logits, codes) == pytest.approx(expected, rel=rel)
+    assert fit_temperature(array_blocks(logits, codes)) == pytest.approx(
+        expected, rel=rel
+    )
     by_column = np.asfortranarray(logits)
-    assert fit_temperature(by_column, codes) == pytest.approx(expected, rel=rel)
+    assert fit_temperature(array_blocks(by_column, codes)) == pytest.approx(
+        expected, rel=rel
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -70,7 +75,9 @@ def test_one_hot_rows(n_classes, dtype):
     # At the optimum the confidence 1 / (1 + (n_classes - 1) exp(-7 / T)) is 0.8.
     expected = 7 / math.log(4 * (n_classes - 1))
     rel = 1e-10 if dtype == np.float64 else 1e-6
-    assert fit_temperature(logits, codes) == pytest.approx(expected, rel=rel)
+    assert fit_temperature(array_blocks(logits, codes)) == pytest.approx(
+        expected, rel=rel
+    )
 
 
 def test_float32_stays_float32(monkeypatch):
@@ -84,5 +91,5 @@ def test_float32_stays_float32(monkeypatch):
 
     monkeypatch.setattr(np, "exp", watched)
     logits = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]], dtype=np.float32)
-    fit_temperature(logits, np.array([0, 1, 1]))
+    fit_temperature(array_blocks(logits, np.array([0, 1, 1])))
     assert seen == {np.dtype(np.float32)}
