@@ -65,16 +65,17 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     -----
     Let x be the predicted log-odds of a class. The curve is :math:`x + l(x) + s(x)`
     with a linear function l and a natural cubic spline s that is orthogonal to linear
-    functions. The posterior density is maximised by Newton's method, with the priors
+    functions. The posterior density is maximised by Newton's method. The priors are
 
-    .. math:: l(x) = b^T (1, x)^T, \; b \sim N\big(0, (\kappa I)^{-1}\big), \qquad
-        \int s''(x)^2 \, dx \sim \chi^2 / \lambda,
+    .. math:: l(x) = b_0 + b_1 x, \quad b \sim N\big(0, (\kappa I)^{-1}\big), \qquad
+        p(s) \propto \exp\Big(-\frac{\lambda}{2} \int s''(x)^2 \, dx\Big),
 
-    where I is the mean Fisher information of a sample at the predicted probabilities.
-    The strengths :math:`\kappa \ge 1` and :math:`\lambda` maximise the marginal
-    likelihood in Laplace's approximation (empirical Bayes) [2]_, which takes about
-    20 Newton steps. [1]_ chooses the strength by cross-validation, has no prior for the
-    linear part, and adds samples on the diagonal instead.
+    where I is the mean Fisher information of a sample at the predicted probabilities,
+    and the integral is in units of the standard deviation of x. The strengths
+    :math:`\kappa \ge 1` and :math:`\lambda` maximise the marginal likelihood in
+    Laplace's approximation (empirical Bayes) [2]_, which takes about 20 Newton steps.
+    [1]_ chooses the strength by cross-validation, has no prior for the linear part, and
+    adds samples on the diagonal instead.
 
     With more than 8192 distinct log-odds, neighbours are averaged in 8192 groups of
     equal weight. For more than two classes, the rows are normalised.
