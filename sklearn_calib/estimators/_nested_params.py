@@ -25,7 +25,7 @@ HINT = (
 )
 
 _BOTH_STAGES = {"batch_size", "callbacks", "compile", "iterator_train"}
-_BOTH_STAGES |= {"iterator_valid", "lr", "max_epochs", "optimizer"}
+_BOTH_STAGES |= {"iterator_valid", "lr", "max_epochs", "n_threads", "optimizer"}
 _HEAD_ONLY = {"batch_transform", "class_weight", "early_stopping", "n_iter_no_change"}
 _HEAD_ONLY |= {
     "posterior",

@@ -102,11 +102,11 @@ class RefCalClassifier(
         `encoder__...`, `loss__...`, and parameters of :class:`NeuralClassifier` as
         `refine__...` for stage 1 and `head__...` for stage 2. Both stages have
         `batch_size`, `callbacks`, `compile`, `iterator_train`, `iterator_valid`, `lr`,
-        `max_epochs` and `optimizer`, with their nested parameters. Stage 2 also has
-        `batch_transform`, `class_weight`, `early_stopping`, `n_iter_no_change`,
-        `posterior`, `refit`, `train_split`, `use_caching` and `validation_fraction`.
-        The defaults are those of :class:`NeuralClassifier`, except that `head__lr` is
-        0.01.
+        `max_epochs`, `n_threads` and `optimizer`, with their nested parameters. Stage 2
+        also has `batch_transform`, `class_weight`, `early_stopping`,
+        `n_iter_no_change`, `posterior`, `refit`, `train_split`, `use_caching` and
+        `validation_fraction`. The defaults are those of :class:`NeuralClassifier`,
+        except that `head__lr` is 0.01.
 
     Attributes
     ----------

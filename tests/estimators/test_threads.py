@@ -166,6 +166,8 @@ def test_refcal():
     assert {*numbers_of(model.head_)[1:]} == {1}
     model.predict(X)
     assert torch.get_num_threads() == 4
+    model.set_params(head__n_threads=3).fit(X, y)
+    assert {*numbers_of(model.head_)[1:]} == {3}
 
 
 def test_the_encoder_of_augment_head_has_its_own_number():
