@@ -7,6 +7,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 from skorch.utils import is_dataset
+from torch.utils.data import DataLoader
 
 from sklearn_calib._core.arrays import as_labels, check_numbers, is_dict
 
@@ -19,6 +20,11 @@ def check_data(estimator, *arrays, reset):
     X, or the names of its inputs. Otherwise X must agree with those stored.
     """
     X, *y = [_on_cpu(array) for array in arrays]
+    if isinstance(X, DataLoader):
+        raise TypeError(
+            "X must be an array or a Dataset, got a DataLoader. Pass its attribute "
+            "dataset, and set batch_size."
+        )
     if is_dataset(X):
         raise TypeError(
             f"X must be an array for {type(estimator).__name__}, got a Dataset: "
