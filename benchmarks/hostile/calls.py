@@ -214,19 +214,14 @@ def accumulator(kind):
     def call(y_true, y_proba, sample_weight=None, groups=None, **options):
         chunk = {"sample_weight": sample_weight, "groups": groups}
         model = kind(**options).update(y_true, y_proba, **chunk)
-        return model.compute(), model.scores()
+        return (model.compute(), model.scores()) if model._has_seen() else None
 
     yield "chunks", call, {**own, **parameters(kind.update)}
 
 
-def temperature_accumulator(kind):
-    own = parameters(kind)
-
-    def call(X, y, sample_weight=None, **options):
-        model = kind(**options).update(X, y, sample_weight=sample_weight)
-        return model.calibrator().temperature_
-
-    yield "chunks", call, {**own, **parameters(kind.update)}
+def none(_):
+    """Leave out what has the input of something else that is tried."""
+    return ()
 
 
 def class_report(function):
@@ -301,7 +296,8 @@ def ranks(function):
 
 
 OWN = {
-    "calibrators.TemperatureAccumulator": temperature_accumulator,
+    # The chunks of TemperatureScaling.
+    "calibrators.TemperatureAccumulator": none,
     "calibrators.PerLabelCalibrator": per_label_calibrator,
     "callbacks.valid_ece": on_validation,
     "callbacks.valid_log_loss": on_validation,

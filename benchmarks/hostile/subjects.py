@@ -100,6 +100,8 @@ SETTLED = {
     ("two", "y", "boolean inside"): OPEN,
     # One chunk does not determine the labels.
     ("chunks", "labels", "nothing"): INVALID,
+    # A chunk without weight adds nothing.
+    ("chunks", "sample_weight", "zeros"): VALID,
     # Shapes of results are inferred so.
     ("tensors", "logits", "meta"): ANY,
     ("embeddings", "embeddings", "meta"): ANY,

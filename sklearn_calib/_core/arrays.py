@@ -88,6 +88,10 @@ def without_gradient(values: Any) -> Any:
 
 def as_array(values: Any, name: str) -> Array:
     """Return data of any library as a numpy array."""
+    if issparse(values):
+        raise TypeError(
+            f"{name} must be dense, got a sparse matrix. Use its toarray()."
+        )
     check_unmasked(values, name)
     check_in_memory(values, name)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -27,6 +27,14 @@ from sklearn_calib.metrics._calibration_error import expected_calibration_error
 
 class AccumulatorResults(AccumulatorState):
     """Results of an accumulator."""
+
+    @overload
+    def compute(self, *, mode: str | None = None, **options: Any) -> float: ...
+
+    @overload
+    def compute(
+        self, metric: Metric, *, mode: str | None = None, **options: Any
+    ) -> Any: ...
 
     def compute(
         self,
