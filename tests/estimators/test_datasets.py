@@ -280,13 +280,9 @@ def test_a_split_of_a_dataset():
     assert_equal(net.fit(tensors(X, codes), classes=range(3)), twin)
 
 
-def test_a_loader_is_refused_with_a_hint():
-    loader = torch.utils.data.DataLoader(tensors(X, codes))
-    with pytest.raises(TypeError, match=r"DataLoader\. Pass its attribute"):
-        clone(NET).fit(loader, classes=range(3))
-
-
-def test_refcal_takes_arrays_only():
+def test_refcal_takes_arrays_only_and_no_net_a_loader():
+    with pytest.raises(TypeError, match=r"DataLoader\. Pass its attribute dataset"):
+        clone(NET).fit(torch.utils.data.DataLoader(tensors(X, codes)), classes=[0, 1])
     model = RefCalClassifier(refine__max_epochs=1, head__max_epochs=1)
     message = "X must be an array for RefCalClassifier, got a Dataset: TensorDataset"
     with pytest.raises(TypeError, match=message):
