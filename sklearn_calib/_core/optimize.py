@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 import warnings
 from typing import Literal, NamedTuple
 
@@ -167,6 +168,8 @@ def _find_inverse(data: Blocks, gaps: _Gaps, target: float) -> float:
             return candidate
         inside = low < candidate < high
         inverse = candidate if inside else math.sqrt(low * high)
+        # T stays finite even if n / (n + 1) is rounded to 1.
+        inverse = max(inverse, sys.float_info.min)
     return inverse
 
 

@@ -93,3 +93,11 @@ def test_float32_stays_float32(monkeypatch):
     logits = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]], dtype=np.float32)
     fit_temperature(array_blocks(logits, np.array([0, 1, 1])))
     assert seen == {np.dtype(np.float32)}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_infinite_temperature_of_huge_weights_is_finite():
+    """n / (n + 1) is rounded to 1, and a row without weight is far from the others."""
+    logits = np.array([[1e8, 0.0], [0.0, 1e16], [1e100, 0.0]])
+    data = array_blocks(logits, np.array([1, 0, 0]), np.array([1e100, 1e100, 0.0]))
+    assert 1e16 < fit_temperature(data) < np.inf
