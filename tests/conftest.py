@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import re
 import runpy
+import tracemalloc
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import numpy as np
 import pytest
 from hypothesis import settings
+from sklearn import config_context
 
 HERE = Path(__file__).parent
 DATA_VARIABLE = "SKLEARN_CALIB_DATA"
@@ -219,3 +221,29 @@ def not_refused():
         return faults
 
     return find
+
+
+@pytest.fixture(scope="session")
+def peak_memory():
+    """Return a function for the most bytes that numpy and Python hold during a call."""
+
+    def measure(call):
+        tracemalloc.start()
+        try:
+            call()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return measure
+
+
+@pytest.fixture
+def dispatch(monkeypatch):
+    """Enable array API dispatch of scikit-learn."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    try:
+        with config_context(array_api_dispatch=True):
+            yield
+    except ImportError as missing:
+        pytest.skip(f"scikit-learn cannot dispatch here: {missing}")

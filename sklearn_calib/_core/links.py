@@ -222,16 +222,9 @@ def summarise_log_odds(logits: Floats) -> Summary:
     return largest, log_total, top, log_rest
 
 
-def columns_log_odds(
-    logits: Floats,
-    first: int,
-    largest: Floats,
-    log_total: Floats,
-    top: Ints,
-    top_log_rest: Floats,
-) -> Floats:
+def columns_log_odds(logits: Floats, first: int, *summary: Array) -> Floats:
     """Return the log-odds of columns from `first`, given the summary of each row."""
-    terms = _log_terms(logits, first, largest, log_total, top, top_log_rest)
+    terms = _log_terms(logits, first, *summary)
     return np.subtract(*terms, out=terms[0])
 
 

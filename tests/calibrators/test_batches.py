@@ -1,6 +1,5 @@
 """Fits to data in chunks: the same result, errors for bad chunks, little memory."""
 
-import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -243,7 +242,7 @@ def test_logits_that_look_like_probabilities():
 )
 @pytest.mark.each("from_logits", [True, False])
 def test_fit_allocates_less_than_half_of_the_data(
-    calibrator, n_classes, from_logits, fresh, monkeypatch
+    calibrator, n_classes, from_logits, fresh, monkeypatch, peak_memory
 ):
     """The arrays of one block take up to 12 MiB, as numpy reports to tracemalloc."""
     monkeypatch.setattr(blocks, "KEPT_SIZE", 0)
@@ -256,10 +255,4 @@ def test_fit_allocates_less_than_half_of_the_data(
         np.exp(X, out=X)
         X /= X.sum(axis=1, keepdims=True)
     calibrator = fresh(calibrator, from_logits=from_logits)
-    tracemalloc.start()
-    try:
-        calibrator.fit(X, y)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 0.5 * X.nbytes
+    assert peak_memory(lambda: calibrator.fit(X, y)) < 0.5 * X.nbytes

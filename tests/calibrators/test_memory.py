@@ -4,8 +4,6 @@ The memory is what numpy allocates at the same time, as a multiple of the predic
 `benchmarks/bench_memory.py` measures the memory of the process.
 """
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
@@ -47,36 +45,26 @@ def problem():
     return logits, (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
 
 
-def peak(function):
-    """Return the memory that a call allocates at the same time."""
-    tracemalloc.start()
-    try:
-        function()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.each("name", FIT)
-def test_fit_does_not_copy_the_predictions(name, problem, monkeypatch):
+def test_fit_does_not_copy_the_predictions(name, problem, monkeypatch, peak_memory):
     monkeypatch.setattr(blocks, "KEPT_SIZE", 0)  # as for more samples
     monkeypatch.setattr(optimize, "KEPT_SIZE", 0)
     logits, y = problem
     calibrator = get_calibrator(name)(from_logits=True)
-    assert peak(lambda: calibrator.fit(logits, y)) < FIT[name] * logits.nbytes
+    assert peak_memory(lambda: calibrator.fit(logits, y)) < FIT[name] * logits.nbytes
 
 
 @pytest.mark.each("name", ["histogram", "joint_isotonic", "platt", "spline"])
-def test_predict_proba_needs_little_more_than_its_result(name, problem):
+def test_predict_proba_needs_little_more_than_its_result(name, problem, peak_memory):
     logits, y = problem
     calibrator = get_calibrator(name)(from_logits=True)
     calibrator.fit(logits[:1500], y[:1500], labels=range(100))
     # A block of rows and its intermediate results have about 3 MiB.
     limit = 1.2 * logits.nbytes + 3 * 2**20
-    assert peak(lambda: calibrator.predict_proba(logits)) < limit
+    assert peak_memory(lambda: calibrator.predict_proba(logits)) < limit
 
 
-def test_intervals_of_blocks_of_rows(problem):
+def test_intervals_of_blocks_of_rows(problem, peak_memory):
     """Those of all rows are those of single rows, without more memory."""
     logits, y = problem
     calibrator = VennAbers(from_logits=True)
@@ -86,7 +74,7 @@ def test_intervals_of_blocks_of_rows(problem):
     for row in (0, 700, 4999):
         one = calibrator.predict_interval(logits[row : row + 1])
         np.testing.assert_array_equal(intervals[row], one[0])
-    used = peak(lambda: calibrator.predict_interval(logits[:5000]))
+    used = peak_memory(lambda: calibrator.predict_interval(logits[:5000]))
     assert used < 1.2 * intervals.nbytes + 3 * 2**20
 
 

@@ -6,7 +6,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from sklearn import config_context
 from torch.nn import Linear, Sequential
 
 from sklearn_calib._core import validation
@@ -22,17 +21,6 @@ from sklearn_calib.calibrators import (
 
 EXCUSED: dict[str, dict[str, str]] = {}
 FEW = [TemperatureScaling(), VectorScaling(), MatrixScaling(), HistogramBinning()]
-
-
-@pytest.fixture
-def dispatch(monkeypatch):
-    """Enable array API dispatch of scikit-learn."""
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    try:
-        with config_context(array_api_dispatch=True):
-            yield
-    except ImportError as missing:
-        pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Training data in read-only memory maps are not copied."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -22,23 +20,13 @@ def mapped(tmp_path):
     return X, (rows[:, 0] > 0).astype(np.int64)
 
 
-def peak_of(call):
-    """Return the most bytes that a call allocates, beyond those before it."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_memory_map_is_not_copied(mapped):
+def test_a_memory_map_is_not_copied(mapped, peak_memory):
     X, y = mapped
     net = NeuralClassifier(max_epochs=1, validation_fraction=0.1, random_state=0)
     twin = clone(net).fit(np.array(X), y)
     net.set_params(batch_size=1000, early_stopping=True)
-    assert peak_of(lambda: net.fit(X, y)) < X.nbytes / 3
-    assert peak_of(lambda: net.predict_proba(X)) < X.nbytes / 3
+    assert peak_memory(lambda: net.fit(X, y)) < X.nbytes / 3
+    assert peak_memory(lambda: net.predict_proba(X)) < X.nbytes / 3
     proba = net.set_params(**twin.get_params()).fit(X, y).predict_proba(X)
     np.testing.assert_array_equal(proba, twin.predict_proba(np.array(X)))
 
@@ -60,8 +48,8 @@ def test_read_only_rows_of_a_dataset(mapped):
     np.testing.assert_array_equal(net.predict_proba(rows), twin.predict_proba(rows))
 
 
-def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped):
+def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped, peak_memory):
     X = mapped[0].view(np.uint8)
     net = NeuralClassifier(max_epochs=1, random_state=0)
     data = Dataset(X, mapped[1])
-    assert peak_of(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3
+    assert peak_memory(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3

@@ -1,7 +1,5 @@
 """`predict` of a network takes the class of each mini-batch, without all logits."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 import torch
@@ -43,25 +41,14 @@ def test_classes_are_those_of_the_largest_probabilities(net, batch_size):
     assert net.score(X, expected) == 1
 
 
-def test_memory_of_predict_and_score(net):
+def test_memory_of_predict_and_score(net, peak_memory):
     net, X = net
     net.set_params(batch_size=128)
     y = np.repeat(net.classes_[:1], len(X))
-    assert peak(lambda: net.predict(X)) < 0.5 * X.nbytes
-    assert peak(lambda: net.score(X, y)) < 1.5 * X.nbytes
+    assert peak_memory(lambda: net.predict(X)) < 0.5 * X.nbytes
+    assert peak_memory(lambda: net.score(X, y)) < 1.5 * X.nbytes
     # The result in double precision is twice the data.
-    assert peak(lambda: net.predict_proba(X)) < 2.5 * X.nbytes
-
-
-def peak(function):
-    """Return the memory of numpy arrays that a call allocates at the same time."""
-    function()
-    tracemalloc.start()
-    try:
-        function()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    assert peak_memory(lambda: net.predict_proba(X)) < 2.5 * X.nbytes
 
 
 def test_predictions_of_a_classifier_with_an_encoder():

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn import config_context
 from torch.overrides import TorchFunctionMode
 
 from sklearn_calib._core import validation
@@ -29,15 +28,9 @@ OPTIONS = [
 
 
 @pytest.fixture
-def dispatch(monkeypatch):
+def dispatch(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
     """Enable array API dispatch of scikit-learn, with tensors as on another device."""
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     monkeypatch.setattr(validation, "is_cpu_tensor", lambda _: False)
-    try:
-        with config_context(array_api_dispatch=True):
-            yield
-    except ImportError as missing:
-        pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
 
 
 def torch_array(values):

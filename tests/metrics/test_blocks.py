@@ -1,7 +1,5 @@
 """Metrics that are computed in blocks of rows: plain formulas, and their memory."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -39,15 +37,10 @@ def make_problem(n_samples, n_classes, dtype):
 
 
 @pytest.mark.each(("metric", "options", "limit"), CASES)
-def test_memory(metric, options, limit, monkeypatch):
+def test_memory(metric, options, limit, monkeypatch, peak_memory):
     monkeypatch.setattr(blocks, "KEPT_SIZE", 0)  # as for more samples
     y, proba, _ = make_problem(20_000, 50, np.float32)
-    tracemalloc.start()
-    try:
-        metric(y, proba, **options)
-        used = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    used = peak_memory(lambda: metric(y, proba, **options))
     assert used < limit * proba.nbytes
 
 

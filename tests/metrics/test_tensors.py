@@ -6,23 +6,11 @@ import re
 import numpy as np
 import pytest
 import torch
-from sklearn import config_context
 
 from sklearn_calib import metrics
 from sklearn_calib.metrics import CalibrationAccumulator, bootstrap_interval
 
 EXCUSED: dict[str, dict[str, str]] = {}
-
-
-@pytest.fixture
-def dispatch(monkeypatch):
-    """Enable array API dispatch of scikit-learn."""
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    try:
-        with config_context(array_api_dispatch=True):
-            yield
-    except ImportError as missing:
-        pytest.skip(f"scikit-learn cannot dispatch here: {missing}")
 
 
 def problem(n_classes=3):
