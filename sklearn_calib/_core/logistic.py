@@ -66,7 +66,7 @@ def fit_nonnegative(
         fits.append(np.insert(fit, k, 0.0))
 
     def value(coef: Floats) -> Any:
-        return _log_loss(features @ coef, target, weight)[0]
+        return log_loss(features @ coef, target, weight)[0]
 
     return min(fits, key=value, default=coef)
 
@@ -93,7 +93,7 @@ def newton_logistic(
     moments = rows * weight
     coef = _start(rows, target, weight)
     margin = coef @ rows
-    value, proba = _log_loss(margin, target, weight)
+    value, proba = log_loss(margin, target, weight)
     previous: Any = np.inf
     for _ in range(MAX_STEPS):
         slope = moments @ (proba - target)
@@ -103,7 +103,7 @@ def newton_logistic(
         if gain <= 1e-10 * value:
             return (coef + step) / units, gain <= 0.05 * previous
         length, moved = 1.0, step @ rows
-        while (trial := _log_loss(margin + length * moved, target, weight))[0] > value:
+        while (trial := log_loss(margin + length * moved, target, weight))[0] > value:
             length /= 2
             if length < 1e-6:
                 return coef / units, True  # only rounding errors are left
@@ -122,7 +122,7 @@ def _start(rows: Floats, target: Array, weight: Floats) -> Floats:
     return coef
 
 
-def _log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Floats]:
+def log_loss(margin: Floats, target: Array, weight: Floats) -> tuple[Any, Floats]:
     """Return the weighted sum of the log losses, and the probabilities."""
     small = np.exp(-np.abs(margin))
     total = 1 + small

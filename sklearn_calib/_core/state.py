@@ -204,8 +204,8 @@ class Numbers(Spec):
     range : Range, default=FINITE
         Range of the values.
 
-    increasing : bool, default=False
-        Whether no value is smaller than the previous one.
+    increasing : bool or "strictly", default=False
+        Whether no value is smaller than the previous one, or equal to it.
 
     total : float, default=None
         Required sum of the values, up to rounding errors.
@@ -215,7 +215,7 @@ class Numbers(Spec):
         self,
         *sizes: Size,
         range: Range = FINITE,  # noqa: A002 - the range of the values
-        increasing: bool = False,
+        increasing: bool | str = False,
         total: float | None = None,
     ) -> None:
         self.sizes, self.range = sizes, range
@@ -233,13 +233,16 @@ class Numbers(Spec):
             self.range.check(array.max(), key)
         if self.increasing and (array[1:] < array[:-1]).any():
             raise ValueError(f"{key} must be sorted, got a value below the previous.")
+        if self.increasing == "strictly" and (array[1:] == array[:-1]).any():
+            raise ValueError(f"{key} must be distinct, got equal values.")
         if self.total is not None and abs(array.sum() - self.total) > SUM_TOLERANCE:
             refuse(key, f"numbers that sum to {self.total:g}", array.sum())
         return array
 
     def __str__(self) -> str:
         sizes = ", ".join(map(str, self.sizes)) + "," * (len(self.sizes) == 1)
-        order = ", sorted" * self.increasing
+        distinct = " and distinct" * (self.increasing == "strictly")
+        order = f", sorted{distinct}" * bool(self.increasing)
         total = "" if self.total is None else f", sum {self.total:g}"
         return f"array ({sizes}){_shown(self.range)}{order}{total}"
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline
 
 from sklearn_calib._core.typing import Array
 from sklearn_calib._maps.expressions import (
@@ -296,6 +297,21 @@ def points(maps: Sequence[Any], score: Tensor) -> Tensor:
     return interpolate(score, maps)
 
 
+def curves(maps: Sequence[Any], odds: Tensor) -> Tensor:
+    """Return cubic curves, which are linear beyond the knots."""
+    steps = Steps(odds, [knots for knots, _, _ in maps], "right")
+    x = odds - steps.take([np.append(knots[0], knots) for knots, _, _ in maps])
+    # One row for each power, from the third down.
+    inside = [CubicHermiteSpline(*curve).c for curve in maps]
+    below = [[0, 0, slopes[0], values[0]] for _, values, slopes in maps]
+    above = [[0, 0, slopes[-1], values[-1]] for _, values, slopes in maps]
+    tables = [np.column_stack(each) for each in zip(below, inside, above, strict=True)]
+    value = 0 * x
+    for power in range(4):
+        value = value * x + steps.take([table[power] for table in tables])
+    return value
+
+
 def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
     odds = round_to(odds, DECIMALS)
     knots = [score for score, _, _ in maps]
@@ -317,6 +333,7 @@ MAPS: dict[str, Map] = {
     "IsotonicCalibration": one_vs_rest(probabilities, points),
     "JointBetaCalibration": joint_beta,
     "JointIsotonicCalibration": joint_isotonic,
+    "LogOddsSplineCalibration": one_vs_rest(all_log_odds, curves, True),
     "MatrixScaling": affine(centred),
     "MetaCal": meta_cal,
     "PlattScaling": one_vs_rest(all_log_odds, line, True),

@@ -24,6 +24,7 @@ CALIBRATORS = Registry(
         "isotonic": "_isotonic:IsotonicCalibration",
         "joint_beta": "_joint_beta:JointBetaCalibration",
         "joint_isotonic": "_isotonic:JointIsotonicCalibration",
+        "log_odds_spline": "_log_odds_spline:LogOddsSplineCalibration",
         "matrix": "_matrix:MatrixScaling",
         "meta_cal": "_metacal:MetaCal",
         "platt": "_platt:PlattScaling",

@@ -1,0 +1,258 @@
+"""Logistic regression on a natural cubic spline of the log-odds.
+
+The log-odds of the outcome are x + l(x) + s(x), where l is linear and s is a natural
+cubic spline without a linear part. Both have a normal prior around zero, so that the
+curve is shrunk towards the identity. The precisions of the priors are estimated from
+the same data (empirical Bayes).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import nnls
+from scipy.special import expit
+
+from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.logistic import log_loss
+from sklearn_calib._core.optimize import magnitude
+from sklearn_calib._core.typing import Array, Floats
+
+# Knots, and the values and slopes of the curve there.
+Curve = tuple[Floats, Floats, Floats]
+
+# More distinct values are averaged in as many groups of neighbours.
+MAX_VALUES = 8192
+# Knots are rounded to this number of decimals, as parts of the range.
+DECIMALS = 6
+# Relative size of rounding errors of sums.
+ROUNDING = 1e-12
+
+# Smallest precisions of the two priors. That of the linear part then has the
+# information of one sample with this predicted probability, or more.
+LEAST = np.array([1.0, 0.0])
+START = np.array([1.0, 1.0])
+LARGEST = 1e8
+TINY = np.finfo(np.float64).tiny
+# The search for the precisions ends when the effective number of parameters changes by
+# less, and a fit when the next step would gain less (in nats).
+FEW, LITTLE = 0.01, 1e-4
+MAX_UPDATES, MAX_STEPS = 50, 50
+
+
+def fit_curve(
+    x: Floats, target: Array, weight: Floats, *, n_knots: int, is_monotone: bool
+) -> Curve:
+    """Return the curve from the predicted log-odds to those of the outcome.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_samples,)
+        Predicted log-odds.
+
+    target : ndarray of shape (n_samples,)
+        Binary outcomes, 0 or 1.
+
+    weight : ndarray of shape (n_samples,)
+        Non-negative weights.
+
+    n_knots : int
+        Largest number of knots.
+
+    is_monotone : bool
+        Whether the curve must not decrease.
+
+    Returns
+    -------
+    knots, values, slopes : ndarray of shape (n_points,)
+        The curve, for :func:`evaluate`. There are at least two knots.
+    """
+    unit = magnitude(x)
+    x, mass, positives = _average(*sums_by_value(x / unit, target, weight))
+    knots = _knots(x, mass, n_knots)
+    at_knots = _functions(knots, x, mass, expit(x * unit))
+    spline = CubicSpline(knots, at_knots, bc_type="natural")
+    data = _Data(spline(x).T, x * unit, positives / mass, mass)
+    coef, precision = _estimate(data)
+    slopes = spline(knots, 1) / unit
+    if is_monotone:
+        limits = _slopes_between(knots * unit, at_knots, slopes)
+        coef, _ = _minimize(data, precision, np.zeros_like(coef), limits)
+    return knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
+
+
+def evaluate(curve: Curve, x: Floats) -> Floats:
+    """Return the values of the curve, which is linear beyond the knots."""
+    knots, values, slopes = curve
+    unit = magnitude(knots)
+    inside = np.clip(x, knots[0], knots[-1])
+    beyond = np.where(x < inside, slopes[0], slopes[-1]) * (x - inside)
+    cubics = CubicHermiteSpline(knots / unit, values / unit, slopes)
+    return cubics(inside / unit) * unit + beyond
+
+
+class _Data(NamedTuple):
+    """Functions that are added to the offset, and the outcomes, at distinct values."""
+
+    functions: Floats  # one row for each function
+    offset: Floats
+    target: Floats
+    mass: Floats
+
+    def loss(self, coef: Floats) -> tuple[Any, Floats]:
+        """Return the sum of the log losses, and the probabilities."""
+        return log_loss(self.offset + coef @ self.functions, self.target, self.mass)
+
+
+def _average(
+    value: Floats, mass: Floats, positives: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Average neighbouring values if there are more than `MAX_VALUES`."""
+    if len(value) <= MAX_VALUES:
+        return value, mass, positives
+    middle = (mass.cumsum() - mass / 2) / mass.sum()
+    group = np.floor(middle * MAX_VALUES)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    total = np.add.reduceat(mass, first)
+    return (
+        np.add.reduceat(mass * value, first) / total,
+        total,
+        np.add.reduceat(positives, first),
+    )
+
+
+def _knots(value: Floats, mass: Floats, n_knots: int) -> Floats:
+    """Return at most `n_knots` quantiles of sorted values, and at least two knots."""
+    share = mass.cumsum() / mass.sum()
+    levels = np.linspace(0, 1, n_knots)
+    # The mean of the lower and the upper quantile does not depend on the direction.
+    low = np.searchsorted(share, levels - ROUNDING)
+    high = np.searchsorted(share[:-1], levels + ROUNDING, "right")
+    width = (value[-1] - value[0]) or 1.0
+    part = ((value[low] + value[high]) / 2 - value[0]) / width
+    # Knots that are very close would make the curve ill-conditioned.
+    return value[0] + width * np.unique([0, *part.round(DECIMALS)[1:-1], 1])
+
+
+def _functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) -> Floats:
+    """Return the values at the knots of two linear functions and of the rest.
+
+    The linear functions are scaled such that the prior with precision one has the mean
+    information of a sample. All others are orthogonal with respect to the integral of
+    the product of second derivatives, which is one for each of them.
+    """
+    n_samples = mass.sum()
+    center = mass @ value / n_samples
+    scale = np.sqrt(mass @ (value - center) ** 2 / n_samples) or 1.0
+    lines = np.column_stack([np.ones_like(value), (value - center) / scale])
+    information = (lines.T * (mass * proba * (1 - proba))) @ lines
+    information += np.eye(2) / 4  # of one sample with probability one half
+    z = (knots - center) / scale
+    root = cholesky(information / n_samples, lower=True)
+    linear = solve_triangular(root, [np.ones_like(z), z], lower=True).T
+    second = CubicSpline(z, np.eye(len(z)), bc_type="natural")(z, 2)
+    # They are linear between the knots.
+    width, left, right = np.diff(z)[:, None], second[:-1], second[1:]
+    both = left + right
+    roughness = left.T @ (width * left) + right.T @ (width * right)
+    roughness = (roughness + both.T @ (width * both)) / 6
+    size, direction = np.linalg.eigh(roughness)
+    return np.hstack([linear, direction[:, 2:] / np.sqrt(size[2:])])
+
+
+def _estimate(data: _Data) -> tuple[Floats, Floats]:
+    """Return the coefficients and the precisions of their priors.
+
+    At the maximum of the marginal likelihood (in Laplace's approximation), a precision
+    is the effective number of its parameters divided by the sum of their squares [1]_.
+
+    References
+    ----------
+    .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
+       equation 4.8.
+    """
+    n_functions = len(data.functions)
+    # The first two functions are linear.
+    part = np.minimum(np.arange(n_functions) // 2, 1)
+    is_in = np.eye(2)[part]
+    precision: Floats = START
+    used: Floats = np.zeros(2)
+    coef: Floats = np.zeros(n_functions)
+    for _ in range(MAX_UPDATES):
+        coef, curvature = _minimize(data, precision[part], coef)
+        variance = np.diag(np.linalg.inv(curvature))
+        previous = used
+        used = np.maximum(1 - precision[part] * variance, 0) @ is_in
+        if np.abs(used - previous).max() < FEW:
+            break
+        squares = coef**2 @ is_in
+        precision = used / np.maximum(squares, (used + TINY) / LARGEST)
+        precision = np.maximum(precision, LEAST)
+    return coef, precision[part]
+
+
+def _minimize(
+    data: _Data, precision: Floats, coef: Floats, limits: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return the coefficients with the largest posterior, and its curvature.
+
+    Newton's method with step halving. `limits @ coef` must be at least -1, if given.
+    """
+    loss, proba = data.loss(coef)
+    value = loss + precision @ coef**2 / 2
+    for _ in range(MAX_STEPS):
+        slope = data.functions @ (data.mass * (proba - data.target)) + precision * coef
+        weighted = data.functions * (data.mass * proba * (1 - proba))
+        curvature = weighted @ data.functions.T + np.diag(precision)
+        # Otherwise, rounding errors may make it singular.
+        curvature[np.diag_indices_from(curvature)] *= 1 + ROUNDING
+        step = _step(curvature, slope, coef, limits)
+        if -slope @ step < LITTLE + ROUNDING * value:
+            break
+        while True:
+            trial = coef + step
+            loss, proba = data.loss(trial)
+            lower = loss + precision @ trial**2 / 2
+            if lower <= value:
+                break
+            step /= 2
+        coef, value = trial, lower
+    return coef, curvature
+
+
+def _step(
+    curvature: Floats, slope: Floats, coef: Floats, limits: Floats | None
+) -> Floats:
+    """Return the step to the minimum of a parabola, within the limits.
+
+    Limits make it the problem of least distance, which has the form of non-negative
+    least squares [1]_.
+
+    References
+    ----------
+    .. [1] C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems",
+       Prentice-Hall, 1974, section 23.4.
+    """
+    size = np.diag(curvature).max()
+    root = cholesky(curvature / size, lower=True)
+    free = -solve_triangular(root, slope / size, lower=True)
+    if limits is not None:
+        sides = solve_triangular(root, limits.T, lower=True)
+        least = -1 - limits @ coef - free @ sides
+        problem = np.vstack([sides, least])
+        wanted = np.zeros(len(problem))
+        wanted[-1] = 1
+        residual = problem @ nnls(problem, wanted)[0] - wanted
+        free -= residual[:-1] / residual[-1]
+    return solve_triangular(root, free, lower=True, trans="T")
+
+
+def _slopes_between(knots: Floats, values: Floats, slopes: Floats) -> Floats:
+    """Return the slopes of functions that bound their slopes everywhere.
+
+    The slope of a cubic between two knots is a parabola. It is not negative if its
+    values at the knots and its middle control point are not.
+    """
+    rise = np.diff(values, axis=0) / np.diff(knots)[:, None]
+    return np.vstack([slopes, 3 * rise - slopes[:-1] - slopes[1:]])

@@ -1,0 +1,138 @@
+"""Log-odds spline calibration: the fit, its smoothness, and its benefit."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from sklearn_calib._core import smooth_logistic
+from sklearn_calib._core.smooth_logistic import evaluate, fit_curve
+from sklearn_calib.calibrators import (
+    IsotonicCalibration,
+    LogOddsSplineCalibration,
+    PlattScaling,
+    TemperatureScaling,
+    VennAbers,
+)
+
+
+def wavy(x):
+    """True log-odds, which increase with x in waves."""
+    return x + np.sin(2 * x) / 2
+
+
+def draw(n_samples, seed=0, curve=wavy):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(scale=2, size=n_samples)
+    return x, (rng.random(n_samples) < expit(curve(x))).astype(float)
+
+
+def excess(calibrator, curve=wavy, n_samples=1000, n_draws=10):
+    """Return the mean excess of the log loss over that of the true probabilities."""
+    x_test = np.random.default_rng(99).normal(scale=2, size=20_000)
+    true = expit(curve(x_test))
+    total = 0.0
+    for seed in range(n_draws):
+        proba = calibrator.fit(*draw(n_samples, seed, curve)).predict_proba(x_test)
+        divergence = true * np.log(true / proba[:, 1])
+        total += np.mean(divergence + (1 - true) * np.log((1 - true) / proba[:, 0]))
+    return total / n_draws
+
+
+def objective(values, knots, x, y, center, strength):
+    """Return the penalised log loss of a natural spline with the given values."""
+    spline = CubicSpline(knots, values, bc_type="natural")
+    odds = spline(x)
+    loss = -np.sum(y * log_expit(odds) + (1 - y) * log_expit(-odds))
+    pieces = itertools.pairwise(knots)
+    rough = sum(quad(lambda t: spline(t, 2) ** 2, *piece)[0] for piece in pieces)
+    return loss + strength * rough / 2 + center(values)
+
+
+def test_the_curve_minimises_the_penalised_log_loss(monkeypatch):
+    """The strength is fixed by a single update, and the linear part is free."""
+    monkeypatch.setattr(smooth_logistic, "MAX_UPDATES", 1)
+    monkeypatch.setattr(smooth_logistic, "START", np.array([1e-12, 3.0]))
+    x, y = draw(400)
+    knots, values, _ = fit_curve(x, y, np.ones(400), n_knots=6, is_monotone=False)
+    # Roughness is measured in units of the standard deviation.
+    strength = 3.0 * x.std() ** 3
+    arguments = knots, x, y, lambda _: 0.0, strength
+    best = minimize(objective, knots, arguments, "BFGS", options={"gtol": 1e-6})
+    assert best.fun == pytest.approx(objective(values, *arguments), abs=1e-4)
+    assert values == pytest.approx(best.x, abs=0.02)
+
+
+@pytest.mark.parametrize("monotone", [True, False])
+def test_beyond_the_data_the_curve_is_linear(monotone):
+    calibrator = LogOddsSplineCalibration(monotone=monotone, from_logits=True)
+    (curve,) = calibrator.fit(*draw(1000)).maps_
+    for points in (curve[0][0] - np.arange(3), curve[0][-1] + np.arange(3)):
+        assert np.diff(evaluate(curve, points), n=2) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_curve_is_smooth():
+    """Its second derivative is continuous, and zero at both ends."""
+    x, y = draw(1000)
+    curve = fit_curve(x, y, np.ones(1000), n_knots=12, is_monotone=False)
+    second = CubicHermiteSpline(*curve).derivative(2)
+    assert np.abs(second(curve[0][[0, -1]])) == pytest.approx(0, abs=1e-6)
+    inner = curve[0][1:-1]
+    assert second(inner - 1e-9) == pytest.approx(second(inner + 1e-9), abs=1e-5)
+
+
+def test_a_monotone_curve_does_not_decrease():
+    """At n = 100, several unconstrained curves decrease somewhere."""
+    grid, decreasing = np.linspace(-9, 9, 3001), 0
+    for seed in range(20):
+        x, y = draw(100, seed, lambda x: np.sin(3 * x))
+        both = [
+            evaluate(fit_curve(x, y, np.ones(100), n_knots=9, is_monotone=each), grid)
+            for each in (False, True)
+        ]
+        decreasing += np.diff(both[0]).min() < 0
+        assert np.diff(both[1]).min() >= -1e-9
+    assert decreasing >= 5
+
+
+def test_a_constraint_that_does_not_bind_changes_nothing():
+    x, y = draw(5000, curve=lambda x: x)
+    free, monotone = (
+        fit_curve(x, y, np.ones(5000), n_knots=9, is_monotone=each)
+        for each in (False, True)
+    )
+    assert np.diff(free[1]).min() > 0
+    assert monotone[1] == pytest.approx(free[1], abs=0.01)
+
+
+@pytest.mark.slow
+def test_it_follows_waves_better_than_the_others():
+    """Half of the excess of isotonic regression, at 1000 samples."""
+    spline = excess(LogOddsSplineCalibration(from_logits=True))
+    assert spline < excess(VennAbers(from_logits=True))
+    assert spline < excess(PlattScaling(from_logits=True)) / 2
+    assert spline < excess(IsotonicCalibration(from_logits=True)) / 2
+
+
+@pytest.mark.slow
+def test_it_costs_little_where_the_truth_is_a_temperature():
+    def sharpened(x):
+        return x / 2
+
+    spline = excess(LogOddsSplineCalibration(from_logits=True), sharpened)
+    assert spline < excess(TemperatureScaling(from_logits=True), sharpened) + 0.002
+
+
+def test_many_values_are_averaged_almost_without_loss(monkeypatch):
+    x, y = draw(20_000)
+    grid = np.linspace(-6, 6, 101)
+    curves = []
+    for most in (8192, 10**6):
+        monkeypatch.setattr(smooth_logistic, "MAX_VALUES", most)
+        curve = fit_curve(x, y, np.ones(20_000), n_knots=20, is_monotone=True)
+        curves.append(expit(evaluate(curve, grid)))
+    assert curves[0] == pytest.approx(curves[1], abs=1e-3)
