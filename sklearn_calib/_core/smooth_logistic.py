@@ -147,7 +147,8 @@ def _functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) -> Flo
     scale = np.sqrt(mass @ (value - center) ** 2 / n_samples) or 1.0
     lines = np.column_stack([np.ones_like(value), (value - center) / scale])
     information = (lines.T * (mass * proba * (1 - proba))) @ lines
-    information += np.eye(2) / 4  # of one sample with probability one half
+    # Of one sample with probability one half, and enough to be regular.
+    information += (1 / 4 + ROUNDING * information.max()) * np.eye(2)
     z = (knots - center) / scale
     root = cholesky(information / n_samples, lower=True)
     linear = solve_triangular(root, [np.ones_like(z), z], lower=True).T

@@ -229,8 +229,9 @@ def one_vs_rest(scores: Map, apply: ClassMaps, is_log_odds: bool = False) -> Map
         proba = apply(calibrator.maps_, columns)
         if len(prior) == 2:
             proba = both(proba, is_log_odds)
+        elif is_log_odds:
+            proba = softmax(-softplus(-proba))
         else:
-            proba = expit(proba) if is_log_odds else proba
             total = proba.sum()
             is_positive = total > 0.0
             proba = where(is_positive, proba, prior)

@@ -25,7 +25,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
         Whether the curves must not decrease.
 
     n_knots : int, default=20
-        Largest number of knots, at least 2. The knots are quantiles of the log-odds.
+        Largest number of knots, from 2 to 100. The knots are quantiles of the log-odds.
         The smoothness is determined by the prior, so that more knots change little.
 
     from_logits : bool, default=False
@@ -110,7 +110,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "monotone": ["boolean"],
-        "n_knots": [Interval(Integral, 2, None, closed="left")],
+        "n_knots": [Interval(Integral, 2, 100, closed="both")],
     }
 
     def __init__(

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.blocks import Blocks
@@ -118,10 +118,11 @@ class _OneVsRestCalibrator(_BlockCalibrator):
         columns = [self._apply_map(*pair) for pair in pairs]
         if len(columns) == 1:
             proba = self._both(columns[0])
+        elif self._returns_log_odds:
+            # All probabilities of a row may underflow, but not their logarithms.
+            proba = softmax(log_expit(np.column_stack(columns)))
         else:
             proba = np.column_stack(columns)
-            if self._returns_log_odds:
-                expit(proba, out=proba)
             total = proba.sum(axis=1, keepdims=True)
             # If all classes have probability zero, the prior is returned.
             proba = np.where(total > 0, proba, self.class_prior_)
