@@ -50,11 +50,16 @@ from sklearn_calib.metrics._score_decomposition import score_decomposition
 from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
+from sklearn_calib.metrics._truthful_errors import (
+    averaged_two_bin_error,
+    quantile_squared_error,
+)
 
 __all__ = [
     "CalibrationAccumulator",
     "augrc_loss",
     "aurc_loss",
+    "averaged_two_bin_error",
     "bootstrap_interval",
     "classwise_calibration_error",
     "consistency_test",
@@ -83,6 +88,7 @@ __all__ = [
     "per_label",
     "post_processing_gap",
     "proper_calibration_error",
+    "quantile_squared_error",
     "refinement_error",
     "risk_at_coverage",
     "risk_coverage_curve",

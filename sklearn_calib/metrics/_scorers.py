@@ -30,6 +30,10 @@ from sklearn_calib.metrics._risk_coverage import coverage_at_risk, risk_at_cover
 from sklearn_calib.metrics._root_brier import root_brier_score_loss
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
+from sklearn_calib.metrics._truthful_errors import (
+    averaged_two_bin_error,
+    quantile_squared_error,
+)
 
 
 @validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
@@ -134,6 +138,7 @@ _SCORERS = {
     ),
     "neg_augrc": _negative(augrc_loss),
     "neg_aurc": _negative(aurc_loss),
+    "neg_averaged_two_bin": _negative(averaged_two_bin_error, mode="classwise"),
     "neg_brier_refinement": _negative(
         refinement_error, loss="brier", recalibration="isotonic"
     ),
@@ -167,6 +172,7 @@ _SCORERS = {
     "neg_proper_calibration": _negative(
         proper_calibration_error, loss="brier", recalibration="isotonic"
     ),
+    "neg_quantile_squared": _negative(quantile_squared_error, mode="classwise"),
     "neg_refinement": _negative(refinement_error),
     "neg_risk_at_80_percent_coverage": _negative(risk_at_coverage, coverage=0.8),
     "neg_root_brier": _negative(root_brier_score_loss),

@@ -74,6 +74,7 @@ pytestmark = pytest.mark.filterwarnings(
 # Range of a metric or of a setting if it is not [0, 1], for up to five classes.
 RANGES = {
     "aurc_loss(loss='log')": (0, 37),
+    "averaged_two_bin_error": (0, 2),
     "classwise_calibration_error(average='sum')": (0, 5),
     "kde_calibration_error(mode='canonical', bandwidth=0.1)": (0, 2),
     "kde_calibration_error(mode='classwise', bandwidth=0.1)": (0, 5),
@@ -82,6 +83,7 @@ RANGES = {
     "post_processing_gap(loss='squared')": (0, 1),
     "proper_calibration_error": (-1, 37),
     "proper_calibration_error(loss='brier', recalibration='isotonic')": (0, 2),
+    "quantile_squared_error": (0, 2),
     "refinement_error": (0, 37),
     "refinement_error(loss='brier')": (0, 2),
     "refinement_error(loss='brier', recalibration='bins')": (0, 2),
