@@ -13,6 +13,7 @@ from sklearn_calib.metrics._calibration_error import (
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._consistency_resampling import consistency_test
+from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
 from sklearn_calib.metrics._difference import difference_test
 from sklearn_calib.metrics._ece_interval import ece_consistency_bound, ece_interval
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
@@ -64,6 +65,7 @@ __all__ = [
     "classwise_calibration_error",
     "consistency_test",
     "coverage_at_risk",
+    "cutoff_calibration_error",
     "difference_test",
     "ece_consistency_bound",
     "ece_interval",

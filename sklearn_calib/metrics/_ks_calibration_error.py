@@ -66,6 +66,7 @@ def ks_calibration_error(
 
     See Also
     --------
+    cutoff_calibration_error : The largest gap over all intervals of confidences.
     expected_calibration_error : Calibration error with bins, whose gaps do not cancel.
 
     Notes

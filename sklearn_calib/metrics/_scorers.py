@@ -18,6 +18,7 @@ from sklearn_calib.metrics._calibration_error import (
     maximum_calibration_error,
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
+from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
@@ -146,6 +147,7 @@ _SCORERS = {
         classwise_calibration_error, strategy="quantile"
     ),
     "neg_classwise_ece": _negative(classwise_calibration_error),
+    "neg_cutoff_error": _negative(cutoff_calibration_error, mode="top_label"),
     "neg_debiased_ece": _negative(
         expected_calibration_error, mode="top_label", reduce_bias=True
     ),

@@ -8,6 +8,7 @@ from sklearn.metrics import brier_score_loss
 
 from sklearn_calib.metrics import (
     classwise_calibration_error,
+    cutoff_calibration_error,
     expected_calibration_error,
     ks_calibration_error,
     root_brier_score_loss,
@@ -72,6 +73,21 @@ def test_gap_of_all_is_below_each_error(seed):
     gap = abs(np.mean(y_true - y_proba))
     for metric in (ks_calibration_error, smooth_calibration_error):
         assert gap <= metric(y_true, y_proba) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cutoff_error_is_the_largest_of_all_intervals(seed):
+    y_true, y_proba = random_problem(seed, n_samples=40)
+    y_proba = y_proba.round(1)
+    gaps = [
+        abs(np.sum((y_proba - y_true)[(low <= y_proba) & (y_proba <= high)])) / 40
+        for low in y_proba
+        for high in y_proba
+    ]
+    error = cutoff_calibration_error(y_true, y_proba)
+    assert error == pytest.approx(max(gaps))
+    ks = ks_calibration_error(y_true, y_proba)
+    assert ks <= error + 1e-12 <= 2 * ks + 2e-12
 
 
 def test_ks_adds_ties_at_once():
