@@ -7,9 +7,10 @@ bench_public_logits.py with at most 20 classes ("nets"), of the 20 networks on C
 of one author the first three, and the tables of bench_trees.py with at least 2,000 rows
 and at most 10 classes: 30 % of the rows train a random forest or
 HistGradientBoostingClassifier, 25 % are the test set ("trees"). Calibrators are fitted
-to 1,000 and to 4,000 samples (or all, if there are fewer) drawn from the rest, for each
-seed. All boosters have 50 trees of depth 2, a learning rate of 0.05 and an L2 penalty
-of 30.
+to 250, 1,000 and 4,000 samples (or all, if there are fewer) drawn from the rest, for
+each seed. All boosters have 50 trees of depth 2, a learning rate of 0.05 and an L2
+penalty of 30. LightGBM without offsets has the logits as features only. It has 400
+trees, which were better than 50, 100 and 200, as it starts from the class frequencies.
 
 Each result is written as a row to `results/boosting.csv`; existing rows are not
 computed again. Then prints the log loss and the Brier score divided by those of
@@ -30,6 +31,7 @@ from bench_public_logits import read_data
 from bench_trees import CLASSIFIERS, read_tables
 from lightgbm import LGBMClassifier
 from resumable import open_results
+from sklearn.base import clone
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
@@ -40,7 +42,7 @@ from sklearn_calib._core.predicted_scores import holds_logits, predict_scores
 from sklearn_calib.calibrators import BoostingCalibrator, get_calibrator
 from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
 
-SIZES = [1000, 4000]
+SIZES = [250, 1000, 4000]
 SHALLOW = {"n_estimators": 50, "max_depth": 2, "learning_rate": 0.05, "reg_lambda": 30}
 ONE_THREAD = {"n_jobs": 1, "random_state": 0}
 BOOSTERS = {
@@ -54,8 +56,10 @@ if find_spec("catboost"):
     BOOSTERS["CatBoost"] = CatBoostClassifier(
         thread_count=1, random_state=0, **quiet, **SHALLOW
     )
-OTHERS = ["temperature", "structured_vector"]
-METHODS = ["none", *OTHERS, "LightGBM without offsets", *BOOSTERS]
+OTHERS = ["temperature", "structured_vector", "structured_matrix", "log_odds_spline"]
+DEFAULT = LGBMClassifier(verbosity=-1, **ONE_THREAD)
+DEPARTURES = ["LightGBM without offsets", "LightGBM with default parameters"]
+METHODS = ["none", *OTHERS, *DEPARTURES, *BOOSTERS]
 FIELDS = ["kind", "data", "size", "seed", "method", "log_loss", "brier", "seconds"]
 
 
@@ -91,9 +95,12 @@ def calibrator_of(method, from_logits):
     """Return a calibrator that is not fitted."""
     if method in OTHERS:
         return get_calibrator(method)(from_logits=from_logits)
-    booster, _, rest = method.partition(" ")
-    wrapper = ClassifierCalibrator if rest else BoostingCalibrator
-    return wrapper(BOOSTERS[booster], from_logits=from_logits)
+    if method in BOOSTERS:
+        return BoostingCalibrator(BOOSTERS[method], from_logits=from_logits)
+    if method == "LightGBM with default parameters":
+        return BoostingCalibrator(DEFAULT, from_logits=from_logits)
+    more_trees = clone(BOOSTERS["LightGBM"]).set_params(n_estimators=400)
+    return ClassifierCalibrator(more_trees, from_logits=from_logits)
 
 
 def run_all(path, n_seeds):
