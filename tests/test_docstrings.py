@@ -29,6 +29,9 @@ METHODS = {
     if not attribute.startswith("_") and callable(getattr(thing, attribute))
 }
 
+# Modules whose examples need a package that is not a dependency.
+OPTIONAL = {"sklearn_calib.calibrators._boosting": "lightgbm"}
+
 all_public = pytest.mark.parametrize("name", PUBLIC)
 all_methods = pytest.mark.parametrize("name", METHODS)
 
@@ -74,6 +77,8 @@ def test_public_method(name):
 @pytest.mark.filterwarnings("error::UserWarning")
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
+    if name in OPTIONAL:
+        pytest.importorskip(OPTIONAL[name], reason=f"for the example of {name}")
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failures, _ = doctest.testmod(import_module(name), optionflags=flags)
     assert not failures, "see the captured output"

@@ -15,6 +15,7 @@ OPTIONAL = [
     "accelerate",
     "datasets",
     "distributed",
+    "lightgbm",
     "mlflow",
     "optuna",
     "pandas",

@@ -69,14 +69,15 @@ def calibrate_labels(model: Any, X: Tensor) -> Tensor:
 
 
 def map_of(calibrator: Any) -> Map:
-    """Return the map of a calibrator; raise TypeError for one of another package."""
+    """Return the map of a calibrator; raise TypeError if it has none."""
     kind = type(calibrator)
     is_known = kind.__module__.startswith("sklearn_calib.calibrators.")
     if not is_known or kind.__name__ not in MAPS:
         raise TypeError(
-            "The calibrator must be one of sklearn_calib, got "
-            f"{kind.__module__}.{kind.__qualname__}, whose map is not known for torch "
-            "and for arrays on other devices. Call its predict_proba with numpy arrays."
+            "The calibrator must be one of sklearn_calib that does not need other "
+            f"packages, got {kind.__module__}.{kind.__qualname__}, whose map is not "
+            "known for torch and for arrays on other devices. Call its predict_proba "
+            "with numpy arrays."
         )
     return MAPS[kind.__name__]
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     from sklearn_calib.calibrators._base import Calibrator as Calibrator
     from sklearn_calib.calibrators._bbq import BBQ as BBQ
     from sklearn_calib.calibrators._beta import BetaCalibration as BetaCalibration
+    from sklearn_calib.calibrators._boosting import (
+        BoostingCalibrator as BoostingCalibrator,
+    )
     from sklearn_calib.calibrators._dirichlet import (
         DirichletCalibrator as DirichletCalibrator,
     )
@@ -66,6 +69,7 @@ _HOMES = {
         CALIBRATORS.class_name(name): CALIBRATORS.home(name)
         for name in CALIBRATORS.names()
     },
+    "BoostingCalibrator": "sklearn_calib.calibrators._boosting",
     "Calibrator": "sklearn_calib.calibrators._base",
     "PerLabelCalibrator": "sklearn_calib.calibrators._per_label",
     "TemperatureAccumulator": "sklearn_calib.calibrators._temperature_accumulator",

@@ -196,7 +196,8 @@ class Calibrator(
             pass over the data and must always return the same chunks. The result is
             that of a fit to all of them. Calibrators that sort scores, such as
             one-vs-rest calibrators, keep the scores of eight classes in memory at once.
-            Calibrators of other packages do not accept `batches`.
+            :class:`BoostingCalibrator` and calibrators of other packages do not accept
+            `batches`.
 
         Returns
         -------
@@ -254,7 +255,7 @@ class Calibrator(
         raise TypeError(
             "batches must be None for a calibrator that defines `_fit`, which takes "
             f"arrays, got a callable for {type(self).__name__}. Pass X and y of "
-            "samples that fit into memory, or use a calibrator of sklearn_calib."
+            "samples that fit into memory, or use TemperatureScaling, for example."
         )
 
     def _survey(self, data: Iterable[Block]) -> Survey:
