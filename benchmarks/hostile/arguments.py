@@ -47,7 +47,7 @@ SPECIAL = {
 if find_spec("lightgbm"):
     from lightgbm import LGBMClassifier
 
-    booster = LGBMClassifier(n_estimators=2, n_jobs=1, verbosity=-1)
+    booster = LGBMClassifier(n_estimators=2, reg_lambda=1, n_jobs=1, verbosity=-1)
     SPECIAL["calibrators.BoostingCalibrator"] = {"estimator": booster}
 
 
