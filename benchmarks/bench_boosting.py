@@ -8,9 +8,10 @@ of one author the first three, and the tables of bench_trees.py with at least 2,
 and at most 10 classes: 30 % of the rows train a random forest or
 HistGradientBoostingClassifier, 25 % are the test set ("trees"). Calibrators are fitted
 to 250, 1,000 and 4,000 samples (or all, if there are fewer) drawn from the rest, for
-each seed. All boosters have 50 trees of depth 2, a learning rate of 0.05 and an L2
-penalty of 30. LightGBM without offsets has the logits as features only. It has 400
-trees, which were better than 50, 100 and 200, as it starts from the class frequencies.
+each seed. Boosters have 50 trees of depth 2, a learning rate of 0.05 and an L2 penalty
+of 30, unless they have their default parameters. LightGBM without offsets has the
+logits as features only. It has 400 trees, which were better than 50, 100 and 200, as it
+starts from the class frequencies.
 
 Each result is written as a row to `results/boosting.csv`; existing rows are not
 computed again. Then prints the log loss and the Brier score divided by those of

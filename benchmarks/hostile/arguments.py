@@ -1,6 +1,7 @@
 """Valid arguments by name in each setting, and tables for rare arguments."""
 
 from functools import cache
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,11 @@ SPECIAL = {
     "estimators.NeuralClassifier": {"y": problem()[1]},
     "estimators.SelectiveClassifier": {"coverage": 0.8, "abstain_label": -1},
 }
+if find_spec("lightgbm"):
+    from lightgbm import LGBMClassifier
+
+    booster = LGBMClassifier(n_estimators=2, reg_lambda=1, n_jobs=1, verbosity=-1)
+    SPECIAL["calibrators.BoostingCalibrator"] = {"estimator": booster}
 
 
 @cache

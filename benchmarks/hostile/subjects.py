@@ -8,6 +8,7 @@ a new name. Then an error says so.
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 
 from hostile import arguments, calls, options, tensors, values
 from hostile.values import ANY, INVALID, OPEN, VALID
@@ -18,6 +19,8 @@ TOPICS = [
 ]
 # Base classes without behaviour.
 ABSTRACT = {"calibrators.Calibrator", "losses.CalibrationLoss"}
+NEEDED = {"calibrators.BoostingCalibrator": "lightgbm"}
+NOT_TRIED = ABSTRACT | {name for name in NEEDED if not find_spec(NEEDED[name])}
 
 # Words that messages may use in place of the name of an argument.
 ALIASES = {"X", "y", "y_true", "logits", "target", "labels", "sample_weight", "loss"}
@@ -227,7 +230,7 @@ def public_names():
     for topic in TOPICS:
         module = import_module(f"sklearn_calib.{topic}")
         found |= {f"{topic}.{n}": getattr(module, n) for n in module.__all__}
-    return {name: thing for name, thing in found.items() if name not in ABSTRACT}
+    return {name: thing for name, thing in found.items() if name not in NOT_TRIED}
 
 
 @cache

@@ -74,10 +74,9 @@ def map_of(calibrator: Any) -> Map:
     is_known = kind.__module__.startswith("sklearn_calib.calibrators.")
     if not is_known or kind.__name__ not in MAPS:
         raise TypeError(
-            "The calibrator must be one of sklearn_calib that does not need other "
-            f"packages, got {kind.__module__}.{kind.__qualname__}, whose map is not "
-            "known for torch and for arrays on other devices. Call its predict_proba "
-            "with numpy arrays."
+            "The calibrator must have a map of sklearn_calib, got "
+            f"{kind.__module__}.{kind.__qualname__}, whose map is not known for torch "
+            "and for arrays on other devices. Call its predict_proba with numpy arrays."
         )
     return MAPS[kind.__name__]
 

@@ -16,6 +16,7 @@ from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._temperature import TemperatureScaling
 
 
 class _Learner(NamedTuple):
@@ -115,8 +116,9 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
 
     If the trees are not regularised, a leaf of confident predictions with one error may
     get a very large score, since the second derivative of the loss is almost zero
-    there. The default of LightGBM does not regularise. Early stopping needs a
-    validation set, which `fit` does not pass; set a fixed number of trees.
+    there. LightGBM has no penalty by default; `fit` then issues a `UserWarning`. Early
+    stopping needs a validation set, which `fit` does not pass; set a fixed number of
+    trees.
 
     The probability of a class without samples in `y` is that of temperature scaling.
 
@@ -151,6 +153,9 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
     0.53
     """
 
+    # Those of the first step; what the trees need depends on their parameters.
+    _errors_needed = TemperatureScaling._errors_needed
+
     def __init__(self, estimator: Any, *, from_logits: bool = False) -> None:
         self.estimator = estimator
         self.from_logits = from_logits
@@ -177,6 +182,13 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
                 f"y contains no samples of {shown(missing)}: {type(self).__name__} "
                 "gives these classes the probabilities of temperature scaling. "
                 "Calibrate with samples of all classes.",
+                UserWarning,
+            )
+        if self.estimator.get_params().get("reg_lambda") == 0:
+            warnings.warn(
+                "estimator has the penalty reg_lambda=0: a leaf of confident "
+                "predictions with one error may get a very large score. Set "
+                "reg_lambda=30, for example.",
                 UserWarning,
             )
         data = array_blocks(logits, codes, weights.get("sample_weight"))

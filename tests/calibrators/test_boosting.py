@@ -220,10 +220,21 @@ def test_other_losses(booster, loss):
     assert not hasattr(calibrator, "classes_")
 
 
-def test_subclasses_of_boosters():
+def test_few_errors():
+    X, y = predictions(2, 300)
+    right = np.array(["a", "b"])[X.argmax(axis=1)]
+    right[:9] = y[:9]
+    calibrator = BoostingCalibrator(lightgbm(), from_logits=True)
+    with pytest.warns(UserWarning, match="needs about 10 misclassified samples"):
+        calibrator.fit(X, right)
+
+
+def test_subclasses_of_boosters_and_no_penalty():
     X, y = predictions(3, 300)
     own = type("OwnBooster", (type(lightgbm()),), {})(verbosity=-1, n_jobs=1)
-    calibrator = BoostingCalibrator(own, from_logits=True).fit(X, y)
+    calibrator = BoostingCalibrator(own, from_logits=True)
+    with pytest.warns(UserWarning, match="estimator has the penalty reg_lambda=0"):
+        calibrator.fit(X, y)
     assert type(calibrator.estimator_) is type(own)
 
 
