@@ -1,4 +1,4 @@
-"""Distributions with a given probability of the predicted class."""
+"""Distributions with a new probability of the predicted class."""
 
 import numpy as np
 
@@ -39,6 +39,15 @@ def replace_top(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
     others[rows, top] = -np.inf
     proba = softmax(others) * rest[:, None]
     proba[rows, top] = confidence
+    return proba
+
+
+def keep_top(proba: Floats, logits: Floats) -> Floats:
+    """Restore the predicted class where rounding to float32 has created a tie."""
+    top = logits.argmax(axis=1)
+    rows = np.flatnonzero(proba.argmax(axis=1) != top)
+    largest = proba[rows].max(axis=1)
+    proba[rows, top[rows]] = np.nextafter(largest, 1, dtype=proba.dtype)
     return proba
 
 

@@ -44,7 +44,7 @@ TIE_BREAKER = 1e-9  # of JointIsotonicCalibration
 SLACK = 1e-5  # of the threshold of MetaCal
 # More steps of Newton's method than SplineCalibration takes.
 NEWTON_STEPS = 20
-MARGIN = 1e-6  # of the confidence of TopLabelCalibrator above 1 / n_classes
+MARGIN = 1e-9  # of the confidence of TopLabelCalibrator above 1 / n_classes
 LARGEST = 1e5  # of the log-odds that TopLabelCalibrator rounds
 
 # Fitted calibrator and logits, to calibrated probabilities.
@@ -171,11 +171,15 @@ def joint_isotonic(calibrator: Any, logits: Tensor) -> Tensor:
     proba = interpolate(before, points) + TIE_BREAKER * before
     proba = proba / proba.sum()
     proba = proba + calibrator._mixing * (1 / n_classes(calibrator) - proba)
-    if logits.dtype == np.float64:
+    return keep_top(proba, is_top(logits, n_classes(calibrator)), logits.dtype)
+
+
+def keep_top(proba: Tensor, top: Tensor, dtype: Any) -> Tensor:
+    """Return probabilities in a dtype, to which rounding does not create ties."""
+    if dtype == np.float64:
         return proba
-    # One ulp more, so that rounding to float32 does not create a tie of the top class.
-    proba, eps = proba.astype(logits.dtype), float(np.finfo(logits.dtype).eps)
-    top = is_top(logits, n_classes(calibrator))
+    # One ulp more.
+    proba, eps = proba.astype(dtype), float(np.finfo(dtype).eps)
     return where(top, minimum(proba * (1 + eps), 1.0), proba)
 
 
@@ -194,7 +198,8 @@ def spline(calibrator: Any, logits: Tensor) -> Tensor:
 
 
 def top_label(calibrator: Any, logits: Tensor) -> Tensor:
-    logits, n_columns = logits.astype(np.float64), n_classes(calibrator)
+    dtype, n_columns = logits.dtype, n_classes(calibrator)
+    logits = logits.astype(np.float64)
     top = is_top(logits, n_columns)
     odds = where(top, log_odds(logits, n_columns), 0.0).sum()
     small = minimum(odds, LARGEST)
@@ -206,7 +211,8 @@ def top_label(calibrator: Any, logits: Tensor) -> Tensor:
     rest, confidence = proba.columns([0]), proba.columns([1])
     least = minimum(softmax(logits).max(), (1 + MARGIN) / n_columns)
     rest = where(confidence < least, 1 - least, rest)
-    return replace_top(logits, maximum(confidence, least), rest, n_columns)
+    proba = replace_top(logits, maximum(confidence, least), rest, n_columns)
+    return keep_top(proba, top, dtype)
 
 
 def replace_top(

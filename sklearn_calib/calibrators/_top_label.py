@@ -13,7 +13,7 @@ from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.links import softmax, summarise_log_odds
-from sklearn_calib._core.replace_top import replace_top
+from sklearn_calib._core.replace_top import keep_top, replace_top
 from sklearn_calib._core.state import ListOf, Object
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints
 from sklearn_calib._core.validation import Interval
@@ -25,8 +25,8 @@ from sklearn_calib.calibrators._log_odds_spline import LogOddsSplineCalibration
 # may depend on the order of the classes. Above LARGEST, they have fewer decimals.
 DECIMALS, LARGEST = 10, 1e5
 # Relative margin of the confidence above 1 / n_classes, so that the predicted class is
-# preserved, also in float32.
-MARGIN = 1e-6
+# preserved.
+MARGIN = 1e-9
 
 
 class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
@@ -211,7 +211,7 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
         least = np.minimum(softmax(wide).max(axis=1), (1 + MARGIN) / n_classes)
         rest = np.where(confidence < least, 1 - least, rest)
         proba = replace_top(wide, np.maximum(confidence, least), rest)
-        return proba.astype(logits.dtype, copy=False)
+        return keep_top(proba.astype(logits.dtype, copy=False), logits)
 
     def _set_state(self, state: dict[str, Any]) -> None:
         for each in [state["calibrator_"], *state["class_calibrators_"]]:

@@ -7,7 +7,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
-from sklearn_calib.calibrators import Calibrator, MetaCal, PerLabelCalibrator, PlattScaling
+from sklearn_calib.calibrators import (
+    Calibrator,
+    MetaCal,
+    PerLabelCalibrator,
+    PlattScaling,
+)
 from sklearn_calib.persistence import from_dict, to_dict
 
 
