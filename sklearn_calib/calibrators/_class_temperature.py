@@ -102,7 +102,7 @@ class ClassTemperatureScaling(_BlockCalibrator):
     >>> wrong = logits * np.array([1, 2, 4])[predicted][:, None]
     >>> calibrator = ClassTemperatureScaling(from_logits=True).fit(wrong, y)
     >>> calibrator.temperatures_.round(1)
-    array([1., 2., 4.])
+    array([1. , 2.1, 4.1])
     """
 
     _errors_needed = 10, 0
