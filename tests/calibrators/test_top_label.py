@@ -166,7 +166,7 @@ def test_laws_of_maps_of_predicted_classes(calibrator_, make_logits):
 
 
 @pytest.mark.each("from_logits", [False, True])
-@pytest.mark.each("calibrator_", BINARY)
+@pytest.mark.each("calibrator_", [HistogramBinning(n_bins=3), PlattScaling()])
 def test_torch_modules_of_maps_of_predicted_classes(
     calibrator_, from_logits, make_logits
 ):
