@@ -34,9 +34,9 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
 
     The calibrator is fitted to a problem with two classes: whether the predicted class
     is the true class, given its probability. There is one such problem for all classes
-    (top-versus-all [1]_) or one for each predicted class (top-label calibration [2]_).
-    Unlike one-vs-rest calibration, this does not need samples of each class, and
-    predicted classes do not change.
+    (top-versus-all [1]_), or one for each predicted class (multiclass-to-binary
+    reduction, M2B [2]_). Unlike one-vs-rest calibration, top-versus-all does not need
+    many samples of each class, and predicted classes do not change.
 
     Parameters
     ----------
@@ -94,6 +94,10 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
     increases, the other classes keep their relative proportions. A calibrated
     confidence below 1 / n_classes is replaced by this value, as the predicted class
     would change otherwise.
+
+    A map of a single class needs many errors among its predictions. With `per_class`,
+    the log loss on six networks with 10 and 100 classes was not lower than with one
+    map. :class:`ClassTemperatureScaling` needs fewer errors.
 
     With two classes, the map of the confidence is the same for both predicted classes,
     and confidences are not below one half. Other calibrators fit a map to the
