@@ -83,6 +83,10 @@ class ClassTemperatureScaling(_BlockCalibrator):
     By default, :math:`\lambda`, from 1 to 1e6, maximises the marginal likelihood, in
     which the log loss of each class is approximated by a parabola [2]_.
 
+    If the optimal T is 0 or infinite, T is a bound. In the objective, the logits
+    of the true classes are then changed such that T is optimal, so that the
+    temperatures of the classes do not go beyond the bound together.
+
     References
     ----------
     .. [1] L. Frenkel and J. Goldberger, "Network Calibration by Class-based Temperature
@@ -127,38 +131,52 @@ class ClassTemperatureScaling(_BlockCalibrator):
         self.temperature_ = fit_temperature(data)
         data = data.transform(as_float64)
         shift = np.zeros(len(data.sizes))
+        self.temperatures_ = self.temperature_ * np.exp(shift)
+        true_gaps = _true_gaps(data, self.temperatures_)
         for _ in range(MAX_PASSES):
-            self.temperatures_ = self.temperature_ * np.exp(shift)
-            slope, curvature = _derivatives(data, self.temperatures_)
-            # The parabola at the present temperatures has its minimum at pull over
-            # curvature.
+            expected, variance = _expected_gaps(data, self.temperatures_)
+            # Derivatives of the log loss with respect to log(T). The second is not less
+            # than the Fisher information, so that steps are short rather than wrong.
+            slope = expected - true_gaps / self.temperatures_
+            curvature = variance + np.maximum(-slope, 0)
+            # The parabola has its minimum at pull / curvature.
             pull = curvature * shift - slope
             self.lambd_ = float(self.lambd or _estimate_precision(curvature, pull))
             step = pull / (curvature + self.lambd_) - shift
             if np.abs(step).max() < TOLERANCE:
                 break
             shift += np.clip(step, -MAX_STEP, MAX_STEP)
+            self.temperatures_ = self.temperature_ * np.exp(shift)
 
     def _calibrate(self, logits: Floats) -> Floats:
         own = self.temperatures_.astype(logits.dtype)[logits.argmax(axis=1)]
         return softmax(logits / own[:, None])
 
 
-def _derivatives(data: Blocks, temperatures: Floats) -> tuple[Floats, Floats]:
-    """Return the first two derivatives of the log loss with respect to each log(T).
+def _true_gaps(data: Blocks, temperatures: Floats) -> Floats:
+    """Return the sum of the gaps of the true classes, for each predicted class.
 
-    The second is at least the Fisher information, which is positive; with it, Newton's
-    method takes shorter steps than with the exact derivative, but never a wrong one.
+    A gap is the distance of a logit to the largest logit of the row. If the common
+    temperature is a bound, the gaps are changed such that it is optimal. Otherwise, the
+    temperatures of all classes would go beyond the bound.
     """
-    sums = np.zeros((3, len(temperatures)))
+    gaps = np.zeros(len(temperatures))
     for logits, codes, weight in data:
         rows, top = np.arange(len(codes)), logits.argmax(axis=1)
-        inverse = 1 / temperatures[top]
-        true = (logits[rows, top] - logits[rows, codes]) * inverse
-        terms = true, *row_gaps(logits, inverse)
+        gap = logits[rows, top] - logits[rows, codes]
+        gaps += np.bincount(top, weight * gap, len(gaps))
+    expected = _expected_gaps(data, temperatures)[0] * temperatures
+    return gaps * (expected.sum() / gaps.sum()) if gaps.any() else expected
+
+
+def _expected_gaps(data: Blocks, temperatures: Floats) -> tuple[Floats, Floats]:
+    """Return the sums of expected gaps and of variances, in units of T."""
+    sums = np.zeros((2, len(temperatures)))
+    for logits, _, weight in data:
+        top = logits.argmax(axis=1)
+        terms = row_gaps(logits, 1 / temperatures[top])
         sums += [np.bincount(top, weight * each, sums.shape[1]) for each in terms]
-    true, expected, variance = sums
-    return expected - true, variance + np.maximum(true - expected, 0)
+    return sums[0], sums[1]
 
 
 def _estimate_precision(curvature: Floats, pull: Floats) -> float:

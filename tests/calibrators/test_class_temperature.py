@@ -104,6 +104,17 @@ def test_a_class_that_is_never_predicted_has_the_common_temperature():
     np.testing.assert_allclose(proba, softmax(logits[:1, ::-1] / fitted.temperature_))
 
 
+@pytest.mark.each(("order", "lambd"), [(1, None), (1, 1e-6), (-1, None)])
+def test_all_are_the_common_temperature_if_it_is_a_bound(order, lambd):
+    """All predictions are correct, or worse than chance."""
+    logits = make_data(300, [1, 2, 3])[0]
+    y = (order * logits).argmax(axis=1)
+    fitted = ClassTemperatureScaling(lambd=lambd, from_logits=True).fit(logits, y)
+    alone = TemperatureScaling(from_logits=True).fit(logits, y)
+    ratio = fitted.temperatures_ / alone.temperature_
+    np.testing.assert_allclose(ratio, 1, rtol=1e-3)
+
+
 @pytest.mark.each("scale", [1e-200, 1.0, 1e200])
 def test_the_scale_of_the_logits_does_not_matter(scale):
     logits, y = make_data(500, [1, 2, 3])
