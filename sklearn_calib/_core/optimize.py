@@ -187,7 +187,7 @@ def _expected_gap(
 
 
 def row_gaps(
-    logits: Floats, inverse: float, top: Floats | None = None
+    logits: Floats, inverse: float | Floats, top: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Return the expected gap and its variance of each row, in units of T."""
     columns = _columns(logits)

@@ -44,6 +44,8 @@ TIE_BREAKER = 1e-9  # of JointIsotonicCalibration
 SLACK = 1e-5  # of the threshold of MetaCal
 # More steps of Newton's method than SplineCalibration takes.
 NEWTON_STEPS = 20
+MARGIN = 1e-9  # of the confidence of TopLabelCalibrator above 1 / n_classes
+LARGEST = 1e5  # of the log-odds that TopLabelCalibrator rounds
 
 # Fitted calibrator and logits, to calibrated probabilities.
 Map: TypeAlias = Callable[[Any, Tensor], Tensor]
@@ -110,6 +112,12 @@ def ensemble_temperature(calibrator: Any, logits: Tensor) -> Tensor:
     return proba + plain * softmax(logits) + uniform / n_classes(calibrator)
 
 
+def class_temperature(calibrator: Any, logits: Tensor) -> Tensor:
+    top = is_top(logits, n_classes(calibrator))
+    own = where(top, 0 * logits + calibrator.temperatures_, 0.0).sum()
+    return softmax(logits / own)
+
+
 def focal(calibrator: Any, logits: Tensor) -> Tensor:
     return focal_posterior(softmax(logits), calibrator.gamma_)
 
@@ -163,11 +171,15 @@ def joint_isotonic(calibrator: Any, logits: Tensor) -> Tensor:
     proba = interpolate(before, points) + TIE_BREAKER * before
     proba = proba / proba.sum()
     proba = proba + calibrator._mixing * (1 / n_classes(calibrator) - proba)
-    if logits.dtype == np.float64:
+    return keep_top(proba, is_top(logits, n_classes(calibrator)), logits.dtype)
+
+
+def keep_top(proba: Tensor, top: Tensor, dtype: Any) -> Tensor:
+    """Return probabilities in a dtype, to which rounding does not create ties."""
+    if dtype == np.float64:
         return proba
-    # One ulp more, so that rounding to float32 does not create a tie of the top class.
-    proba, eps = proba.astype(logits.dtype), float(np.finfo(logits.dtype).eps)
-    top = is_top(logits, n_classes(calibrator))
+    # One ulp more.
+    proba, eps = proba.astype(dtype), float(np.finfo(dtype).eps)
     return where(top, minimum(proba * (1 + eps), 1.0), proba)
 
 
@@ -181,14 +193,35 @@ def spline(calibrator: Any, logits: Tensor) -> Tensor:
         return hstack([1 - positive, positive])
     confidence = interpolate(proba.max(), calibrator.maps_)
     confidence = maximum(confidence, 1 / n_classes(calibrator))
-    return replace_top(logits, minimum(confidence, 1 - margin), n_classes(calibrator))
+    confidence = minimum(confidence, 1 - margin)
+    return replace_top(logits, confidence, 1 - confidence, n_classes(calibrator))
 
 
-def replace_top(logits: Tensor, confidence: Tensor, n_columns: int) -> Tensor:
-    """Return softmax probabilities with given confidences of at least 1 / n_columns."""
+def top_label(calibrator: Any, logits: Tensor) -> Tensor:
+    dtype, n_columns = logits.dtype, n_classes(calibrator)
+    logits = logits.astype(np.float64)
+    top = is_top(logits, n_columns)
+    odds = where(top, log_odds(logits, n_columns), 0.0).sum()
+    small = minimum(odds, LARGEST)
+    odds = round_to(small, DECIMALS) + (odds - small)
+    proba = calibrate(calibrator.calibrator_, odds)
+    for k, own in enumerate(calibrator.class_calibrators_):
+        if own is not None:
+            proba = where(top.columns([k]), calibrate(own, odds), proba)
+    rest, confidence = proba.columns([0]), proba.columns([1])
+    least = minimum(softmax(logits).max(), (1 + MARGIN) / n_columns)
+    rest = where(confidence < least, 1 - least, rest)
+    proba = replace_top(logits, maximum(confidence, least), rest, n_columns)
+    return keep_top(proba, top, dtype)
+
+
+def replace_top(
+    logits: Tensor, confidence: Tensor, rest: Tensor, n_columns: int
+) -> Tensor:
+    """Return softmax probabilities in which the confidence of each row is replaced."""
     top = is_top(logits, n_columns)
     gap = logits.max() - logits
-    target = log((1 - confidence) / confidence)
+    target = log(rest) - log(confidence)
     is_less = confidence < softmax(logits).max()
     inverse = 0 * confidence
     for _ in range(NEWTON_STEPS):
@@ -198,8 +231,8 @@ def replace_top(logits: Tensor, confidence: Tensor, n_columns: int) -> Tensor:
         slope = where(is_less, (others * gap).sum(), 1.0)
         step = total * (log(total) - target) / slope
         inverse = inverse + where(is_less, maximum(step, 0.0), 0.0)
-    proba = where(top, 0.0, softmax(logits * where(is_less, inverse, 1.0)))
-    return where(top, confidence, proba * ((1 - confidence) / proba.sum()))
+    others = where(top, -np.inf, logits * where(is_less, inverse, 1.0))
+    return where(top, confidence, softmax(others) * rest)
 
 
 # Maps of each class -------------------------------------------------------------------
@@ -325,6 +358,7 @@ def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
 MAPS: dict[str, Map] = {
     "BBQ": one_vs_rest(probabilities, bins),
     "BetaCalibration": one_vs_rest(all_log_odds, beta, True),
+    "ClassTemperatureScaling": class_temperature,
     "DirichletCalibrator": affine(log_proba),
     "ENIR": one_vs_rest(probabilities, points),
     "EnsembleTemperatureScaling": ensemble_temperature,
@@ -344,6 +378,7 @@ MAPS: dict[str, Map] = {
     "StructuredMatrixScaling": affine(mixed_log_proba),
     "StructuredVectorScaling": affine(mixed_log_proba),
     "TemperatureScaling": temperature,
+    "TopLabelCalibrator": top_label,
     "VectorScaling": affine(centred),
     "VennAbers": one_vs_rest(all_log_odds, venn_abers),
 }

@@ -12,6 +12,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     from sklearn_calib.calibrators._boosting import (
         BoostingCalibrator as BoostingCalibrator,
     )
+    from sklearn_calib.calibrators._class_temperature import (
+        ClassTemperatureScaling as ClassTemperatureScaling,
+    )
     from sklearn_calib.calibrators._dirichlet import (
         DirichletCalibrator as DirichletCalibrator,
     )
@@ -60,6 +63,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     )
     from sklearn_calib.calibrators._temperature_accumulator import (
         TemperatureAccumulator as TemperatureAccumulator,
+    )
+    from sklearn_calib.calibrators._top_label import (
+        TopLabelCalibrator as TopLabelCalibrator,
     )
     from sklearn_calib.calibrators._vector import VectorScaling as VectorScaling
     from sklearn_calib.calibrators._venn_abers import VennAbers as VennAbers

@@ -9,6 +9,7 @@ from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.blocks import Blocks
+from sklearn_calib._core.replace_top import keep_top
 from sklearn_calib._core.state import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.calibrators._base import MIN_ROWS
@@ -216,16 +217,7 @@ class JointIsotonicCalibration(_BlockCalibrator):
         proba = np.interp(before, *self.map_) + TIE_BREAKER * before
         proba /= proba.sum(axis=1, keepdims=True)
         proba += self._mixing * (1 / proba.shape[1] - proba)
-        return _keep_top(proba.astype(logits.dtype, copy=False), logits)
-
-
-def _keep_top(proba: Floats, logits: Floats) -> Floats:
-    """Restore the predicted class where rounding to float32 has created a tie."""
-    top = logits.argmax(axis=1)
-    rows = np.flatnonzero(proba.argmax(axis=1) != top)
-    largest = proba[rows].max(axis=1)
-    proba[rows, top[rows]] = np.nextafter(largest, 1, dtype=proba.dtype)
-    return proba
+        return keep_top(proba.astype(logits.dtype, copy=False), logits)
 
 
 def _fit_joint_points(data: Blocks) -> tuple[Floats, Floats]:

@@ -15,6 +15,7 @@ CALIBRATORS = Registry(
     {
         "bbq": "_bbq:BBQ",
         "beta": "_beta:BetaCalibration",
+        "class_temperature": "_class_temperature:ClassTemperatureScaling",
         "dirichlet": "_dirichlet:DirichletCalibrator",
         "enir": "_enir:ENIR",
         "ensemble_temperature": "_ensemble_temperature:EnsembleTemperatureScaling",
@@ -34,6 +35,7 @@ CALIBRATORS = Registry(
         "structured_matrix": "_structured:StructuredMatrixScaling",
         "structured_vector": "_structured:StructuredVectorScaling",
         "temperature": "_temperature:TemperatureScaling",
+        "top_label": "_top_label:TopLabelCalibrator",
         "vector": "_vector:VectorScaling",
         "venn_abers": "_venn_abers:VennAbers",
     },

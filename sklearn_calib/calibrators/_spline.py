@@ -10,6 +10,7 @@ from scipy.interpolate import CubicSpline
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.replace_top import replace_top
 from sklearn_calib._core.state import (
     UP_TO_HALF,
     ListOf,
@@ -21,8 +22,6 @@ from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
 
-# Newton's method takes five to ten steps.
-MAX_STEPS = 50
 # Ties are replaced by several points, so that the spline is determined between knots.
 MIN_POINTS = 100
 # Confidences are rounded to this number of decimals, as the last digits of equal ones
@@ -148,7 +147,8 @@ class SplineCalibration(_BlockCalibrator):
         ]
         if len(mapped) == 1:
             confidence = np.maximum(mapped[0], 1 / logits.shape[1])
-            return _replace_top(logits, np.minimum(confidence, 1 - self._margin))
+            confidence = np.minimum(confidence, 1 - self._margin)
+            return replace_top(logits, confidence, 1 - confidence)
         positive = (mapped[0] + 1 - mapped[1]) / 2
         positive = np.clip(positive, self._margin, 1 - self._margin)
         return np.column_stack([1 - positive, positive])
@@ -201,44 +201,3 @@ def _count_points(weights: Floats) -> Ints:
     wanted = max(len(weights), MIN_POINTS) * weights / weights.sum()
     # Subtracted so that rounding errors do not add a point if all weights are equal.
     return np.ceil(wanted - 1e-9).astype(int).clip(1)
-
-
-def _replace_top(logits: Floats, confidence: Floats) -> Floats:
-    """Return softmax probabilities with given confidences of at least 1 / n_classes.
-
-    A smaller confidence is obtained by a temperature for the row. For a larger
-    confidence, the other classes keep their proportions, as the temperature would tend
-    to zero if two classes are nearly tied.
-    """
-    rows, top = np.arange(len(logits)), logits.argmax(axis=1)
-    proba = softmax(logits)
-    is_less = confidence < proba[rows, top]
-    inverse = np.ones(len(logits))
-    inverse[is_less] = _row_inverse(logits[is_less], confidence[is_less])
-    proba = softmax(logits * inverse[:, None])
-    proba[rows, top] = 0
-    proba *= ((1 - confidence) / proba.sum(axis=1))[:, None]
-    proba[rows, top] = confidence
-    return proba
-
-
-def _row_inverse(logits: Floats, confidence: Floats) -> Floats:
-    """Return the 1 / T of each row that gives the largest probability `confidence`.
-
-    The logarithm of the sum of the other probabilities, relative to the largest, is
-    convex and decreasing in 1 / T, so Newton's method from 0 converges monotonically.
-    """
-    rows, top = np.arange(len(logits)), logits.argmax(axis=1)
-    gap = logits[rows, top][:, None] - logits
-    target = np.log1p(-confidence) - np.log(confidence)
-    inverse = np.zeros(len(logits))
-    for _ in range(MAX_STEPS):
-        others = np.exp(-inverse[:, None] * gap)
-        others[rows, top] = 0
-        total = others.sum(axis=1)
-        slope = (others * gap).sum(axis=1) / total
-        step = (np.log(total) - target) / slope
-        inverse += np.maximum(step, 0)
-        if (step * slope < 1e-12).all():
-            break
-    return inverse

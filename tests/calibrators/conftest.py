@@ -18,6 +18,7 @@ from sklearn_calib.calibrators import (
     MatrixScaling,
     MetaCal,
     TemperatureScaling,
+    TopLabelCalibrator,
     get_calibrator,
     get_calibrator_names,
 )
@@ -36,6 +37,7 @@ CALIBRATORS = [
     MetaCal(threshold_fraction=0.1, random_state=0),
     TemperatureScaling(objective="ece"),
     TemperatureScaling(objective="ece", n_bins=1),
+    TopLabelCalibrator(IsotonicCalibration()),
 ]
 
 

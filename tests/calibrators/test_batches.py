@@ -12,6 +12,7 @@ from sklearn_calib.calibrators import (
     ENIR,
     BetaCalibration,
     Calibrator,
+    ClassTemperatureScaling,
     DirichletCalibrator,
     EnsembleTemperatureScaling,
     FocalPosterior,
@@ -29,11 +30,13 @@ from sklearn_calib.calibrators import (
     StructuredMatrixScaling,
     StructuredVectorScaling,
     TemperatureScaling,
+    TopLabelCalibrator,
     VectorScaling,
     VennAbers,
 )
 
 SUMMED = [
+    ClassTemperatureScaling(),
     DirichletCalibrator(),
     EnsembleTemperatureScaling(),
     EnsembleTemperatureScaling(objective="brier"),
@@ -64,6 +67,8 @@ SORTING = [
     MetaCal(),
     MetaCal(coverage_accuracy=0.6, threshold_fraction=0.5, random_state=0),
     SplineCalibration(),
+    TopLabelCalibrator(),
+    TopLabelCalibrator(HistogramBinning(n_bins=3), per_class=True, min_errors=1),
 ]
 # Empty, of a single row, and with weights of zero only.
 CUTS = [0, 0, 300, 301, 600]

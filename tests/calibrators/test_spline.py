@@ -5,8 +5,9 @@ import pytest
 from sklearn.metrics import log_loss
 
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.replace_top import replace_top
 from sklearn_calib.calibrators import SplineCalibration, TemperatureScaling
-from sklearn_calib.calibrators._spline import _fit_spline, _replace_top
+from sklearn_calib.calibrators._spline import _fit_spline
 
 
 def untied(scores):
@@ -63,9 +64,13 @@ def test_recorded_predictions(reference):
     )
 
 
+def replaced(logits, confidence):
+    return replace_top(logits, confidence, 1 - confidence)
+
+
 def test_other_classes_share_the_rest():
     logits = np.log([[0.5, 0.3, 0.2], [0.5, 0.49, 0.01], [0.4, 0.4, 0.2]])
-    proba = _replace_top(logits, np.array([0.6, 0.4, 1 / 3]))
+    proba = replaced(logits, np.array([0.6, 0.4, 1 / 3]))
     np.testing.assert_allclose(proba[0], [0.6, 0.24, 0.16])
     # A temperature preserves ratios of logarithms; the first two remain nearly tied.
     np.testing.assert_allclose(proba[1, 0], 0.4)
@@ -77,12 +82,12 @@ def test_other_classes_share_the_rest():
 
 def test_rows_without_a_gap():
     """The confidence of a uniform row cannot be lower, and must not increase."""
-    proba = _replace_top(np.zeros((2, 4)), np.array([0.25, 0.4]))
+    proba = replaced(np.zeros((2, 4)), np.array([0.25, 0.4]))
     np.testing.assert_allclose(proba, [[0.25] * 4, [0.4, 0.2, 0.2, 0.2]])
 
 
 def test_rest_below_the_precision():
-    proba = _replace_top(np.array([[900.0, 0.0, 0.0]]), np.array([0.9]))
+    proba = replaced(np.array([[900.0, 0.0, 0.0]]), np.array([0.9]))
     np.testing.assert_allclose(proba, [[0.9, 0.05, 0.05]])
 
 

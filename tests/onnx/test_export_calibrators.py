@@ -27,10 +27,12 @@ from sklearn_calib.calibrators import (
     PlattScaling,
     ScalingBinning,
     TemperatureScaling,
+    TopLabelCalibrator,
     VennAbers,
     _isotonic,
     _metacal,
     _spline,
+    _top_label,
     _venn_abers,
     get_calibrator,
     get_calibrator_names,
@@ -52,6 +54,7 @@ SETTINGS = [
     PlattScaling(smooth_targets=False),
     ScalingBinning(n_bins=1),
     TemperatureScaling(objective="ece"),
+    TopLabelCalibrator(PlattScaling(), per_class=True, min_errors=1),
 ]
 # A sample on the other side of a step has another probability.
 HAVE_STEPS = (BBQ, HistogramBinning, MetaCal, ScalingBinning, VennAbers)
@@ -100,6 +103,9 @@ def test_constants_are_those_of_the_calibrators():
     assert maps.DECIMALS == _venn_abers.DECIMALS == _spline.DECIMALS
     assert maps.SLACK == _metacal.SLACK
     assert maps.TIE_BREAKER == _isotonic.TIE_BREAKER
+    assert maps.DECIMALS == _top_label.DECIMALS
+    assert maps.LARGEST == _top_label.LARGEST
+    assert maps.MARGIN == _top_label.MARGIN
 
 
 @pytest.mark.each("calibrator", DEFAULTS)

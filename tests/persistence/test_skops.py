@@ -5,7 +5,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, SelectiveClassifier, TemperatureScaling
-from sklearn_calib.calibrators import PlattScaling
+from sklearn_calib.calibrators import Calibrator, PlattScaling
 from sklearn_calib.persistence import to_dict
 
 skops = pytest.importorskip("skops.io")
@@ -23,9 +23,11 @@ def types(model):
 
 
 def test_a_calibrator_needs_its_class(calibrator, fit):
+    """And that of a calibrator that it contains."""
     fitted, _ = fit(calibrator)
-    kind = type(fitted)
-    assert types(fitted) == [f"{kind.__module__}.{kind.__qualname__}"]
+    parts = [each for each in vars(fitted).values() if isinstance(each, Calibrator)]
+    kinds = {type(each) for each in [fitted, *parts]}
+    assert types(fitted) == sorted(f"{k.__module__}.{k.__qualname__}" for k in kinds)
 
 
 def test_a_dict_needs_none(calibrator, fit):
