@@ -179,16 +179,22 @@ class _MultinomialCalibrator(_BlockCalibrator):
         parameters = parameters.astype(logits.dtype, order="C")
         return softmax(self._kind.scores(self._features(logits), parameters))
 
-    def _warn_of_absent(self, counts: Floats) -> None:
-        """Warn of classes without samples."""
-        if counts.min() == 0:
-            absent = shown(self.classes_[counts == 0].tolist())
+    def _begin(self, data: Blocks) -> Blocks:
+        """Return the logits in float64, after warning of classes without samples.
+
+        The strengths of a previous fit are removed, as others may be set now.
+        """
+        for name in ("lambd_", "mu_", "prior_precision_"):
+            self.__dict__.pop(name, None)
+        if data.counts.min() == 0:
+            absent = shown(self.classes_[data.counts == 0].tolist())
             warnings.warn(
                 f"y contains no samples of {absent}: {type(self).__name__} makes their "
                 "probabilities as small as its penalty allows. Calibrate with samples "
                 "of all classes.",
                 UserWarning,
             )
+        return data.transform(as_float64)
 
 
 class _PenalisedCalibrator(_MultinomialCalibrator):
@@ -215,8 +221,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
 
     def _fit_blocks(self, data: Blocks) -> None:
         self._strengths()  # Validates them even without a penalty.
-        logits = data.transform(as_float64)
-        self._warn_of_absent(data.counts)
+        logits = self._begin(data)
         features = logits.transform(self._features).kept()
         largest = np.array([np.abs(block.logits).max() for block in features])
         if self._uses_empirical_bayes:
