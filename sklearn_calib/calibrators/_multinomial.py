@@ -61,18 +61,14 @@ class _MultinomialCalibrator(_BlockCalibrator):
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        strengths: dict[str, Spec] = {
-            "lambd_": Number(NON_NEGATIVE, is_optional=True),
-            "mu_": Number(NON_NEGATIVE, is_optional=True),
-        }
-        if self._uses_empirical_bayes:
-            n_groups = int(self._kind.groups(2).max()) + 1
-            strengths = {"prior_precision_": Numbers(n_groups, range=POSITIVE)}
+        n_groups = int(self._kind.groups(2).max()) + 1
         return {
             **super()._state_schema,
             "coef_": Numbers(*self._kind.coef_shape),
             "intercept_": Numbers("n_classes"),
-            **strengths,
+            "lambd_": Number(NON_NEGATIVE, is_optional=True),
+            "mu_": Number(NON_NEGATIVE, is_optional=True),
+            "prior_precision_": Numbers(n_groups, range=POSITIVE, is_optional=True),
             "log_loss_before_": Number(NON_NEGATIVE),
             "log_loss_after_": Number(NON_NEGATIVE),
         }
