@@ -120,10 +120,9 @@ class DirichletCalibrator(_PenalisedCalibrator):
     priors around those of temperature scaling, the identity and zero. The off-diagonal
     elements, the diagonal and the intercepts have one precision each. The precisions
     maximise the marginal likelihood in Laplace's approximation [2]_, and are not below
-    one. Without evidence against temperature scaling, the map is close to it. The fit
-    takes about three times as long as one with a fixed strength. For more than 24
-    classes, the approximation treats the off-diagonal elements as independent given the
-    data, which makes them smaller.
+    one. Without evidence against temperature scaling, the map is close to it. For more
+    than 24 classes, the approximation treats the off-diagonal elements as independent
+    given the data, which makes them smaller.
 
     References
     ----------

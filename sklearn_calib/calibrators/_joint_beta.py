@@ -84,7 +84,6 @@ class JointBetaCalibration(_PenalisedCalibrator):
     with the means 1, 0 and 0, and with one precision each for a, b and c. The
     precisions maximise the marginal likelihood in Laplace's approximation [2]_, and are
     not below one. Without evidence against temperature scaling, the map is close to it.
-    The fit takes about as long as without a penalty.
 
     References
     ----------

@@ -157,8 +157,7 @@ class StructuredVectorScaling(_StructuredCalibrator):
     With `lambd="empirical_bayes"`, v and b have independent normal priors around zero,
     with one precision for v and one for b. The precisions maximise the marginal
     likelihood in Laplace's approximation [2]_, and are not below one. Without evidence
-    against temperature scaling, the map is close to it. The fit takes up to twice as
-    long as one with a fixed strength.
+    against temperature scaling, the map is close to it.
 
     References
     ----------
@@ -208,8 +207,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
 
     **Recommended for many classes**: the default strength need not be tuned, and with
     enough misclassified samples, the log loss is lower than that of
-    :class:`TemperatureScaling`. With 20 to 50 misclassified samples, `lambd="cv"` is
-    safer.
+    :class:`TemperatureScaling`. With fewer than 100 misclassified samples,
+    `lambd="empirical_bayes"` is safer.
 
     Parameters
     ----------
@@ -289,9 +288,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     zero, with one precision each for the off-diagonal elements of V, its diagonal, and
     b. The precisions maximise the marginal likelihood in Laplace's approximation [2]_,
     and are not below one. Without evidence against temperature scaling, the map is
-    close to it. The fit takes about three times as long as one with a fixed strength.
-    For more than 24 classes, the approximation treats the off-diagonal elements as
-    independent given the data, which makes them smaller.
+    close to it. For more than 24 classes, the approximation treats the off-diagonal
+    elements as independent given the data, which makes them smaller.
 
     References
     ----------

@@ -104,7 +104,6 @@ class VectorScaling(_PenalisedCalibrator):
     and one precision, and the b_k have priors with mean 0 and another precision. The
     precisions maximise the marginal likelihood in Laplace's approximation [2]_, and are
     not below one. Without evidence against temperature scaling, the map is close to it.
-    The fit takes about twice as long as one with a fixed strength.
 
     References
     ----------
