@@ -15,10 +15,13 @@ from sklearn_calib.calibrators import (
     FocalTemperatureScaling,
     HistogramBinning,
     IsotonicCalibration,
+    JointBetaCalibration,
     MatrixScaling,
     MetaCal,
+    StructuredMatrixScaling,
     TemperatureScaling,
     TopLabelCalibrator,
+    VectorScaling,
     get_calibrator,
     get_calibrator_names,
 )
@@ -33,11 +36,14 @@ CALIBRATORS = [
     FocalTemperatureScaling(gamma=2),
     HistogramBinning(strategy="uniform"),
     IsotonicCalibration(centered=True),
+    JointBetaCalibration(penalty="empirical_bayes"),
     MatrixScaling(penalty="odir", lambd=1e-3, mu=1e-3),
     MetaCal(threshold_fraction=0.1, random_state=0),
+    StructuredMatrixScaling(lambd="empirical_bayes"),
     TemperatureScaling(objective="ece"),
     TemperatureScaling(objective="ece", n_bins=1),
     TopLabelCalibrator(IsotonicCalibration()),
+    VectorScaling(penalty="empirical_bayes"),
 ]
 
 
