@@ -165,6 +165,16 @@ def test_scores_are_those_of_calarena(leaderboard):
     assert leaderboard.measure(proba[:, 1], y) == (brier, nll)
 
 
+def test_animals_have_the_sum_of_their_probabilities():
+    from calarena.make_inputs import to_animals
+
+    logits = np.random.default_rng(0).normal(0, 3, (10, 10))
+    proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    animal, y = to_animals(logits, np.arange(10))
+    np.testing.assert_allclose(animal, proba[:, 2:8].sum(axis=1), rtol=1e-12)
+    assert y.tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 0, 0]
+
+
 class Slow:
     def fit(self, *_):
         while True:
