@@ -95,7 +95,8 @@ html_theme_options = {
 
 WITHOUT_SIDEBAR = ["changelog", "developing", "generated/bibliography", "index"]
 WITHOUT_SIDEBAR += ["coming_from", "compatibility", "deploy", "getting_started"]
-WITHOUT_SIDEBAR += ["glossary", "losses", "onnx", "results*", "security", "what_to_use"]
+WITHOUT_SIDEBAR += ["glossary", "leaderboard", "losses", "onnx", "results*"]
+WITHOUT_SIDEBAR += ["security", "what_to_use"]
 WITHOUT_SIDEBAR += ["generated/gallery/plot_*"]
 html_sidebars = {page: [] for page in WITHOUT_SIDEBAR}
 
