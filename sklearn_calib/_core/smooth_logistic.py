@@ -69,6 +69,8 @@ def fit_curve(
         The curve, for :func:`evaluate`. There are at least two knots.
     """
     unit = magnitude(x)
+    # More samples than this are only rounding errors apart.
+    weight = weight * min(1, 1 / ROUNDING / weight.sum())
     x, mass, positives = _average(*sums_by_value(x / unit, target, weight))
     knots = _knots(x, mass, n_knots)
     at_knots = _functions(knots, x, mass, expit(x * unit))
@@ -79,7 +81,8 @@ def fit_curve(
     if is_monotone:
         limits = _slopes_between(knots * unit, at_knots, slopes)
         coef, _ = _minimize(data, precision, np.zeros_like(coef), limits)
-    return knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
+    curve = knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
+    return _without_decreases(curve) if is_monotone else curve
 
 
 def evaluate(curve: Curve, x: Floats) -> Floats:
@@ -240,12 +243,17 @@ def _step(
     free = -solve_triangular(root, slope / size, lower=True)
     if limits is not None:
         sides = solve_triangular(root, limits.T, lower=True)
-        least = -1 - limits @ coef - free @ sides
-        problem = np.vstack([sides, least])
-        wanted = np.zeros(len(problem))
-        wanted[-1] = 1
-        residual = problem @ nnls(problem, wanted)[0] - wanted
-        free -= residual[:-1] / residual[-1]
+        norm = np.abs(sides).max(axis=0)
+        sides /= norm
+        # By how much the free step exceeds each limit.
+        excess = (-1 - limits @ coef) / norm - free @ sides
+        unit = excess.max()
+        if unit > 0:
+            problem = np.vstack([sides, excess / unit])
+            wanted = np.zeros(len(problem))
+            wanted[-1] = 1
+            residual = problem @ nnls(problem, wanted)[0] - wanted
+            free -= unit * residual[:-1] / residual[-1]
     return solve_triangular(root, free, lower=True, trans="T")
 
 
@@ -257,3 +265,15 @@ def _slopes_between(knots: Floats, values: Floats, slopes: Floats) -> Floats:
     """
     rise = np.diff(values, axis=0) / np.diff(knots)[:, None]
     return np.vstack([slopes, 3 * rise - slopes[:-1] - slopes[1:]])
+
+
+def _without_decreases(curve: Curve) -> Curve:
+    """Return a curve that does not decrease, given one that does by rounding errors."""
+    knots, values, slopes = curve
+    values = np.maximum.accumulate(values)
+    slopes = np.maximum(slopes, 0.0)
+    both = slopes[:-1] + slopes[1:]
+    most = 3 * np.diff(values) / np.diff(knots)
+    part = np.minimum(most / np.where(both > 0, both, 1.0), 1.0)
+    slopes *= np.minimum(np.append(part, 1.0), np.insert(part, 0, 1.0))
+    return knots, values, slopes
