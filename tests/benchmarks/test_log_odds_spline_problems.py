@@ -9,6 +9,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_curved_problems_are_those_of_the_rule(shared_data, monkeypatch):
     shared_data("logits/mnist_cnn_metacal.npz")
     monkeypatch.syspath_prepend(str(BENCHMARKS))
