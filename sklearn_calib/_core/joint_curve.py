@@ -44,6 +44,9 @@ def fit_joint_curve(log_proba: Blocks, n_knots: int) -> Curve:
     knots, values, slopes : ndarray of shape (n_points,)
         The curve, for `evaluate`. There are at least two knots.
     """
+    # More samples than this are only rounding errors apart.
+    scale = min(1.0, 1 / ROUNDING / log_proba.weight_sum)
+    log_proba = log_proba.map(lambda each: each._replace(weight=scale * each.weight))
     x, mass = _sample(log_proba)
     unit = magnitude(x)
     knots = choose_knots(x / unit, mass, n_knots)
@@ -68,10 +71,9 @@ def _sample(log_proba: Blocks) -> tuple[Floats, Floats]:
     Their masses are the weights times the probabilities.
     """
     stride = 8 * log_proba.n_samples * len(log_proba.sizes) // KEPT_SIZE + 1
-    rows = [(x[::stride], weight[::stride]) for x, _, weight in log_proba]
+    rows = [(x[w > 0][::stride], w[w > 0][::stride]) for x, _, w in log_proba]
     x = np.concatenate([each for each, _ in rows])
-    weight = np.concatenate([each for _, each in rows])
-    mass = np.exp(x) * (weight / weight.max())[:, None]
+    mass = np.exp(x) * np.concatenate([each for _, each in rows])[:, None]
     order = x.argsort(axis=None)
     return x.ravel()[order], mass.ravel()[order]
 
@@ -86,8 +88,6 @@ class _Data:
         self.knots, self.at_knots = knots * unit, at_knots
         self.spline = CubicSpline(knots, at_knots, bc_type="natural")
         self.slopes = self.spline(knots, 1) / unit
-        # More samples than this are only rounding errors apart.
-        self.scale = min(1.0, 1 / ROUNDING / log_proba.weight_sum)
 
     def curve(self, coef: Floats) -> Curve:
         values = self.knots + self.at_knots @ coef
@@ -99,7 +99,7 @@ class _Data:
         total: Any = 0.0
         for x, codes, weight in self.log_proba:
             likelihood = log_softmax(joint_scores(curve, x))
-            total -= weight @ likelihood[np.arange(len(codes)), codes] * self.scale
+            total -= weight @ likelihood[np.arange(len(codes)), codes]
         return total, coef
 
     def derivatives(self, coef: Floats) -> tuple[Floats, Floats]:
@@ -108,7 +108,7 @@ class _Data:
         curve = self.curve(coef)
         for every, codes, weight in self.log_proba:
             for rows in row_blocks(len(every), every.shape[1] * len(coef)):
-                x, w = every[rows], self.scale * weight[rows]
+                x, w = every[rows], weight[rows]
                 functions = self.functions(x)
                 proba = np.exp(log_softmax(joint_scores(curve, x)))
                 mean = np.einsum("ij,ijk->ik", proba, functions)
