@@ -110,6 +110,16 @@ def run_betacal(parameters):
     return run
 
 
+def run_splinecalib():
+    model = import_module("splinecalib").SplineCalib()
+
+    def run(X, y, X_test):
+        model.fit(X, y)
+        return model.calibrate(X_test)
+
+    return run
+
+
 # By package: the function that makes a run, and its arguments by our method name.
 PACKAGES = {
     "scikit-learn": (
@@ -151,6 +161,7 @@ PACKAGES = {
         },
     ),
     "betacal": (run_betacal, {"beta": ["abm"]}),
+    "splinecalib": (run_splinecalib, {"log_odds_spline": []}),
     "torch-uncertainty": (
         run_torch_uncertainty,
         {

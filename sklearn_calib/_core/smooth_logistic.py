@@ -6,7 +6,7 @@ curve is shrunk towards the identity. The precisions of the priors are estimated
 the same data (empirical Bayes).
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
@@ -17,7 +17,7 @@ from scipy.special import expit
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.logistic import log_loss
 from sklearn_calib._core.optimize import magnitude
-from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._core.typing import Array, Floats, Ints
 
 # Knots, and the values and slopes of the curve there.
 Curve = tuple[Floats, Floats, Floats]
@@ -69,17 +69,22 @@ def fit_curve(
         The curve, for :func:`evaluate`. There are at least two knots.
     """
     unit = magnitude(x)
+    # More samples than this are only rounding errors apart.
+    weight = weight * min(1, 1 / ROUNDING / weight.sum())
     x, mass, positives = _average(*sums_by_value(x / unit, target, weight))
-    knots = _knots(x, mass, n_knots)
-    at_knots = _functions(knots, x, mass, expit(x * unit))
+    knots = choose_knots(x, mass, n_knots)
+    at_knots = make_functions(knots, x, mass, expit(x * unit))
     spline = CubicSpline(knots, at_knots, bc_type="natural")
     data = _Data(spline(x).T, x * unit, positives / mass, mass)
-    coef, precision = _estimate(data)
+    # The first two functions are linear.
+    part = np.minimum(np.arange(len(data.functions)) // 2, 1)
+    coef, precision = estimate(data, part)
     slopes = spline(knots, 1) / unit
     if is_monotone:
-        limits = _slopes_between(knots * unit, at_knots, slopes)
-        coef, _ = _minimize(data, precision, np.zeros_like(coef), limits)
-    return knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
+        limits = slopes_between(knots * unit, at_knots, slopes)
+        coef, _ = minimize(data, precision, np.zeros_like(coef), limits)
+    curve = knots * unit, knots * unit + at_knots @ coef, 1 + slopes @ coef
+    return without_decreases(curve) if is_monotone else curve
 
 
 def evaluate(curve: Curve, x: Floats) -> Floats:
@@ -90,6 +95,16 @@ def evaluate(curve: Curve, x: Floats) -> Floats:
     beyond = np.where(x < inside, slopes[0], slopes[-1]) * (x - inside)
     cubics = CubicHermiteSpline(knots / unit, values / unit, slopes)
     return cubics(inside / unit) * unit + beyond
+
+
+class Data(Protocol):
+    """Log loss as a function of coefficients."""
+
+    def loss(self, coef: Floats) -> tuple[Any, Any]:
+        """Return the sum of the log losses, and an argument for `derivatives`."""
+
+    def derivatives(self, state: Any) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian."""
 
 
 class _Data(NamedTuple):
@@ -103,6 +118,12 @@ class _Data(NamedTuple):
     def loss(self, coef: Floats) -> tuple[Any, Floats]:
         """Return the sum of the log losses, and the probabilities."""
         return log_loss(self.offset + coef @ self.functions, self.target, self.mass)
+
+    def derivatives(self, proba: Floats) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian at these probabilities."""
+        weighted = self.functions * (self.mass * proba * (1 - proba))
+        slope = self.functions @ (self.mass * (proba - self.target))
+        return slope, weighted @ self.functions.T
 
 
 def _average(
@@ -122,7 +143,7 @@ def _average(
     )
 
 
-def _knots(value: Floats, mass: Floats, n_knots: int) -> Floats:
+def choose_knots(value: Floats, mass: Floats, n_knots: int) -> Floats:
     """Return at most `n_knots` quantiles of sorted values, and at least two knots."""
     share = mass.cumsum() / mass.sum()
     levels = np.linspace(0, 1, n_knots)
@@ -135,7 +156,7 @@ def _knots(value: Floats, mass: Floats, n_knots: int) -> Floats:
     return value[0] + width * np.unique([0, *part.round(DECIMALS)[1:-1], 1])
 
 
-def _functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) -> Floats:
+def make_functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) -> Floats:
     """Return the values at the knots of two linear functions and of the rest.
 
     The linear functions are scaled such that the prior with precision one has the mean
@@ -162,26 +183,24 @@ def _functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) -> Flo
     return np.hstack([linear, direction[:, 2:] / np.sqrt(size[2:])])
 
 
-def _estimate(data: _Data) -> tuple[Floats, Floats]:
+def estimate(data: Data, part: Ints) -> tuple[Floats, Floats]:
     """Return the coefficients and the precisions of their priors.
 
-    At the maximum of the marginal likelihood (in Laplace's approximation), a precision
-    is the effective number of its parameters divided by the sum of their squares [1]_.
+    `part` is 0 for coefficients of linear functions, and 1 for others. At the maximum
+    of the marginal likelihood (in Laplace's approximation), a precision is the
+    effective number of its parameters divided by the sum of their squares [1]_.
 
     References
     ----------
     .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
        equation 4.8.
     """
-    n_functions = len(data.functions)
-    # The first two functions are linear.
-    part = np.minimum(np.arange(n_functions) // 2, 1)
     is_in = np.eye(2)[part]
     precision: Floats = START
     used: Floats = np.zeros(2)
-    coef: Floats = np.zeros(n_functions)
+    coef: Floats = np.zeros(len(part))
     for _ in range(MAX_UPDATES):
-        coef, curvature = _minimize(data, precision[part], coef)
+        coef, curvature = minimize(data, precision[part], coef)
         variance = np.diag(np.linalg.inv(curvature))
         previous = used
         used = np.maximum(1 - precision[part] * variance, 0) @ is_in
@@ -193,19 +212,19 @@ def _estimate(data: _Data) -> tuple[Floats, Floats]:
     return coef, precision[part]
 
 
-def _minimize(
-    data: _Data, precision: Floats, coef: Floats, limits: Floats | None = None
+def minimize(
+    data: Data, precision: Floats, coef: Floats, limits: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Return the coefficients with the largest posterior, and its curvature.
 
     Newton's method with step halving. `limits @ coef` must be at least -1, if given.
     """
-    loss, proba = data.loss(coef)
+    loss, state = data.loss(coef)
     value = loss + precision @ coef**2 / 2
     for _ in range(MAX_STEPS):
-        slope = data.functions @ (data.mass * (proba - data.target)) + precision * coef
-        weighted = data.functions * (data.mass * proba * (1 - proba))
-        curvature = weighted @ data.functions.T + np.diag(precision)
+        slope, curvature = data.derivatives(state)
+        slope = slope + precision * coef
+        curvature = curvature + np.diag(precision)
         # Otherwise, rounding errors may make it singular.
         curvature[np.diag_indices_from(curvature)] *= 1 + ROUNDING
         step = _step(curvature, slope, coef, limits)
@@ -213,7 +232,7 @@ def _minimize(
             break
         while True:
             trial = coef + step
-            loss, proba = data.loss(trial)
+            loss, state = data.loss(trial)
             lower = loss + precision @ trial**2 / 2
             if lower <= value:
                 break
@@ -240,16 +259,21 @@ def _step(
     free = -solve_triangular(root, slope / size, lower=True)
     if limits is not None:
         sides = solve_triangular(root, limits.T, lower=True)
-        least = -1 - limits @ coef - free @ sides
-        problem = np.vstack([sides, least])
-        wanted = np.zeros(len(problem))
-        wanted[-1] = 1
-        residual = problem @ nnls(problem, wanted)[0] - wanted
-        free -= residual[:-1] / residual[-1]
+        norm = np.abs(sides).max(axis=0)
+        sides /= norm
+        # By how much the free step exceeds each limit.
+        excess = (-1 - limits @ coef) / norm - free @ sides
+        unit = excess.max()
+        if unit > 0:
+            problem = np.vstack([sides, excess / unit])
+            wanted = np.zeros(len(problem))
+            wanted[-1] = 1
+            residual = problem @ nnls(problem, wanted)[0] - wanted
+            free -= unit * residual[:-1] / residual[-1]
     return solve_triangular(root, free, lower=True, trans="T")
 
 
-def _slopes_between(knots: Floats, values: Floats, slopes: Floats) -> Floats:
+def slopes_between(knots: Floats, values: Floats, slopes: Floats) -> Floats:
     """Return the slopes of functions that bound their slopes everywhere.
 
     The slope of a cubic between two knots is a parabola. It is not negative if its
@@ -257,3 +281,15 @@ def _slopes_between(knots: Floats, values: Floats, slopes: Floats) -> Floats:
     """
     rise = np.diff(values, axis=0) / np.diff(knots)[:, None]
     return np.vstack([slopes, 3 * rise - slopes[:-1] - slopes[1:]])
+
+
+def without_decreases(curve: Curve) -> Curve:
+    """Return a curve that does not decrease, given one that does by rounding errors."""
+    knots, values, slopes = curve
+    values = np.maximum.accumulate(values)
+    slopes = np.maximum(slopes, 0.0)
+    both = slopes[:-1] + slopes[1:]
+    most = 3 * np.diff(values) / np.diff(knots)
+    part = np.minimum(most / np.where(both > 0, both, 1.0), 1.0)
+    slopes *= np.minimum(np.append(part, 1.0), np.insert(part, 0, 1.0))
+    return knots, values, slopes

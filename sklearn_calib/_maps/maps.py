@@ -157,6 +157,12 @@ def mixed_log_proba(calibrator: Any, logits: Tensor) -> Tensor:
     return log(proba + calibrator.mixing_ / n_classes(calibrator))
 
 
+def joint_curve(calibrator: Any, logits: Tensor) -> Tensor:
+    log_proba = log_softmax(logits.astype(np.float64))
+    scores = curves([calibrator.curve_] * n_classes(calibrator), log_proba)
+    return log_softmax(scores).astype(logits.dtype)
+
+
 def joint_beta(calibrator: Any, logits: Tensor) -> Tensor:
     odds = log_odds(logits, n_classes(calibrator))
     a, b = calibrator.coef_.T
@@ -368,6 +374,7 @@ MAPS: dict[str, Map] = {
     "IsotonicCalibration": one_vs_rest(probabilities, points),
     "JointBetaCalibration": joint_beta,
     "JointIsotonicCalibration": joint_isotonic,
+    "JointLogOddsSplineCalibration": affine(joint_curve),
     "LogOddsSplineCalibration": one_vs_rest(all_log_odds, curves, True),
     "MatrixScaling": affine(centred),
     "MetaCal": meta_cal,

@@ -37,6 +37,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     from sklearn_calib.calibrators._joint_beta import (
         JointBetaCalibration as JointBetaCalibration,
     )
+    from sklearn_calib.calibrators._joint_log_odds_spline import (
+        JointLogOddsSplineCalibration as JointLogOddsSplineCalibration,
+    )
     from sklearn_calib.calibrators._log_odds_spline import (
         LogOddsSplineCalibration as LogOddsSplineCalibration,
     )

@@ -9,6 +9,11 @@ from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
+# Knots, values and slopes of a curve.
+CURVE = Tuple(
+    Numbers("n + 2", increasing="strictly"), Numbers("n + 2"), Numbers("n + 2")
+)
+
 
 class LogOddsSplineCalibration(_OneVsRestCalibrator):
     r"""Log-odds spline calibration: a smooth curve for the log-odds of each class.
@@ -58,6 +63,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
 
     See Also
     --------
+    JointLogOddsSplineCalibration : One curve for all classes.
     SplineCalibration : Spline fitted to cumulative frequencies.
     PlattScaling : Linear function of the log-odds.
 
@@ -104,9 +110,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
 
     _errors_needed = 10, 0.25
     _returns_log_odds = True
-    _map = Tuple(
-        Numbers("n + 2", increasing="strictly"), Numbers("n + 2"), Numbers("n + 2")
-    )
+    _map = CURVE
     _parameter_constraints = {
         **_OneVsRestCalibrator._parameter_constraints,
         "monotone": ["boolean"],

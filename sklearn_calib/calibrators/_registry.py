@@ -24,6 +24,9 @@ CALIBRATORS = Registry(
         "histogram": "_histogram:HistogramBinning",
         "isotonic": "_isotonic:IsotonicCalibration",
         "joint_beta": "_joint_beta:JointBetaCalibration",
+        "joint_log_odds_spline": (
+            "_joint_log_odds_spline:JointLogOddsSplineCalibration"
+        ),
         "joint_isotonic": "_isotonic:JointIsotonicCalibration",
         "log_odds_spline": "_log_odds_spline:LogOddsSplineCalibration",
         "matrix": "_matrix:MatrixScaling",

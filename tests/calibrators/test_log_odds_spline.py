@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_calib._core import smooth_logistic
 from sklearn_calib._core.smooth_logistic import evaluate, fit_curve
@@ -67,6 +68,41 @@ def test_the_curve_minimises_the_penalised_log_loss(monkeypatch):
     assert values == pytest.approx(best.x, abs=0.02)
 
 
+@pytest.fixture
+def without_priors(monkeypatch):
+    """Make the priors negligible, and fits converge to rounding errors."""
+    monkeypatch.setattr(smooth_logistic, "MAX_UPDATES", 1)
+    monkeypatch.setattr(smooth_logistic, "START", np.full(2, 1e-9))
+    monkeypatch.setattr(smooth_logistic, "LITTLE", 0.0)
+
+
+@pytest.mark.usefixtures("without_priors")
+@pytest.mark.parametrize("n_knots", [2, 7])
+def test_without_priors_it_is_logistic_regression_on_natural_splines(n_knots):
+    x, y = draw(2000)
+    weight = np.random.default_rng(1).integers(1, 4, 2000)
+    knots, values, slopes = fit_curve(x, y, weight, n_knots=n_knots, is_monotone=False)
+    assert len(knots) == n_knots
+    basis = CubicSpline(knots, np.eye(n_knots), bc_type="natural")
+    model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000)
+    (coef,) = model.fit(basis(x), y, sample_weight=weight).coef_
+    assert values == pytest.approx(coef, abs=1e-5)
+    assert slopes == pytest.approx(basis(knots, 1) @ coef, abs=1e-5)
+
+
+@pytest.mark.usefixtures("without_priors")
+def test_without_priors_it_agrees_with_splinecalib(reference):
+    """The author's basis and log loss, with knots at our quantiles."""
+    recorded = reference("cal_log_odds_spline")
+    inputs, expected = recorded["inputs"], recorded["expected"]
+    x, y = np.array(inputs["fit_log_odds"]), np.array(inputs["fit_labels"], float)
+    n_knots = len(inputs["knots"])
+    curve = fit_curve(x, y, np.ones(len(x)), n_knots=n_knots, is_monotone=False)
+    assert curve[0] == pytest.approx(inputs["knots"], rel=1e-12)
+    proba = expit(evaluate(curve, np.array(inputs["test_log_odds"])))
+    assert proba == pytest.approx(expected["proba"], abs=1e-5)
+
+
 @pytest.mark.parametrize("monotone", [True, False])
 def test_beyond_the_data_the_curve_is_linear(monotone):
     calibrator = LogOddsSplineCalibration(monotone=monotone, from_logits=True)
@@ -97,6 +133,20 @@ def test_a_monotone_curve_does_not_decrease():
         decreasing += np.diff(both[0]).min() < 0
         assert np.diff(both[1]).min() >= -1e-9
     assert decreasing >= 5
+
+
+@pytest.mark.each(("scale", "weight"), [(1e-5, 1), (1e5, 1), (1, 1e122), (1, 1e300)])
+def test_a_monotone_curve_does_not_decrease_at_any_scale(scale, weight):
+    """The constrained steps must be exact, however large the step without limits."""
+    x, y = draw(300, curve=lambda x: np.sin(3 * x))
+    knots, values, slopes = fit_curve(
+        x * scale, y, np.full(300, weight), n_knots=100, is_monotone=True
+    )
+    assert np.diff(values).min() >= 0
+    assert slopes.min() >= 0
+    # The middle control points of the slope.
+    most = 3 * np.diff(values) / np.diff(knots)
+    assert (slopes[:-1] + slopes[1:] <= most * (1 + 1e-12)).all()
 
 
 def test_a_constraint_that_does_not_bind_changes_nothing():
