@@ -308,7 +308,9 @@ def test_a_calibrator_of_another_package(make_logits):
     model = TopLabelCalibrator(Identity(), per_class=True, from_logits=True)
     proba = model.fit(logits, y).predict_proba(logits)
     np.testing.assert_allclose(proba, softmax(logits), rtol=1e-8)
-    with pytest.raises(TypeError, match=r"must be one of sklearn_calib, got.*Identity"):
+    with pytest.raises(
+        TypeError, match=r"must have a map of sklearn_calib, got.*Identity"
+    ):
         model.to_torch()
     with pytest.raises(TypeError, match="class that can be saved"):
         to_dict(model)
