@@ -110,6 +110,14 @@ def ensemble_temperature(calibrator: Any, logits: Tensor) -> Tensor:
     return proba + plain * softmax(logits) + uniform / n_classes(calibrator)
 
 
+def average(calibrator: Any, logits: Tensor) -> Tensor:
+    none, *weights = calibrator.weights_.tolist()
+    proba = none * softmax(logits)
+    for weight, each in zip(weights, calibrator.calibrators_, strict=True):
+        proba = proba + weight * map_of(each)(each, logits).astype(logits.dtype)
+    return proba
+
+
 def focal(calibrator: Any, logits: Tensor) -> Tensor:
     return focal_posterior(softmax(logits), calibrator.gamma_)
 
@@ -323,6 +331,7 @@ def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
 
 # By the exact class, see `map_of`: a subclass may calibrate in another way.
 MAPS: dict[str, Map] = {
+    "AutoCalibrator": average,
     "BBQ": one_vs_rest(probabilities, bins),
     "BetaCalibration": one_vs_rest(all_log_odds, beta, True),
     "DirichletCalibrator": affine(log_proba),
