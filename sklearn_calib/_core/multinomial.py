@@ -84,7 +84,7 @@ def fit_multinomial(
         Whether Newton's method converges. It is False for separable classes without a
         ridge penalty, where the likelihood does not have a maximum.
     """
-    problem = _Problem(kind, data, ridge, center)
+    problem = Problem(kind, data, ridge, center)
     is_dense = start.size <= kind.max_dense
     solve = problem.newton_step if is_dense else problem.conjugate_gradients
     tolerance = TOLERANCE if is_dense else LOOSE_TOLERANCE
@@ -127,7 +127,7 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
     return gradient / jitter  # the jitter now dominates the Hessian
 
 
-class _Problem:
+class Problem:
     """The objective and its derivatives, computed in blocks of rows."""
 
     def __init__(self, kind: Kind, data: Blocks, ridge: Floats, center: Floats) -> None:
@@ -206,8 +206,14 @@ class _Problem:
 
     def newton_step(self, parameters: Floats, gradient: Floats) -> Floats:
         """Return minus the inverse Hessian times the gradient."""
-        shape, size = gradient.shape, gradient.size
-        hessian = np.diag(2 * self.ridge.ravel())
+        hessian = self.hessian(parameters)
+        hessian[np.diag_indices_from(hessian)] += 2 * self.ridge.ravel()
+        return -_solve(hessian, gradient.ravel()).reshape(gradient.shape)
+
+    def hessian(self, parameters: Floats) -> Floats:
+        """Return the Hessian of the mean NLL, without the penalty."""
+        shape, size = parameters.shape, parameters.size
+        hessian = np.zeros((size, size))
         blocks: Any = 0.0
         for features, _, weight, proba, _ in self.predictions(parameters):
             for rows in row_blocks(len(proba), size):
@@ -219,7 +225,7 @@ class _Problem:
         for k, block in enumerate(blocks):
             own = slice(k * shape[1], (k + 1) * shape[1])
             hessian[own, own] += block
-        return -_solve(hessian, gradient.ravel()).reshape(shape)
+        return hessian
 
     def conjugate_gradients(self, parameters: Floats, gradient: Floats) -> Floats:
         """Return an approximate Newton step, from Hessian products in float32."""

@@ -10,6 +10,10 @@ from sklearn_calib._core.typing import Floats, Ints
 
 Preconditioner: TypeAlias = Callable[[Floats], Floats]
 
+# Positions of parameters in the flattened array, (n_blocks, size), and the blocks of
+# the Hessian of these, (n_blocks, size, size).
+Part: TypeAlias = tuple[Ints, Floats]
+
 # Added to curvatures, which are zero where all probabilities are 0 or 1.
 TINY = 1e-12
 
@@ -35,6 +39,11 @@ class DiagonalMap:
     @classmethod
     def identity(cls, n_classes: int) -> Floats:
         return np.eye(1, cls.n_inputs + 1).repeat(n_classes, axis=0)
+
+    @classmethod
+    def groups(cls, n_classes: int) -> Ints:
+        """Return the group of each parameter: the slopes of an input, or intercepts."""
+        return np.tile(np.arange(cls.n_inputs + 1), (n_classes, 1))
 
     @staticmethod
     def scores(features: Floats, parameters: Floats) -> Floats:
@@ -74,12 +83,24 @@ class DiagonalMap:
         cls, predictions: Iterable[Prediction], ridge: Floats
     ) -> Preconditioner:
         """Return a function that solves with the diagonal block of each class."""
+        blocks = cls.blocks(predictions)
+        blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
+        return _block_solver(blocks)
+
+    @classmethod
+    def blocks(cls, predictions: Iterable[Prediction]) -> Floats:
+        """Return the diagonal block of the Hessian of each class."""
         blocks: Any = 0.0
         for features, _, weight, proba, _ in predictions:
             class_weight = proba * (1 - proba) * weight[:, None]
             blocks = blocks + cls.curvature(features, class_weight)
-        blocks += np.eye(ridge.shape[1]) * (2 * ridge + TINY)[:, None]
-        return _block_solver(blocks)
+        return blocks
+
+    @classmethod
+    def parts(cls, predictions: Iterable[Prediction]) -> list[Part]:
+        """Return an approximation of the Hessian: the diagonal block of each class."""
+        blocks = cls.blocks(predictions)
+        return [(np.arange(blocks[:, 0].size).reshape(blocks.shape[:2]), blocks)]
 
     close_preconditioner = None
 
@@ -123,6 +144,13 @@ class FullMap:
         return np.eye(n_classes, n_classes + 1)
 
     @staticmethod
+    def groups(n_classes: int) -> Ints:
+        """Return 0 for parameters off the diagonal, 1 on it, and 2 for intercepts."""
+        groups = np.eye(n_classes, n_classes + 1, dtype=np.int64)
+        groups[:, -1] = 2
+        return groups
+
+    @staticmethod
     def scores(features: Floats, parameters: Floats) -> Floats:
         return features @ parameters[:, :-1].T + parameters[:, -1]
 
@@ -155,7 +183,9 @@ class FullMap:
         """Return a function that solves with a Kronecker product of two matrices.
 
         They are the mean over the samples of diag(p) - p p', and the second moments of
-        the features, weighted by the uncertainty of the sample.
+        the features, weighted by the uncertainty of the sample. The diagonal element
+        and the intercept of each class usually have other penalties, and are solved for
+        separately.
         """
         n_classes, n_inputs = ridge.shape
         classes, moments = np.zeros((n_classes,) * 2), np.zeros((n_inputs,) * 2)
@@ -170,7 +200,35 @@ class FullMap:
         size, right = eigh(moments / total, driver="evd")
         scale, size = np.maximum(scale, TINY), np.maximum(size, TINY)
         divisor = scale[:, None] * size + 2 * np.median(ridge)
-        return lambda gradient: left @ ((left.T @ gradient @ right) / divisor) @ right.T
+        places = _own_places(n_classes)
+        own = DiagonalMap.preconditioner(predictions, ridge.flat[places])
+
+        def solve(gradient: Floats) -> Floats:
+            others = gradient.copy()
+            others.flat[places] = 0
+            solution = left @ ((left.T @ others @ right) / divisor) @ right.T
+            solution.flat[places] = own(gradient.flat[places])
+            return solution
+
+        return solve
+
+    @staticmethod
+    def parts(predictions: Iterable[Prediction]) -> list[Part]:
+        """Return an approximation of the Hessian.
+
+        It consists of a block for the diagonal element and the intercept of each class,
+        and the curvatures of all other elements.
+        """
+        curvature: Any = 0.0
+        for features, _, weight, p, _ in predictions:
+            curvature = curvature + (p * (1 - p) * weight[:, None]).T @ features**2
+        n_classes = len(curvature)
+        row, column = np.nonzero(~np.eye(n_classes, dtype=bool))
+        others = (row * (n_classes + 1) + column)[:, None]
+        return [
+            (_own_places(n_classes), DiagonalMap.blocks(predictions)),
+            (others, curvature[row, column][:, None, None]),
+        ]
 
     @staticmethod
     def close_preconditioner(
@@ -195,6 +253,12 @@ class FullMap:
             rounding = 1e-7 * np.trace(block) / len(block)
             block.flat[:: len(block) + 1] += 2 * own_ridge + rounding + TINY
         return _block_solver(blocks)
+
+
+def _own_places(n_classes: int) -> Ints:
+    """Return the positions of the diagonal element and the intercept of each class."""
+    first = np.arange(n_classes) * (n_classes + 1)
+    return np.stack([first + np.arange(n_classes), first + n_classes], axis=1)
 
 
 def _roots(prediction: Prediction) -> Floats:

@@ -1,0 +1,168 @@
+"""Multinomial maps with normal priors, whose precisions are estimated from the data.
+
+The parameters of a group have independent normal priors around their centers, with the
+same precision. The precisions maximise the marginal likelihood (in Laplace's
+approximation), so the fit needs no other samples: groups that the data do not support
+stay at their centers.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sklearn_calib._core.blocks import Blocks
+from sklearn_calib._core.multinomial import Kind, Problem, fit_multinomial
+from sklearn_calib._core.typing import Floats, Ints
+
+Term: TypeAlias = tuple[Floats, Floats, Ints]
+
+# Smallest and largest precision. The smallest one prevents that separable classes make
+# parameters infinite.
+LEAST, LARGEST = 1.0, 1e8
+TINY = np.finfo(np.float64).tiny
+
+# Searches end when no effective number of parameters changes by more than this part of
+# the number plus one.
+FEW = 0.01
+MAX_STEPS = 20
+MAX_UPDATES = 20
+
+
+def fit_empirical_bayes(
+    kind: Kind, data: Blocks, *, center: Floats, group: Ints
+) -> tuple[Floats, Floats]:
+    """Return the parameters with the largest posterior, and the precisions.
+
+    Each step of Newton's method approximates the likelihood by that of a linear model,
+    for which the precisions are estimated.
+
+    Parameters
+    ----------
+    kind : {DiagonalMap, PairMap, FullMap}
+        Class of the map.
+
+    data : Blocks
+        Features and weights, see :func:`fit_multinomial`. The weights sum to one.
+
+    center : ndarray, shape of the parameters
+        Means of the priors, and initial values.
+
+    group : ndarray of int, shape of the parameters
+        Group of each parameter: 0, 1, ...
+
+    Returns
+    -------
+    parameters : ndarray
+
+    precision : ndarray of shape (n_groups,)
+        Precision of the prior of each group.
+    """
+    problem = Problem(kind, data, np.zeros_like(center), center)
+    is_exact = center.size <= kind.max_dense
+    n_samples = data.weight_sum
+    parameters = center
+    precision: Floats = np.ones(group.max() + 1)
+    used: Floats = np.zeros_like(precision)
+    for _ in range(MAX_STEPS):
+        distance = parameters - center
+        problem.ridge = np.zeros_like(center)
+        slope = problem.evaluate(parameters)[1]
+        if is_exact:
+            every: Ints = np.arange(center.size)[None]
+            parts = [(every, problem.hessian(parameters)[None])]
+        else:
+            parts = kind.parts(problem.predictions(parameters))
+        terms = []
+        for places, curvature in parts:
+            target = _products(curvature, distance.flat[places]) - slope.flat[places]
+            own = group.flat[places]
+            terms.append((n_samples * curvature, n_samples * target, own))
+        previous = used
+        precision, means, used = estimate_precisions(terms, precision)
+        problem.ridge = precision[group] / (2 * n_samples)
+        value, gradient = problem.evaluate(parameters)
+        if is_exact:
+            step = means[0].reshape(center.shape) - distance
+        else:
+            step = problem.conjugate_gradients(parameters, gradient)
+        length, _ = problem.search(parameters, step, value, -(gradient * step).sum())
+        parameters = parameters + length * step
+        if not _changes(used, previous):
+            break
+    parameters, _ = fit_multinomial(
+        kind, data, ridge=problem.ridge, center=center, start=parameters
+    )
+    return parameters, precision
+
+
+def estimate_precisions(
+    terms: Sequence[Term], precision: Floats
+) -> tuple[Floats, list[Floats], Floats]:
+    """Estimate the precisions of the priors of a linear model.
+
+    At the maximum of the marginal likelihood, a precision is the effective number of
+    its coefficients divided by the sum of their squares [1]_.
+
+    Parameters
+    ----------
+    terms : sequence of (curvature, target, group)
+        Terms of the log-likelihood ``target @ x - x @ curvature @ x / 2`` of
+        coefficients x: for n_blocks of the same size, arrays of shape (n_blocks, size,
+        size), (n_blocks, size), and the group of each coefficient, (n_blocks, size).
+
+    precision : ndarray of shape (n_groups,)
+        Initial values.
+
+    Returns
+    -------
+    precision : ndarray of shape (n_groups,)
+        The estimates. They are at least `LEAST`.
+
+    means : list of ndarray of shape (n_blocks, size)
+        For each term, the coefficients with the largest posterior.
+
+    used : ndarray of shape (n_groups,)
+        Effective number of coefficients of each group.
+
+    References
+    ----------
+    .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
+       equation 4.8.
+    """
+    used: Floats = np.zeros_like(precision)
+    for _ in range(MAX_UPDATES):
+        previous, used, squares = used, np.zeros_like(used), np.zeros_like(used)
+        means = []
+        for curvature, target, group in terms:
+            prior = precision[group]
+            variance = _inverse(curvature, prior)
+            means.append(_products(variance, target))
+            own = 1 - prior * np.diagonal(variance, axis1=1, axis2=2)
+            used += _sums(group, np.maximum(own, 0), len(used))
+            squares += _sums(group, means[-1] ** 2, len(used))
+        if not _changes(used, previous):
+            break
+        precision = used / np.maximum(squares, (used + TINY) / LARGEST)
+        precision = np.maximum(precision, LEAST)
+    return precision, means, used
+
+
+def _inverse(curvature: Floats, prior: Floats) -> Floats:
+    """Return the inverse of each block after adding to its diagonal."""
+    size = prior.shape[1]
+    sums = curvature.copy()
+    sums[:, range(size), range(size)] += prior
+    return 1 / sums if size == 1 else np.linalg.inv(sums)
+
+
+def _products(matrices: Floats, vectors: Floats) -> Floats:
+    return np.matmul(matrices, vectors[:, :, None])[:, :, 0]
+
+
+def _sums(group: Ints, values: Any, n_groups: int) -> Any:
+    return np.bincount(group.ravel(), values.ravel(), n_groups)
+
+
+def _changes(used: Floats, previous: Floats) -> bool:
+    return bool((np.abs(used - previous) > FEW * (1 + used)).any())
