@@ -94,12 +94,9 @@ def stacking_weights(likelihood: Floats, counts: Floats, weight: Floats) -> Floa
     return w / w.sum()
 
 
-def probability_of_gain(
-    before: Floats, after: Floats, weight: Floats, odds: float
-) -> float:
+def probability_of_gain(before: Floats, after: Floats, weight: Floats) -> float:
     """Return the posterior probability that `after` predicts better than `before`.
 
-    These are the probabilities of the true class; `odds` are the prior odds.
+    These are the probabilities of the true class. The prior probability is one half.
     """
-    gain = float(weight @ (np.log(after) - np.log(before)))
-    return float(expit(gain + np.log(odds)))
+    return float(expit(weight @ (np.log(after) - np.log(before))))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -25,24 +26,32 @@ from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
 from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
-from sklearn_calib.calibrators._registry import get_calibrator
+from sklearn_calib.calibrators._joint_beta import JointBetaCalibration
+from sklearn_calib.calibrators._log_odds_spline import LogOddsSplineCalibration
+from sklearn_calib.calibrators._structured import (
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+)
+from sklearn_calib.calibrators._temperature import TemperatureScaling
 
-# The default calibrators, and the largest number of classes for which each is used.
-MOST_CLASSES = {
-    "temperature": np.inf,
-    "structured_vector": np.inf,
-    "structured_matrix": 100,
-    "joint_beta": 1000,
-    "log_odds_spline": 100,
-}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-# Pseudo-counts of calibrators with few parameters, and of others.
-FEW, MANY = 2.0, 0.5
+# The default calibrators, and the smallest and largest number of classes of each. For
+# two classes, a matrix is not more general than a vector, and a log-odds spline is more
+# general than a beta map. The upper limits bound the time.
+DEFAULTS = [
+    (TemperatureScaling(), 2, np.inf),
+    (StructuredVectorScaling(lambd="empirical_bayes"), 2, np.inf),
+    (StructuredMatrixScaling(lambd="empirical_bayes"), 3, 100),
+    (JointBetaCalibration(penalty="empirical_bayes"), 3, 1000),
+    (LogOddsSplineCalibration(), 2, 100),
+]
 
-# Prior odds of calibration against none.
-ODDS = 1 / 3
+# Pseudo-counts of calibrators that preserve the predicted class, and of others.
+PRESERVING, OTHER = 2.0, 0.5
 
-# Attributes that all calibrators set before the map is fitted.
+# Attributes that `fit` of any calibrator sets before it fits the map.
 COMMON = (
     "classes_",
     "n_features_in_",
@@ -53,8 +62,121 @@ COMMON = (
 
 
 class AutoCalibrator(_BlockCalibrator):
-    """AutoCalibrator."""
+    r"""Automatic calibration: an average of calibrators, weighted by cross-validation.
 
+    The calibrated probabilities are the weighted average of the probabilities before
+    calibration and of several fitted calibrators. The weights maximise the likelihood
+    of held-out samples, which is called stacking [1]_. Without evidence that
+    calibration is better than none, most of the weight remains on the probabilities
+    before calibration, so few samples do little harm.
+
+    **Recommended if you do not want to choose**: over many data sets, its mean rank is
+    better than that of each of its calibrators. :attr:`report_` and
+    :attr:`explanation_` state the weights and the reasons.
+
+    Parameters
+    ----------
+    calibrators : list of Calibrator, default=None
+        The calibrators to average, whose parameter `from_logits` is set automatically.
+        By default, those in the table below.
+
+    cv : int, default=5
+        Number of folds, at least 2. They are stratified by class and random, but do not
+        depend on the order of the samples.
+
+    from_logits : bool, default=False
+        Whether `X` contains logits. It is not inferred from the values.
+
+    Attributes
+    ----------
+    calibrators_ : list of Calibrator
+        The calibrators, fitted to all samples.
+
+    weights_ : ndarray of shape (n_calibrators + 1,)
+        Weights of the probabilities before calibration and of each calibrator.
+
+    log_losses_ : ndarray of shape (n_calibrators + 1,)
+        Cross-validated log losses, in the order of `weights_`.
+
+    report_ : dict of list
+        Columns of a table with one row for each calibrator: `calibrator`, `log_loss`
+        (cross-validated), `weight`, and `note`, which states why a calibrator was not
+        used. `pandas.DataFrame(report_)` shows it.
+
+    explanation_ : str
+        The same in words.
+
+    classes_ : ndarray of shape (n_classes,)
+        Class label of each column.
+
+    n_features_in_ : int
+        Number of columns of X: `n_classes`, or 1.
+
+    n_errors_ : float
+        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+
+    zero_replacement_ : float
+        Value substituted for zero probabilities before taking logarithms, see
+        :class:`Calibrator`. Defined only if `from_logits=False`.
+
+    preserves_argmax : bool
+        False: the predicted class may change.
+
+    See Also
+    --------
+    CalibratedClassifier : With `calibrator="auto"`, calibrates with this calibrator.
+    TemperatureScaling : The simplest of its calibrators.
+
+    Notes
+    -----
+    The default calibrators are
+
+    ================================================ ==================
+    calibrator                                       number of classes
+    ================================================ ==================
+    TemperatureScaling()                             2 or more
+    StructuredVectorScaling(lambd="empirical_bayes") 2 or more
+    StructuredMatrixScaling(lambd="empirical_bayes") 3 to 100
+    JointBetaCalibration(penalty="empirical_bayes")  3 to 1000
+    LogOddsSplineCalibration()                       2 to 100
+    ================================================ ==================
+
+    Let :math:`p_{im}` be the probability of the true class of sample i that calibrator
+    m predicts, fitted without the fold of the sample. The relative weights
+    :math:`w_m` of the calibrators maximise
+
+    .. math:: \sum_i \log \sum_m w_m p_{im} + \sum_m c_m \log w_m,
+
+    with pseudo-counts :math:`c_m` of 2 for calibrators that preserve the predicted
+    class and 0.5 for others. Let g be the first sum minus the log-likelihood of the
+    probabilities before calibration. The total weight of the calibrators is
+    :math:`1 / (1 + e^{-g})`, the posterior probability that their average predicts
+    better, if both hypotheses are equally likely before.
+
+    The calibrators are fitted `cv` + 1 times. Calibrators that take too long for many
+    classes are not used by default, see the table and `report_`.
+
+    References
+    ----------
+    .. [1] D. H. Wolpert, "Stacked Generalization", Neural Networks 5, 1992.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.calibrators import AutoCalibrator
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(1000, 3))
+    >>> y = (logits + rng.gumbel(size=(1000, 3))).argmax(axis=1)
+    >>> calibrator = AutoCalibrator(from_logits=True).fit(3 * logits, y)
+    >>> calibrator.predict_proba(3 * logits[:2]).round(1)
+    array([[0.2, 0.1, 0.6],
+           [0.3, 0.1, 0.6]])
+    >>> calibrator.weights_.round(1)
+    array([0. , 0.5, 0.1, 0.1, 0.1, 0.1])
+    """
+
+    # It does not increase the log loss of a calibrated classifier by more than 5 %.
+    _errors_needed = 0, 0
     _least_rows = MIN_ROWS
     _fitted = {
         "calibrators_": ListOf(Object(), "n_calibrators"),
@@ -69,8 +191,8 @@ class AutoCalibrator(_BlockCalibrator):
 
     def __init__(
         self,
+        calibrators: Sequence[Calibrator] | None = None,
         *,
-        calibrators: Sequence[str | Calibrator] | None = None,
         cv: int = 5,
         from_logits: bool = False,
     ) -> None:
@@ -80,67 +202,77 @@ class AutoCalibrator(_BlockCalibrator):
 
     @property
     def report_(self) -> dict[str, list[Any]]:
-        """Weight and held-out log loss of each calibrator, as columns of a table."""
+        """Weight and cross-validated log loss of each calibrator."""
         check_is_fitted(self)
-        plain = [
-            clone(each).set_params(from_logits=False) for each in self.calibrators_
-        ]
-        left_out = self._left_out(len(self.classes_))
-        return {
-            "calibrator": ["none", *map(repr, plain), *left_out],
-            "log_loss": [*self.log_losses_.tolist(), *[np.nan] * len(left_out)],
-            "weight": [*self.weights_.tolist(), *[0.0] * len(left_out)],
-            "note": [""] * len(self.weights_)
-            + [
-                f"not used for more than {MOST_CLASSES[name]} classes"
-                for name in left_out
-            ],
+        table: dict[str, list[Any]] = {
+            "calibrator": ["none", *map(_name, self.calibrators_)],
+            "log_loss": self.log_losses_.tolist(),
+            "weight": self.weights_.tolist(),
+            "note": [""] * len(self.weights_),
         }
+        for each, least, most in DEFAULTS if self.calibrators is None else []:
+            if not least <= len(self.classes_) <= most:
+                table["calibrator"].append(_name(each))
+                table["log_loss"].append(np.nan)
+                table["weight"].append(0.0)
+                table["note"].append(f"only used for {least} to {most} classes")
+        return table
 
     @property
     def explanation_(self) -> str:
-        """What was chosen and why, in words."""
-        table = self.report_
-        rows = sorted(zip(*table.values(), strict=True), key=lambda row: -row[2])
+        """The weights and the reasons, in words."""
+        rows = zip(*self.report_.values(), strict=True)
         lines = [
-            f"{weight:6.1%}  {name}: " + (note or f"held-out log loss {loss:.4g}")
-            for name, loss, weight, note in rows
+            f"{weight:6.1%}  {name}: " + (note or f"log loss {loss:.4g}")
+            for name, loss, weight, note in sorted(rows, key=lambda row: -row[2])
         ]
-        return (
-            f"Weighted average of probabilities without calibration (none) and of "
-            f"{len(self.calibrators_)} calibrators. The weights maximise the likelihood "
-            f"in {self.cv}-fold cross-validation:\n" + "\n".join(lines)
+        return "\n".join(
+            [
+                f"Weighted average of {len(self.calibrators_)} calibrators and of the "
+                "probabilities before calibration (none),",
+                f"with weights that maximise the likelihood in {self.cv}-fold "
+                "cross-validation:",
+                *lines,
+            ]
         )
+
+    def plot(self, ax: Any = None) -> Axes:
+        """Draw the weights as bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; by default, those of a new figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            The axes.
+        """
+        from matplotlib import pyplot as plt
+
+        names, losses, weights, _ = self.report_.values()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 0.5 * len(names) + 1), layout="constrained")
+        bars = ax.barh(names, weights)
+        ax.bar_label(bars, ["" if np.isnan(x) else f"log loss {x:.4g}" for x in losses])
+        ax.set(xlabel="Weight", xlim=(0, 1.3 * max(weights)))
+        ax.invert_yaxis()
+        return ax
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        self._new_calibrators(2)
-
-    def _new_calibrators(self, n_classes: int) -> list[Any]:
-        """Return the calibrators to fit."""
-        if self.calibrators is None:
-            left_out = self._left_out(n_classes)
-            given: Sequence[Any] = [n for n in MOST_CLASSES if n not in left_out]
-        else:
-            given = self.calibrators
-        members = [
-            get_calibrator(each)() if isinstance(each, str) else clone(each, safe=False)
-            for each in given
-        ]
-        if not members or not all(isinstance(m, _BlockCalibrator) for m in members):
+        given = self.calibrators
+        if given is None:
+            return
+        if not given or not all(isinstance(each, _BlockCalibrator) for each in given):
             raise TypeError(
-                "calibrators must be None or a non-empty list of calibrators of "
-                f"sklearn_calib or their names, got {self.calibrators!r}. Pass "
-                '["temperature", "isotonic"], for example.'
+                "calibrators must be None or a list of calibrators of sklearn_calib, "
+                f"got {given!r}. Pass [TemperatureScaling(), IsotonicCalibration()], "
+                "for example."
             )
-        return [each.set_params(from_logits=self.from_logits) for each in members]
-
-    def _left_out(self, n_classes: int) -> list[str]:
-        """Return the names of the default calibrators not used for many classes."""
-        is_default = self.calibrators is None
-        return [
-            n for n, most in MOST_CLASSES.items() if is_default and n_classes > most
-        ]
+        for each in given:
+            each._validate_params()
 
     def _fit_validated(self, data: Blocks) -> None:
         self._fit_blocks(data.kept())
@@ -153,50 +285,52 @@ class AutoCalibrator(_BlockCalibrator):
             held_out = self._held_out(data)
             self.calibrators_ = self._fit_each(data)
         (weight,) = data.collect(lambda block: (block.weight,))
-        counts = np.array(
-            [FEW if each.preserves_argmax else MANY for each in self.calibrators_]
-        )
-        own = stacking_weights(held_out[:, 1:], counts, weight)
-        average = held_out[:, 1:] @ own
-        total = probability_of_gain(held_out[:, 0], average, weight, ODDS)
-        self.weights_ = np.append(1 - total, total * own)
+        counts = [PRESERVING if c.preserves_argmax else OTHER for c in self.calibrators_]
+        relative = stacking_weights(held_out[:, 1:], np.array(counts), weight)
+        average = held_out[:, 1:] @ relative
+        total = probability_of_gain(held_out[:, 0], average, weight)
+        self.weights_ = np.append(1 - total, total * relative)
         self.log_losses_ = -(weight @ np.log(held_out)) / weight.sum()
 
-    def _fit_each(self, data: Blocks) -> list[Any]:
-        """Return fitted calibrators."""
-        known = {name: value for name, value in vars(self).items() if name in COMMON}
-        members = self._new_calibrators(len(data.sizes))
-        for each in members:
-            vars(each).update(known)
-            each._fit_validated(data)
-        return members
-
     def _held_out(self, data: Blocks) -> Floats:
-        """Return the probability of the true class for each sample in its test fold.
+        """Return the probability of the true class of each sample in its test fold.
 
-        The first column is without calibration, the others are of the calibrators.
+        The first column is before calibration; the others are of the calibrators.
         """
         fold = random_folds(data, self.cv)
-        held_out = np.empty(
-            (len(fold), 1 + len(self._new_calibrators(len(data.sizes))))
-        )
+        held_out = np.empty((len(fold), 1 + len(self._given(len(data.sizes)))))
         for k in np.unique(fold):
-            train = data.select(fold != k)
-            members = self._fit_each(train) if train.weight_sum > 0 else []
-            test = data.select(fold == k).collect(
-                lambda block, m=members: self._likelihoods(block, m)
-            )
-            # Without training samples, calibrators are not better than none.
-            held_out[fold == k] = test[0][:, None]
-            held_out[fold == k, : len(test)] = np.column_stack(test)
+            train, test = data.select(fold != k), data.select(fold == k)
+            fitted = self._fit_each(train) if train.weight_sum > 0 else []
+            columns = test.collect(partial(self._likelihoods, fitted))
+            # Without training samples, the calibrators are as good as none.
+            held_out[fold == k] = columns[0][:, None]
+            held_out[fold == k, : len(columns)] = np.column_stack(columns)
         return held_out
 
-    def _likelihoods(self, block: Block, members: list[Any]) -> list[Floats]:
+    def _likelihoods(self, fitted: list[Any], block: Block) -> list[Floats]:
         """Return the probabilities of the true classes, before and after calibration."""
         logits, rows = self._as_logits(block.logits), np.arange(len(block.codes))
-        proba = [softmax(logits), *(each._calibrate(logits) for each in members)]
+        proba = [softmax(logits), *(each._calibrate(logits) for each in fitted)]
         true = [each[rows, block.codes].astype(np.float64) for each in proba]
         return [np.maximum(each, np.finfo(logits.dtype).tiny) for each in true]
+
+    def _fit_each(self, data: Blocks) -> list[Any]:
+        """Return new calibrators, fitted to the samples."""
+        known = {name: value for name, value in vars(self).items() if name in COMMON}
+        fitted = []
+        for given in self._given(len(data.sizes)):
+            new = clone(given).set_params(from_logits=self.from_logits)
+            vars(new).update(known)
+            new._fit_validated(data)
+            fitted.append(new)
+        return fitted
+
+    def _given(self, n_classes: int) -> Sequence[Any]:
+        """Return the calibrators to fit."""
+        if self.calibrators is not None:
+            return self.calibrators
+        return [each for each, least, most in DEFAULTS if least <= n_classes <= most]
 
     def _calibrate(self, logits: Floats) -> Floats:
         none, *weights = self.weights_.tolist()
@@ -207,13 +341,13 @@ class AutoCalibrator(_BlockCalibrator):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
+        own = vars(self)
+        names = [name for name in ("from_logits", *COMMON) if name in own]
         for each in self.calibrators_:
             if not isinstance(each, _BlockCalibrator) or any(
-                not np.array_equal(getattr(each, name), getattr(self, name))
-                for name in ("from_logits", *COMMON)
-                if hasattr(self, name)
+                not np.array_equal(vars(each).get(name), own[name]) for name in names
             ):
-                refuse("calibrators_", "calibrators of the same classes", each)
+                refuse("calibrators_", "calibrators of the same input", each)
 
     def _warn_of_absent(self, counts: Floats) -> None:
         """Warn of classes without samples."""
@@ -224,3 +358,8 @@ class AutoCalibrator(_BlockCalibrator):
                 "probabilities small. Calibrate with samples of all classes.",
                 UserWarning,
             )
+
+
+def _name(calibrator: Any) -> str:
+    """Return a calibrator as text, without the parameter that is set automatically."""
+    return repr(clone(calibrator).set_params(from_logits=False))
