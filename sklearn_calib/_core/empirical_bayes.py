@@ -22,6 +22,9 @@ Term: TypeAlias = tuple[Floats, Floats, Ints]
 LEAST, LARGEST = 1.0, 1e8
 TINY = np.finfo(np.float64).tiny
 
+# Relative size of rounding errors of sums.
+ROUNDING = 1e-12
+
 # Searches end when no effective number of parameters changes by more than this part of
 # the number plus one.
 FEW = 0.01
@@ -61,7 +64,7 @@ def fit_empirical_bayes(
     problem = Problem(kind, data, np.zeros_like(center), center)
     is_exact = center.size <= kind.max_dense
     n_samples = data.weight_sum
-    parameters = center
+    parameters: Floats = center
     precision: Floats = np.ones(group.max() + 1)
     used: Floats = np.zeros_like(precision)
     for _ in range(MAX_STEPS):
@@ -82,6 +85,7 @@ def fit_empirical_bayes(
         precision, means, used = estimate_precisions(terms, precision)
         problem.ridge = precision[group] / (2 * n_samples)
         value, gradient = problem.evaluate(parameters)
+        step: Floats
         if is_exact:
             step = means[0].reshape(center.shape) - distance
         else:
@@ -150,10 +154,10 @@ def estimate_precisions(
 
 def _inverse(curvature: Floats, prior: Floats) -> Floats:
     """Return the inverse of each block after adding to its diagonal."""
-    size = prior.shape[1]
-    sums = curvature.copy()
-    sums[:, range(size), range(size)] += prior
-    return 1 / sums if size == 1 else np.linalg.inv(sums)
+    own = np.diagonal(curvature, axis1=1, axis2=2)
+    # Otherwise, rounding errors may make it singular.
+    sums = curvature + np.eye(prior.shape[1]) * (ROUNDING * own + prior)[:, None]
+    return 1 / sums if prior.shape[1] == 1 else np.linalg.inv(sums)
 
 
 def _products(matrices: Floats, vectors: Floats) -> Floats:

@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.links import log_softmax
 from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib._core.typing import Floats
-from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
+from sklearn_calib.calibrators._multinomial import (
+    _PenalisedCalibrator,
+    errors_needed,
+)
 
 
 class DirichletCalibrator(_PenalisedCalibrator):
@@ -125,7 +128,7 @@ class DirichletCalibrator(_PenalisedCalibrator):
     (0.98, 0.69)
     """
 
-    _errors_needed = 10, 2
+    _errors_needed = errors_needed(10, 2)
     _parameter_constraints = {
         **_PenalisedCalibrator._parameter_constraints,
         "diagonal": ["boolean"],

@@ -5,7 +5,12 @@ import numpy as np
 from sklearn_calib._core.links import log_proba_and_rest
 from sklearn_calib._core.multinomial_maps import PairMap
 from sklearn_calib._core.typing import Floats
-from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
+from sklearn_calib._core.validation import StrOptions
+from sklearn_calib.calibrators._multinomial import (
+    EMPIRICAL_BAYES,
+    _PenalisedCalibrator,
+    errors_needed,
+)
 
 
 class JointBetaCalibration(_PenalisedCalibrator):
@@ -84,11 +89,16 @@ class JointBetaCalibration(_PenalisedCalibrator):
     (1.5, 0.7)
     """
 
-    _errors_needed = 20, 1
+    _errors_needed = errors_needed(20, 1)
     _kind = PairMap
-    penalty, lambd, mu = "none", "cv", None
+    _parameter_constraints = {
+        **_PenalisedCalibrator._parameter_constraints,
+        "penalty": [StrOptions({"none", EMPIRICAL_BAYES})],
+    }
+    lambd, mu = "cv", None
 
-    def __init__(self, *, from_logits: bool = False) -> None:
+    def __init__(self, *, penalty: str = "none", from_logits: bool = False) -> None:
+        self.penalty = penalty
         self.from_logits = from_logits
 
     def _features(self, logits: Floats) -> Floats:

@@ -1,7 +1,10 @@
 """Matrix scaling: affine map of the logits."""
 
 from sklearn_calib._core.multinomial_maps import FullMap
-from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
+from sklearn_calib.calibrators._multinomial import (
+    _PenalisedCalibrator,
+    errors_needed,
+)
 
 
 class MatrixScaling(_PenalisedCalibrator):
@@ -118,5 +121,5 @@ class MatrixScaling(_PenalisedCalibrator):
     (0.98, 0.69)
     """
 
-    _errors_needed = 10, 2
+    _errors_needed = errors_needed(10, 2)
     _kind = FullMap

@@ -15,10 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.blocks import Block, Blocks, as_float64
+from sklearn_calib._core.empirical_bayes import fit_empirical_bayes
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature, magnitude
-from sklearn_calib._core.state import NON_NEGATIVE, Number, Numbers, Spec
+from sklearn_calib._core.state import NON_NEGATIVE, POSITIVE, Number, Numbers, Spec
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
@@ -30,7 +31,20 @@ STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 # Largest initial slope of a penalised fit.
 LARGEST = 1e100
 
+# Smallest temperature, in units of the largest feature.
+SMALLEST = 1e-12
+
 STRENGTH = Interval(Real, 0, np.inf, closed="left")
+
+# Estimates the strengths of priors around temperature scaling.
+EMPIRICAL_BAYES = "empirical_bayes"
+
+
+def errors_needed(number: int, power: float) -> property:
+    """Return the property `_errors_needed`, which empirical Bayes reduces."""
+    return property(
+        lambda self: (10, 0) if self._uses_empirical_bayes else (number, power)
+    )
 
 
 class _MultinomialCalibrator(_BlockCalibrator):
@@ -47,15 +61,26 @@ class _MultinomialCalibrator(_BlockCalibrator):
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
+        strengths: dict[str, Spec] = {
+            "lambd_": Number(NON_NEGATIVE, is_optional=True),
+            "mu_": Number(NON_NEGATIVE, is_optional=True),
+        }
+        if self._uses_empirical_bayes:
+            n_groups = int(self._kind.groups(2).max()) + 1
+            strengths = {"prior_precision_": Numbers(n_groups, range=POSITIVE)}
         return {
             **super()._state_schema,
             "coef_": Numbers(*self._kind.coef_shape),
             "intercept_": Numbers("n_classes"),
-            "lambd_": Number(NON_NEGATIVE, is_optional=True),
-            "mu_": Number(NON_NEGATIVE, is_optional=True),
+            **strengths,
             "log_loss_before_": Number(NON_NEGATIVE),
             "log_loss_after_": Number(NON_NEGATIVE),
         }
+
+    @property
+    @abstractmethod
+    def _uses_empirical_bayes(self) -> bool:
+        """Whether the strengths of priors around temperature scaling are estimated."""
 
     @abstractmethod
     def _features(self, logits: Floats) -> Floats:
@@ -70,6 +95,17 @@ class _MultinomialCalibrator(_BlockCalibrator):
     def _strengths(self) -> list[Any]:
         """Return all candidate pairs (lambd, mu)."""
         return [(lambd, None) for lambd in _as_sequence("lambd", self.lambd)]
+
+    def _fit_empirical_bayes(self, features: Blocks) -> Floats:
+        """Return the parameters for features whose temperature is one."""
+        n_classes = len(features.sizes)
+        parameters, self.prior_precision_ = fit_empirical_bayes(
+            self._kind,
+            features.normalised().kept(),
+            center=self._kind.identity(n_classes),
+            group=self._kind.groups(n_classes),
+        )
+        return parameters
 
     def _fit_penalised(
         self, data: Blocks, center: Floats, start: Floats, unit: float = 1.0
@@ -160,7 +196,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
 
     _parameter_constraints: dict = {
         **_MultinomialCalibrator._parameter_constraints,
-        "penalty": [StrOptions({"l2", "none", "odir"})],
+        "penalty": [StrOptions({"l2", "none", "odir", EMPIRICAL_BAYES})],
         "mu": [None, STRENGTH, StrOptions({"cv"}), "array-like"],
     }
 
@@ -182,10 +218,18 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
         logits = data.transform(as_float64)
         self._warn_of_absent(data.counts)
         features = logits.transform(self._features).kept()
+        largest = np.array([np.abs(block.logits).max() for block in features])
+        if self._uses_empirical_bayes:
+            unit = fit_temperature(logits)
+            # A smaller one amplifies rounding errors of the features.
+            unit = unit if unit > SMALLEST * largest.max() else 1.0
+            features = features.transform(lambda values: values / unit)
+            parameters = self._fit_empirical_bayes(features)
+            self._set(parameters, logits, features, unit)
+            return
         start = self._start(logits, features)
         is_free = self.penalty == "none"
         # With a penalty, slopes of small features are zero, so they are not rescaled.
-        largest = np.array([np.abs(block.logits).max() for block in features])
         unit = max(magnitude(largest), 0.0 if is_free else 1.0)
         if unit != 1:
             features = features.transform(lambda values: values / unit)
@@ -197,6 +241,10 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             start, center = np.minimum(start, LARGEST), np.zeros_like(start)
             parameters = self._fit_penalised(features, center, start, unit)
         self._set(parameters, logits, features, unit)
+
+    @property
+    def _uses_empirical_bayes(self) -> bool:
+        return self.penalty == EMPIRICAL_BAYES
 
     def _start(self, logits: Blocks, features: Blocks) -> Floats:
         """Return temperature scaling or the identity, whichever has the lower log loss.

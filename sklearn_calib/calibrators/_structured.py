@@ -13,9 +13,12 @@ from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.state import POSITIVE, UP_TO_ONE, Number
 from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.validation import StrOptions
 from sklearn_calib.calibrators._multinomial import (
+    EMPIRICAL_BAYES,
     STRENGTH,
     _MultinomialCalibrator,
+    errors_needed,
     make_ridge,
 )
 
@@ -25,6 +28,7 @@ class _StructuredCalibrator(_MultinomialCalibrator):
 
     _parameter_constraints = {
         **_MultinomialCalibrator._parameter_constraints,
+        "lambd": [STRENGTH, StrOptions({"cv", EMPIRICAL_BAYES}), "array-like"],
         "diagonal": [STRENGTH],
         "intercept": [STRENGTH],
     }
@@ -36,9 +40,16 @@ class _StructuredCalibrator(_MultinomialCalibrator):
         self.temperature_ = fit_temperature(logits)
         self.mixing_ = float(1 / (data.weight_sum + 1))
         features = logits.transform(self._features).kept()
-        center = self._kind.identity(len(data.sizes))
-        parameters = self._fit_penalised(features, center, center)
+        if self._uses_empirical_bayes:
+            parameters = self._fit_empirical_bayes(features)
+        else:
+            center = self._kind.identity(len(data.sizes))
+            parameters = self._fit_penalised(features, center, center)
         self._set(parameters, logits, features)
+
+    @property
+    def _uses_empirical_bayes(self) -> bool:
+        return isinstance(self.lambd, str) and self.lambd == EMPIRICAL_BAYES
 
     def _features(self, logits: Floats) -> Floats:
         """Return the logarithms of p: scaled probabilities mixed with uniform ones."""
@@ -153,7 +164,7 @@ class StructuredVectorScaling(_StructuredCalibrator):
     (0.96, 0.74)
     """
 
-    _errors_needed = 20, 0
+    _errors_needed = errors_needed(20, 0)
     _kind = DiagonalMap
 
     def __init__(
@@ -270,7 +281,7 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     (0.96, 0.74)
     """
 
-    _errors_needed = 20, 0.5
+    _errors_needed = errors_needed(20, 0.5)
     _kind = FullMap
     _parameter_constraints = {
         **_StructuredCalibrator._parameter_constraints,

@@ -1,7 +1,10 @@
 """Vector scaling: slope and intercept for the logit of each class."""
 
 from sklearn_calib._core.multinomial_maps import DiagonalMap
-from sklearn_calib.calibrators._multinomial import _PenalisedCalibrator
+from sklearn_calib.calibrators._multinomial import (
+    _PenalisedCalibrator,
+    errors_needed,
+)
 
 
 class VectorScaling(_PenalisedCalibrator):
@@ -107,5 +110,5 @@ class VectorScaling(_PenalisedCalibrator):
     array([ 1. ,  0.1, -1. ])
     """
 
-    _errors_needed = 10, 1
+    _errors_needed = errors_needed(10, 1)
     _kind = DiagonalMap
