@@ -94,9 +94,12 @@ def stacking_weights(likelihood: Floats, counts: Floats, weight: Floats) -> Floa
     return w / w.sum()
 
 
-def probability_of_gain(before: Floats, after: Floats, weight: Floats) -> float:
+def probability_of_gain(
+    before: Floats, after: Floats, weight: Floats, odds: float
+) -> float:
     """Return the posterior probability that `after` predicts better than `before`.
 
-    These are the probabilities of the true class. The prior probability is one half.
+    These are the probabilities of the true class; `odds` are the prior odds.
     """
-    return float(expit(weight @ (np.log(after) - np.log(before))))
+    gain = weight @ (np.log(after) - np.log(before))
+    return float(expit(gain + np.log(odds)))

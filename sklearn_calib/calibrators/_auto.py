@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -37,19 +37,34 @@ from sklearn_calib.calibrators._temperature import TemperatureScaling
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The default calibrators, and the smallest and largest number of classes of each. For
-# two classes, a matrix is not more general than a vector, and a log-odds spline is more
-# general than a beta map. The upper limits bound the time.
+
+class Candidate(NamedTuple):
+    """A default calibrator, its pseudo-count, and its numbers of classes.
+
+    For two classes, matrices are not more general than the other maps. The upper limits
+    bound the time.
+    """
+
+    calibrator: Calibrator
+    count: float
+    least: float = 2
+    most: float = np.inf
+
+
 DEFAULTS = [
-    (TemperatureScaling(), 2, np.inf),
-    (StructuredVectorScaling(lambd="empirical_bayes"), 2, np.inf),
-    (StructuredMatrixScaling(lambd="empirical_bayes"), 3, 100),
-    (JointBetaCalibration(penalty="empirical_bayes"), 3, 1000),
-    (LogOddsSplineCalibration(), 2, 100),
+    Candidate(TemperatureScaling(), 3.0),
+    Candidate(JointBetaCalibration(penalty="empirical_bayes"), 1.0, most=1000),
+    Candidate(LogOddsSplineCalibration(), 0.25, most=100),
+    Candidate(StructuredMatrixScaling(), 0.25, least=3, most=100),
+    Candidate(StructuredMatrixScaling(lambd="empirical_bayes"), 0.25, 3, 100),
+    Candidate(StructuredVectorScaling(lambd="empirical_bayes"), 0.25, 101),
 ]
 
-# Pseudo-counts of calibrators that preserve the predicted class, and of others.
-PRESERVING, OTHER = 2.0, 0.5
+# Pseudo-count of other calibrators.
+COUNT = 0.5
+
+# Prior odds that calibration is better than none.
+ODDS = 3.0
 
 # Attributes that `fit` of any calibrator sets before it fits the map.
 COMMON = (
@@ -131,15 +146,16 @@ class AutoCalibrator(_BlockCalibrator):
     -----
     The default calibrators are
 
-    ================================================ ==================
-    calibrator                                       number of classes
-    ================================================ ==================
-    TemperatureScaling()                             2 or more
-    StructuredVectorScaling(lambd="empirical_bayes") 2 or more
-    StructuredMatrixScaling(lambd="empirical_bayes") 3 to 100
-    JointBetaCalibration(penalty="empirical_bayes")  3 to 1000
-    LogOddsSplineCalibration()                       2 to 100
-    ================================================ ==================
+    ================================================ ================= ============
+    calibrator                                       number of classes pseudo-count
+    ================================================ ================= ============
+    TemperatureScaling()                             2 or more         3
+    JointBetaCalibration(penalty="empirical_bayes")  2 to 1000         1
+    LogOddsSplineCalibration()                       2 to 100          0.25
+    StructuredMatrixScaling()                        3 to 100          0.25
+    StructuredMatrixScaling(lambd="empirical_bayes") 3 to 100          0.25
+    StructuredVectorScaling(lambd="empirical_bayes") 101 or more       0.25
+    ================================================ ================= ============
 
     Let :math:`p_{im}` be the probability of the true class of sample i that calibrator
     m predicts, fitted without the fold of the sample. The relative weights
@@ -147,14 +163,14 @@ class AutoCalibrator(_BlockCalibrator):
 
     .. math:: \sum_i \log \sum_m w_m p_{im} + \sum_m c_m \log w_m,
 
-    with pseudo-counts :math:`c_m` of 2 for calibrators that preserve the predicted
-    class and 0.5 for others. Let g be the first sum minus the log-likelihood of the
-    probabilities before calibration. The total weight of the calibrators is
-    :math:`1 / (1 + e^{-g})`, the posterior probability that their average predicts
-    better, if both hypotheses are equally likely before.
+    with pseudo-counts :math:`c_m`, which are larger for calibrators with fewer
+    parameters. They are 0.5 for each of `calibrators`. Let g be the first sum minus the
+    log-likelihood of the probabilities before calibration. The total weight of the
+    calibrators is :math:`1 / (1 + e^{-g} / 3)`: the posterior probability that their
+    average predicts better, for prior odds of 3.
 
-    The calibrators are fitted `cv` + 1 times. Calibrators that take too long for many
-    classes are not used by default, see the table and `report_`.
+    The calibrators are fitted `cv` + 1 times. Those that take too long for many classes
+    are not used by default, which `report_` states.
 
     References
     ----------
@@ -210,12 +226,12 @@ class AutoCalibrator(_BlockCalibrator):
             "weight": self.weights_.tolist(),
             "note": [""] * len(self.weights_),
         }
-        for each, least, most in DEFAULTS if self.calibrators is None else []:
-            if not least <= len(self.classes_) <= most:
-                table["calibrator"].append(_name(each))
-                table["log_loss"].append(np.nan)
-                table["weight"].append(0.0)
-                table["note"].append(f"only used for {least} to {most} classes")
+        for each in DEFAULTS if self.calibrators is None else []:
+            if not each.least <= len(self.classes_) <= each.most:
+                limits = f"only used for {each.least} to {each.most} classes"
+                row = _name(each.calibrator), np.nan, 0.0, limits
+                for column, value in zip(table.values(), row, strict=True):
+                    column.append(value)
         return table
 
     @property
@@ -226,14 +242,10 @@ class AutoCalibrator(_BlockCalibrator):
             f"{weight:6.1%}  {name}: " + (note or f"log loss {loss:.4g}")
             for name, loss, weight, note in sorted(rows, key=lambda row: -row[2])
         ]
-        return "\n".join(
-            [
-                f"Weighted average of {len(self.calibrators_)} calibrators and of the "
-                "probabilities before calibration (none),",
-                f"with weights that maximise the likelihood in {self.cv}-fold "
-                "cross-validation:",
-                *lines,
-            ]
+        return (
+            f"Weighted average of {len(self.calibrators_)} calibrators and of the "
+            "probabilities before calibration (none).\nThe weights maximise the "
+            f"likelihood in {self.cv}-fold cross-validation.\n" + "\n".join(lines)
         )
 
     def plot(self, ax: Any = None) -> Axes:
@@ -253,7 +265,9 @@ class AutoCalibrator(_BlockCalibrator):
 
         names, losses, weights, _ = self.report_.values()
         if ax is None:
-            _, ax = plt.subplots(figsize=(7, 0.5 * len(names) + 1), layout="constrained")
+            _, ax = plt.subplots(
+                figsize=(7, 0.5 * len(names) + 1), layout="constrained"
+            )
         bars = ax.barh(names, weights)
         ax.bar_label(bars, ["" if np.isnan(x) else f"log loss {x:.4g}" for x in losses])
         ax.set(xlabel="Weight", xlim=(0, 1.3 * max(weights)))
@@ -285,10 +299,10 @@ class AutoCalibrator(_BlockCalibrator):
             held_out = self._held_out(data)
             self.calibrators_ = self._fit_each(data)
         (weight,) = data.collect(lambda block: (block.weight,))
-        counts = [PRESERVING if c.preserves_argmax else OTHER for c in self.calibrators_]
-        relative = stacking_weights(held_out[:, 1:], np.array(counts), weight)
+        counts = np.array([each.count for each in self._candidates(len(data.sizes))])
+        relative = stacking_weights(held_out[:, 1:], counts, weight)
         average = held_out[:, 1:] @ relative
-        total = probability_of_gain(held_out[:, 0], average, weight)
+        total = probability_of_gain(held_out[:, 0], average, weight, ODDS)
         self.weights_ = np.append(1 - total, total * relative)
         self.log_losses_ = -(weight @ np.log(held_out)) / weight.sum()
 
@@ -298,7 +312,7 @@ class AutoCalibrator(_BlockCalibrator):
         The first column is before calibration; the others are of the calibrators.
         """
         fold = random_folds(data, self.cv)
-        held_out = np.empty((len(fold), 1 + len(self._given(len(data.sizes)))))
+        held_out = np.empty((len(fold), 1 + len(self._candidates(len(data.sizes)))))
         for k in np.unique(fold):
             train, test = data.select(fold != k), data.select(fold == k)
             fitted = self._fit_each(train) if train.weight_sum > 0 else []
@@ -319,18 +333,18 @@ class AutoCalibrator(_BlockCalibrator):
         """Return new calibrators, fitted to the samples."""
         known = {name: value for name, value in vars(self).items() if name in COMMON}
         fitted = []
-        for given in self._given(len(data.sizes)):
-            new = clone(given).set_params(from_logits=self.from_logits)
+        for each in self._candidates(len(data.sizes)):
+            new = clone(each.calibrator).set_params(from_logits=self.from_logits)
             vars(new).update(known)
             new._fit_validated(data)
             fitted.append(new)
         return fitted
 
-    def _given(self, n_classes: int) -> Sequence[Any]:
-        """Return the calibrators to fit."""
+    def _candidates(self, n_classes: int) -> list[Candidate]:
+        """Return the calibrators to fit, with their pseudo-counts."""
         if self.calibrators is not None:
-            return self.calibrators
-        return [each for each, least, most in DEFAULTS if least <= n_classes <= most]
+            return [Candidate(each, COUNT) for each in self.calibrators]
+        return [each for each in DEFAULTS if each.least <= n_classes <= each.most]
 
     def _calibrate(self, logits: Floats) -> Floats:
         none, *weights = self.weights_.tolist()
