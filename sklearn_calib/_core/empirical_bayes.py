@@ -7,7 +7,7 @@ stay at their centers.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ ROUNDING = 1e-12
 # the number plus one.
 FEW = 0.01
 MAX_STEPS = 20
+# Longest step of the logarithm of a precision.
+LONGEST = 4.0
 MAX_UPDATES = 20
 
 
@@ -134,21 +136,32 @@ def estimate_precisions(
     .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
        equation 4.8.
     """
-    used: Floats = np.zeros_like(precision)
+    n_groups = len(precision)
+    used: Floats = np.zeros(n_groups)
     for _ in range(MAX_UPDATES):
-        previous, used, squares = used, np.zeros_like(used), np.zeros_like(used)
-        means = []
+        previous = used
+        means, sums = [], []
         for curvature, target, group in terms:
             prior = precision[group]
             variance = _inverse(curvature, prior)
-            means.append(_products(variance, target))
-            own = 1 - prior * np.diagonal(variance, axis1=1, axis2=2)
-            used += _sums(group, np.maximum(own, 0), len(used))
-            squares += _sums(group, means[-1] ** 2, len(used))
+            mean = _products(variance, target)
+            means.append(mean)
+            shrunk = prior * np.diagonal(variance, axis1=1, axis2=2)
+            # Their derivatives with respect to the logarithm of the precision.
+            variance *= group[:, :, None] == group[:, None]
+            less_used = shrunk - prior**2 * (variance**2).sum(axis=2)
+            smaller = 2 * prior * mean * _products(variance, mean)
+            values = np.maximum(1 - shrunk, 0), mean**2, less_used, smaller
+            sums.append([np.bincount(group.flat, v.flat, n_groups) for v in values])
+        used, squares, less_used, smaller = np.sum(sums, axis=0)
         if not _changes(used, previous):
             break
-        precision = used / np.maximum(squares, (used + TINY) / LARGEST)
-        precision = np.maximum(precision, LEAST)
+        # Newton's method for log(used / squares) - log(precision), in short steps.
+        used_, squares = np.maximum(used, TINY), np.maximum(squares, TINY)
+        excess = np.log(used_ / squares / precision)
+        steepness = 1 + less_used / used_ - smaller / squares
+        step = np.clip(excess / np.maximum(steepness, 1 / LONGEST), -LONGEST, LONGEST)
+        precision = np.clip(precision * np.exp(step), LEAST, LARGEST)
     return precision, means, used
 
 
@@ -162,10 +175,6 @@ def _inverse(curvature: Floats, prior: Floats) -> Floats:
 
 def _products(matrices: Floats, vectors: Floats) -> Floats:
     return np.matmul(matrices, vectors[:, :, None])[:, :, 0]
-
-
-def _sums(group: Ints, values: Any, n_groups: int) -> Any:
-    return np.bincount(group.ravel(), values.ravel(), n_groups)
 
 
 def _changes(used: Floats, previous: Floats) -> bool:
