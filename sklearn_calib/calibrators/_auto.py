@@ -188,7 +188,7 @@ class AutoCalibrator(_BlockCalibrator):
     array([[0.2, 0.1, 0.6],
            [0.3, 0.1, 0.6]])
     >>> calibrator.weights_.round(1)
-    array([0. , 0.5, 0.1, 0.1, 0.1, 0.1])
+    array([0. , 0.6, 0.2, 0.1, 0.1, 0.1])
     """
 
     # It does not increase the log loss of a calibrated classifier by more than 5 %.
@@ -228,8 +228,9 @@ class AutoCalibrator(_BlockCalibrator):
         }
         for each in DEFAULTS if self.calibrators is None else []:
             if not each.least <= len(self.classes_) <= each.most:
-                limits = f"only used for {each.least} to {each.most} classes"
-                row = _name(each.calibrator), np.nan, 0.0, limits
+                limits = f"{each.least} to {each.most}"
+                limits = limits.replace("to inf", "or more")
+                row = _name(each.calibrator), np.nan, 0.0, f"for {limits} classes"
                 for column, value in zip(table.values(), row, strict=True):
                     column.append(value)
         return table
@@ -323,7 +324,7 @@ class AutoCalibrator(_BlockCalibrator):
         return held_out
 
     def _likelihoods(self, fitted: list[Any], block: Block) -> list[Floats]:
-        """Return the probabilities of the true classes, before and after calibration."""
+        """Return probabilities of the true classes, before and after calibration."""
         logits, rows = self._as_logits(block.logits), np.arange(len(block.codes))
         proba = [softmax(logits), *(each._calibrate(logits) for each in fitted)]
         true = [each[rows, block.codes].astype(np.float64) for each in proba]
