@@ -7,12 +7,14 @@ stay at their centers.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sklearn_calib._core.blocks import Blocks
+from sklearn_calib._core.links import softmax
 from sklearn_calib._core.multinomial import Kind, Problem, fit_multinomial
+from sklearn_calib._core.multinomial_maps import FullMap
 from sklearn_calib._core.typing import Floats, Ints
 
 Term: TypeAlias = tuple[Floats, Floats, Ints]
@@ -20,6 +22,8 @@ Term: TypeAlias = tuple[Floats, Floats, Ints]
 # Smallest and largest precision. The smallest one prevents that separable classes make
 # parameters infinite.
 LEAST, LARGEST = 1.0, 1e8
+# Initial precision of large full maps.
+STRONG = 1e4
 TINY = np.finfo(np.float64).tiny
 
 # Relative size of rounding errors of sums.
@@ -63,11 +67,18 @@ def fit_empirical_bayes(
     precision : ndarray of shape (n_groups,)
         Precision of the prior of each group.
     """
+    origin = _origin(kind, data, center)
+    data = data.transform(lambda features: features - origin).kept()
+    center = _moved(kind, center, origin)
     problem = Problem(kind, data, np.zeros_like(center), center)
     is_exact = center.size <= kind.max_dense
     n_samples = data.weight_sum
     parameters: Floats = center
-    precision: Floats = np.ones(group.max() + 1)
+    # The parts of a large full map do not contain the relations between its elements,
+    # so that only their change in a step is reliable.
+    is_close = is_exact or kind is not FullMap
+    n_updates = MAX_UPDATES if is_close else 1
+    precision: Floats = np.full(group.max() + 1, LEAST if is_close else STRONG)
     used: Floats = np.zeros_like(precision)
     for _ in range(MAX_STEPS):
         distance = parameters - center
@@ -84,7 +95,7 @@ def fit_empirical_bayes(
             own = group.flat[places]
             terms.append((n_samples * curvature, n_samples * target, own))
         previous = used
-        precision, means, used = estimate_precisions(terms, precision)
+        precision, means, used = estimate_precisions(terms, precision, n_updates)
         problem.ridge = precision[group] / (2 * n_samples)
         value, gradient = problem.evaluate(parameters)
         step: Floats
@@ -99,11 +110,33 @@ def fit_empirical_bayes(
     parameters, _ = fit_multinomial(
         kind, data, ridge=problem.ridge, center=center, start=parameters
     )
-    return parameters, precision
+    return _moved(kind, parameters, -origin), precision
+
+
+def _origin(kind: Kind, data: Blocks, center: Floats) -> Floats:
+    """Return the mean of each feature, weighted by the information on its class.
+
+    With this origin, intercepts hardly depend on slopes. At the mean over all samples,
+    most classes have a probability close to zero.
+    """
+    sums: Any = 0.0
+    for features, _, weight, *_ in data:
+        proba = softmax(kind.scores(features, center))
+        information = weight[:, None] * (proba * (1 - proba) + ROUNDING)
+        information = np.tile(information, features.shape[1] // len(center))
+        sums = sums + np.stack([(information * features).sum(0), information.sum(0)])
+    return sums[0] / sums[1]
+
+
+def _moved(kind: Kind, parameters: Floats, origin: Floats) -> Floats:
+    """Return the parameters of the same map for features minus `origin`."""
+    moved = parameters.copy()
+    moved[:, -1] = kind.scores(origin[None], parameters)[0]
+    return moved
 
 
 def estimate_precisions(
-    terms: Sequence[Term], precision: Floats
+    terms: Sequence[Term], precision: Floats, n_updates: int = MAX_UPDATES
 ) -> tuple[Floats, list[Floats], Floats]:
     """Estimate the precisions of the priors of a linear model.
 
@@ -119,6 +152,9 @@ def estimate_precisions(
 
     precision : ndarray of shape (n_groups,)
         Initial values.
+
+    n_updates : int, default=20
+        Largest number of updates of the precisions.
 
     Returns
     -------
@@ -138,7 +174,7 @@ def estimate_precisions(
     """
     n_groups = len(precision)
     used: Floats = np.zeros(n_groups)
-    for _ in range(MAX_UPDATES):
+    for _ in range(n_updates):
         previous = used
         means, sums = [], []
         for curvature, target, group in terms:
