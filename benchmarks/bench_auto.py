@@ -40,6 +40,7 @@ from bench_calibration_size import Simulated
 from bench_public_logits import DATA, read_data
 from bench_trees import read_tables
 from resumable import open_results
+from scipy.special import xlogy
 from sklearn.base import clone
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -296,7 +297,7 @@ def harm_sources():
             auto = AutoCalibrator(from_logits=True)
             auto.fit(X, y, labels=np.arange(X.shape[1]))
             after = auto.predict_proba(X_test)
-            losses = [-(truth * np.log(p)).sum(axis=1).mean() for p in (truth, after)]
+            losses = [-xlogy(truth, p).sum(axis=1).mean() for p in (truth, after)]
             return auto.n_errors_, *losses
 
         yield source.name, simulated, HARM_SIZES
