@@ -46,7 +46,7 @@ class Candidate(NamedTuple):
     """
 
     calibrator: Calibrator
-    count: float
+    pseudo_count: float
     least: float = 2
     most: float = np.inf
 
@@ -300,7 +300,9 @@ class AutoCalibrator(_BlockCalibrator):
             held_out = self._held_out(data)
             self.calibrators_ = self._fit_each(data)
         (weight,) = data.collect(lambda block: (block.weight,))
-        counts = np.array([each.count for each in self._candidates(len(data.sizes))])
+        counts = np.array(
+            [each.pseudo_count for each in self._candidates(len(data.sizes))]
+        )
         relative = stacking_weights(held_out[:, 1:], counts, weight)
         average = held_out[:, 1:] @ relative
         total = probability_of_gain(held_out[:, 0], average, weight, ODDS)
@@ -356,11 +358,14 @@ class AutoCalibrator(_BlockCalibrator):
 
     def _set_state(self, state: dict[str, Any]) -> None:
         super()._set_state(state)
-        own = vars(self)
+        own = {**vars(self)}
         names = [name for name in ("from_logits", *COMMON) if name in own]
         for each in self.calibrators_:
-            if not isinstance(each, _BlockCalibrator) or any(
-                not np.array_equal(vars(each).get(name), own[name]) for name in names
+            known = {**vars(each)}
+            is_block = isinstance(each, _BlockCalibrator)
+            if not is_block or not all(
+                name in known and np.array_equal(known[name], own[name])
+                for name in names
             ):
                 refuse("calibrators_", "calibrators of the same input", each)
 
