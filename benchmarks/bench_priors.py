@@ -106,7 +106,8 @@ def run_all(path, draws):
 
 def print_tables(path):
     table = pd.read_csv(path)
-    pd.set_option("display.width", 200, "display.precision", 1, "display.max_rows", 99)
+    pd.set_option("display.width", 250, "display.precision", 2, "display.max_rows", 99)
+    pd.set_option("display.max_columns", 20)
     is_truth = table["data"].str.startswith("temperature")
     table["excess"] = table["after"] - table["before"]
     table["change"] = 100 * table["excess"] / table["before"]

@@ -32,10 +32,10 @@ ROUNDING = 1e-12
 # Searches end when no effective number of parameters changes by more than this part of
 # the number plus one.
 FEW = 0.01
-MAX_STEPS = 20
+# Largest numbers of steps of a fit, and of updates of the precisions in each of them.
+MAX_STEPS, MAX_UPDATES = 20, 20
 # Longest step of the logarithm of a precision.
 LONGEST = 4.0
-MAX_UPDATES = 20
 
 
 def fit_empirical_bayes(
@@ -44,7 +44,8 @@ def fit_empirical_bayes(
     """Return the parameters with the largest posterior, and the precisions.
 
     Each step of Newton's method approximates the likelihood by that of a linear model,
-    for which the precisions are estimated.
+    for which the precisions are estimated. The prior of an intercept is that of the
+    score where the features have their mean, weighted by the information on the class.
 
     Parameters
     ----------
@@ -63,6 +64,7 @@ def fit_empirical_bayes(
     Returns
     -------
     parameters : ndarray
+        Parameters for the features as they are.
 
     precision : ndarray of shape (n_groups,)
         Precision of the prior of each group.
@@ -141,7 +143,8 @@ def estimate_precisions(
     """Estimate the precisions of the priors of a linear model.
 
     At the maximum of the marginal likelihood, a precision is the effective number of
-    its coefficients divided by the sum of their squares [1]_.
+    its coefficients divided by the sum of their squares [1]_. Newton's method solves
+    this equation for each precision, with the others fixed.
 
     Parameters
     ----------

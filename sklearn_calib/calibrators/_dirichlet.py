@@ -116,13 +116,14 @@ class DirichletCalibrator(_PenalisedCalibrator):
     the log loss on the data of `fit`; compare `log_loss_before_` and `log_loss_after_`.
 
     With `penalty="empirical_bayes"`, let T be the temperature of
-    :class:`TemperatureScaling`. The elements of T W and b have independent normal
-    priors around those of temperature scaling, the identity and zero. The off-diagonal
-    elements, the diagonal and the intercepts have one precision each. The precisions
-    maximise the marginal likelihood in Laplace's approximation [2]_, and are not below
-    one. Without evidence against temperature scaling, the map is close to it. For more
-    than 24 classes, the approximation treats the off-diagonal elements as independent
-    given the data, which makes them smaller.
+    :class:`TemperatureScaling`, q its probabilities, and m_k the mean of log p_k,
+    weighted by q_k (1 - q_k). The elements of T W and of W m + b have independent
+    normal priors around those of I and m / T, their values in temperature scaling. The
+    off-diagonal elements, the diagonal and the intercepts have one precision each. The
+    precisions maximise the marginal likelihood in Laplace's approximation [2]_, and are
+    not below one. Without evidence against temperature scaling, the map is close to it.
+    For more than 24 classes, the approximation treats the off-diagonal elements as
+    independent given the data.
 
     References
     ----------

@@ -80,10 +80,12 @@ class JointBetaCalibration(_PenalisedCalibrator):
     equivalent maps, the one closest to temperature scaling is returned.
 
     With `penalty="empirical_bayes"`, let T be the temperature of
-    :class:`TemperatureScaling`. The T a_k, T b_k and c_k have independent normal priors
-    with the means 1, 0 and 0, and with one precision each for a, b and c. The
-    precisions maximise the marginal likelihood in Laplace's approximation [2]_, and are
-    not below one. Without evidence against temperature scaling, the map is close to it.
+    :class:`TemperatureScaling`, q its probabilities, and m_k and n_k the means of log
+    p_k and -log(1 - p_k), weighted by q_k (1 - q_k). The T a_k, T b_k and a_k m_k + b_k
+    n_k + c_k have independent normal priors around 1, 0 and m_k / T, their values in
+    temperature scaling, with one precision each for a, b and c. The precisions maximise
+    the marginal likelihood in Laplace's approximation [2]_, and are not below one.
+    Without evidence against temperature scaling, the map is close to it.
 
     References
     ----------

@@ -97,7 +97,7 @@ class _MultinomialCalibrator(_BlockCalibrator):
         n_classes = len(features.sizes)
         parameters, self.prior_precision_ = fit_empirical_bayes(
             self._kind,
-            features.normalised().kept(),
+            features.normalised(),
             center=self._kind.identity(n_classes),
             group=self._kind.groups(n_classes),
         )

@@ -154,10 +154,11 @@ class StructuredVectorScaling(_StructuredCalibrator):
     with :math:`\lambda_b` = `intercept` and :math:`\lambda_d` = `diagonal`. If the
     optimal temperature is 0 or infinite, see :class:`TemperatureScaling`.
 
-    With `lambd="empirical_bayes"`, v and b have independent normal priors around zero,
-    with one precision for v and one for b. The precisions maximise the marginal
-    likelihood in Laplace's approximation [2]_, and are not below one. Without evidence
-    against temperature scaling, the map is close to it.
+    With `lambd="empirical_bayes"`, let m_k be the mean of log p_k, weighted by p_k (1 -
+    p_k). The v_k and the v_k m_k + b_k have independent normal priors around zero, with
+    one precision for the slopes and one for the intercepts. The precisions maximise the
+    marginal likelihood in Laplace's approximation [2]_, and are not below one. Without
+    evidence against temperature scaling, the map is close to it.
 
     References
     ----------
@@ -284,12 +285,13 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     :math:`\lambda_o` = `off_diagonal`. If the optimal temperature is 0 or infinite, see
     :class:`TemperatureScaling`.
 
-    With `lambd="empirical_bayes"`, the parameters have independent normal priors around
-    zero, with one precision each for the off-diagonal elements of V, its diagonal, and
-    b. The precisions maximise the marginal likelihood in Laplace's approximation [2]_,
-    and are not below one. Without evidence against temperature scaling, the map is
-    close to it. For more than 24 classes, the approximation treats the off-diagonal
-    elements as independent given the data, which makes them smaller.
+    With `lambd="empirical_bayes"`, let m_k be the mean of log p_k, weighted by p_k (1 -
+    p_k). The elements of V and of V m + b have independent normal priors around zero.
+    The off-diagonal elements of V, its diagonal and the intercepts have one precision
+    each. The precisions maximise the marginal likelihood in Laplace's approximation
+    [2]_, and are not below one. Without evidence against temperature scaling, the map
+    is close to it. For more than 24 classes, the approximation treats the off-diagonal
+    elements as independent given the data.
 
     References
     ----------

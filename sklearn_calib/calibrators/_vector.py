@@ -100,10 +100,12 @@ class VectorScaling(_PenalisedCalibrator):
     - "odir": :math:`\frac{\mu}{K} \sum_k b_k^2`.
 
     With `penalty="empirical_bayes"`, let T be the temperature of
-    :class:`TemperatureScaling`. The T w_k have independent normal priors with mean 1
-    and one precision, and the b_k have priors with mean 0 and another precision. The
-    precisions maximise the marginal likelihood in Laplace's approximation [2]_, and are
-    not below one. Without evidence against temperature scaling, the map is close to it.
+    :class:`TemperatureScaling`, p its probabilities, and m_k the mean of x_k, weighted
+    by p_k (1 - p_k). The T w_k and the w_k m_k + b_k have independent normal priors
+    around 1 and m_k / T, their values in temperature scaling, with one precision for
+    the slopes and one for the intercepts. The precisions maximise the marginal
+    likelihood in Laplace's approximation [2]_, and are not below one. Without evidence
+    against temperature scaling, the map is close to it.
 
     References
     ----------

@@ -63,6 +63,40 @@ def test_precisions_maximise_the_marginal_likelihood():
     assert (used < [4, 3]).all()
 
 
+@pytest.mark.parametrize(
+    "calibrator", [StructuredVectorScaling(), StructuredMatrixScaling()], ids=repr
+)
+def test_posterior_by_its_definition(calibrator, make_logits, fresh):
+    """With integer weights, and sums over the samples instead of means."""
+    logits, y = make_logits(300, 3)
+    logits = 2 * logits + [1, 0, -1]
+    weight = np.arange(300) % 3 + 1.0
+    fitted = fresh(calibrator, lambd=NAME, from_logits=True)
+    fitted.fit(logits, y, sample_weight=weight)
+    log_p = fitted._features(logits)
+    information = np.exp(log_p) * (1 - np.exp(log_p)) * weight[:, None]
+    m = (information * log_p).sum(axis=0) / information.sum(axis=0)
+    is_full = fitted.coef_.ndim == 2
+    precision = fitted.prior_precision_
+
+    def objective(coef, intercept):
+        full = coef if is_full else np.diag(coef)
+        true = log_softmax(log_p @ full.T + intercept, axis=1)[np.arange(300), y]
+        change = full - np.eye(3)
+        on = (np.diag(change) ** 2).sum()
+        shift = ((change @ m + intercept) ** 2).sum()
+        pull = precision[-2] * on + precision[-1] * shift
+        pull += precision[0] * ((change**2).sum() - on) if is_full else 0
+        return pull / 2 - weight @ true
+
+    best = objective(fitted.coef_, fitted.intercept_)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        coef = fitted.coef_ + 0.01 * rng.normal(size=fitted.coef_.shape)
+        intercept = fitted.intercept_ + 0.01 * rng.normal(size=3)
+        assert objective(coef, intercept) > best
+
+
 @few_errors
 def test_costs_little_where_temperature_scaling_is_the_truth():
     """Excess of the log loss over that of the truth, as multiples of a temperature's.
