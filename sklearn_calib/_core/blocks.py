@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from sklearn_calib._core.typing import Array, Floats, Ints, Weights
+from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import row_blocks
 
 # Arrays with up to this number of elements in total are computed once and kept: 64 MiB
@@ -91,6 +91,23 @@ class Blocks(Restartable[Block]):
 
         counts = np.bincount(codes, weight, len(self.sizes)).astype(np.float64)
         return Blocks(read, self.sizes, counts)
+
+    def select(self, is_selected: Bools) -> Blocks:
+        """Return the samples for which a mask of all samples is True."""
+
+        def read() -> Iterator[Block]:
+            stop = 0
+            for block in self:
+                start, stop = stop, stop + len(block.weight)
+                rows = is_selected[start:stop]
+                if rows.any():
+                    yield Block(*(values[rows] for values in block))
+
+        sizes, counts = np.zeros_like(self.sizes), np.zeros_like(self.counts)
+        for _, codes, weight in Restartable(read):
+            sizes += np.bincount(codes, minlength=len(sizes))
+            counts += np.bincount(codes, weight, len(counts))
+        return Blocks(read, sizes, counts).kept()
 
     def joined(self, n_rows: int) -> Blocks:
         """Return the same samples in blocks of at least `n_rows` rows, but the last."""

@@ -118,6 +118,14 @@ def class_temperature(calibrator: Any, logits: Tensor) -> Tensor:
     return softmax(logits / own)
 
 
+def average(calibrator: Any, logits: Tensor) -> Tensor:
+    none, *weights = calibrator.weights_.tolist()
+    proba = none * softmax(logits)
+    for weight, each in zip(weights, calibrator.calibrators_, strict=True):
+        proba = proba + weight * map_of(each)(each, logits).astype(logits.dtype)
+    return proba
+
+
 def focal(calibrator: Any, logits: Tensor) -> Tensor:
     return focal_posterior(softmax(logits), calibrator.gamma_)
 
@@ -362,6 +370,7 @@ def venn_abers(maps: Sequence[Any], odds: Tensor) -> Tensor:
 
 # By the exact class, see `map_of`: a subclass may calibrate in another way.
 MAPS: dict[str, Map] = {
+    "AutoCalibrator": average,
     "BBQ": one_vs_rest(probabilities, bins),
     "BetaCalibration": one_vs_rest(all_log_odds, beta, True),
     "ClassTemperatureScaling": class_temperature,

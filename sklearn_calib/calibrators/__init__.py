@@ -6,6 +6,7 @@ from sklearn_calib._core.lazy import lazy_names
 from sklearn_calib.calibrators._registry import CALIBRATORS
 
 if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
+    from sklearn_calib.calibrators._auto import AutoCalibrator as AutoCalibrator
     from sklearn_calib.calibrators._base import Calibrator as Calibrator
     from sklearn_calib.calibrators._bbq import BBQ as BBQ
     from sklearn_calib.calibrators._beta import BetaCalibration as BetaCalibration

@@ -13,6 +13,7 @@ CALIBRATORS = Registry(
     "calibrator",
     "sklearn_calib.calibrators",
     {
+        "auto": "_auto:AutoCalibrator",
         "bbq": "_bbq:BBQ",
         "beta": "_beta:BetaCalibration",
         "class_temperature": "_class_temperature:ClassTemperatureScaling",

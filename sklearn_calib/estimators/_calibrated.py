@@ -21,6 +21,7 @@ from sklearn_calib.estimators._fold_calibrators import (
     accepts_margins,
     check_calibrator,
     fit_calibrators,
+    make_calibrator,
 )
 from sklearn_calib.estimators._intervals import IntervalMixin
 from sklearn_calib.estimators._out_of_fold import (
@@ -54,11 +55,13 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         used for calibration, and must not contain its training data. A decision
         threshold is set outside, see Notes.
 
-    calibrator : Calibrator, PerLabelCalibrator or classifier, default=None
+    calibrator : Calibrator, PerLabelCalibrator, classifier or "auto", default=None
         The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
-        fold. Its parameter `from_logits` is set automatically. Any other classifier is
-        fitted with the logits as features. None leaves the probabilities unchanged.
-        Multilabel problems need a `PerLabelCalibrator`.
+        fold. Its parameter `from_logits` is set automatically. "auto" is an
+        :class:`AutoCalibrator`, or one for each label of a multilabel problem. Any
+        other classifier is fitted with the logits as features. None leaves the
+        probabilities unchanged. Other calibrators of multilabel problems must be a
+        `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=5
         Splitting strategy; an int is the number of stratified folds.
@@ -178,7 +181,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
     def __init__(
         self,
         estimator: BaseEstimator,
-        calibrator: Calibrator | ClassifierMixin | None = None,
+        calibrator: Calibrator | ClassifierMixin | str | None = None,
         *,
         cv: SplitterLike = 5,
         ensemble: bool | str = "auto",
@@ -233,7 +236,8 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         Raises
         ------
         TypeError
-            If `calibrator` is not an instance of a classifier or calibrator.
+            If `calibrator` is neither None, "auto", nor an instance of a classifier or
+            calibrator.
 
         ValueError
             If the training part of a fold contains only one class, the classifier
@@ -243,11 +247,13 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         X, y, self.classes_ = check_training_data(
             X, y, self.estimator, allow_multilabel=True
         )
-        check_calibrator(self.calibrator, isinstance(self.classes_, list))
+        is_multilabel = isinstance(self.classes_, list)
+        calibrator = make_calibrator(self.calibrator, is_multilabel)
+        check_calibrator(calibrator, is_multilabel)
         sample_weight = check_sample_weight(sample_weight, y)
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit = self._plan(X, y, split_params)
-        takes_margins = accepts_margins(self.calibrator)
+        takes_margins = accepts_margins(calibrator)
         classifiers, scores, response = fit_and_predict_cached(
             self.memory,
             self.estimator,
@@ -271,13 +277,11 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         tests = [test for _, test in splits]
         if refit and splits:
             scores, tests = [np.concatenate(scores)], [np.concatenate(tests)]
-        if self.calibrator is None:
+        if calibrator is None:
             calibrators = [None] * len(classifiers)
         else:
             data = y, sample_weight, self.classes_
-            calibrators = fit_calibrators(
-                self.calibrator, response, scores, tests, *data
-            )
+            calibrators = fit_calibrators(calibrator, response, scores, tests, *data)
         self.calibrated_classifiers_ = [
             CalibratedPair(classifier, calibrator, from_logits, self.classes_)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)

@@ -8,8 +8,15 @@ from sklearn.base import clone
 from sklearn_calib._core.predicted_scores import has_threshold
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import encode_labels
-from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
+from sklearn_calib.calibrators import AutoCalibrator, Calibrator, PerLabelCalibrator
 from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+
+
+def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
+    """Return the calibrator itself, or the one that "auto" stands for."""
+    if not (isinstance(calibrator, str) and calibrator == "auto"):
+        return calibrator
+    return PerLabelCalibrator(AutoCalibrator()) if is_multilabel else AutoCalibrator()
 
 
 def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
@@ -19,8 +26,9 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
         return
     if not has_methods or isinstance(calibrator, type):
         raise TypeError(
-            "calibrator must be None or an instance with fit and predict_proba, got "
-            f"{calibrator!r}. Pass an object such as TemperatureScaling()."
+            'calibrator must be None, "auto" or an instance with fit and '
+            f"predict_proba, got {calibrator!r}. Pass an object such as "
+            "TemperatureScaling()."
         )
     if has_threshold(calibrator):
         raise ValueError(

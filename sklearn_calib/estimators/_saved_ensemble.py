@@ -59,8 +59,9 @@ class SavableEnsemble(StateMixin, MetaEstimatorMixin, DocumentedEstimator):
             params["estimator"] = FrozenEstimator(params["estimator"])
         new = cls(**params)
         new._validate_params()
-        if not isinstance(params.get("calibrator"), Calibrator | None):
-            refuse(f"{key}.calibrator", "a calibrator or null", params["calibrator"])
+        given = params.get("calibrator")
+        if given != "auto" and not isinstance(given, Calibrator | None):
+            refuse(f"{key}.calibrator", 'a calibrator, "auto" or null', given)
         return new
 
     def _get_state(self) -> dict[str, Any]:

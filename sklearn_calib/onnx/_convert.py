@@ -58,7 +58,8 @@ def pair_proba(
         return softmax(scores) if pair.from_logits else scores
     if not isinstance(calibrator, Calibrator | PerLabelCalibrator):
         return margin_proba(graph, calibrator, scores)
-    if isinstance(model.calibrator, Calibrator | PerLabelCalibrator):
+    is_own = isinstance(model.calibrator, Calibrator | PerLabelCalibrator)
+    if is_own or model.calibrator == "auto":
         return part_proba(graph, calibrator, scores)
     proba = part_proba(graph, calibrator.classifier_, as_logits(calibrator, scores))
     codes = np.arange(len(model.classes_))

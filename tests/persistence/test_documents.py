@@ -35,9 +35,12 @@ def test_probabilities_are_equal_bit_for_bit(
 
 def attributes(value):
     """Return the attributes of an object, and of the calibrators among them."""
+    if isinstance(value, list):
+        return [attributes(each) for each in value]
     if not isinstance(value, Calibrator):
         return value
-    return {name: attributes(each) for name, each in vars(value).items()}
+    own = {name: attributes(each) for name, each in vars(value).items()}
+    return own | {"class": type(value)}
 
 
 def test_every_fitted_attribute_is_saved(calibrator, fit, through_json):

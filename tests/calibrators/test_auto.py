@@ -1,0 +1,304 @@
+"""AutoCalibrator: weights, folds, report, few samples, and as a spelling "auto"."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_multilabel_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from sklearn_calib import CalibratedClassifier
+from sklearn_calib._core.blocks import array_blocks
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.stacking import random_folds, stacking_weights
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    IsotonicCalibration,
+    PerLabelCalibrator,
+    TemperatureScaling,
+    VectorScaling,
+)
+from sklearn_calib.persistence import from_dict, to_dict
+
+PAIR = [TemperatureScaling(), IsotonicCalibration()]
+
+
+@pytest.mark.parametrize("counts", [[0.5, 0.5, 0.5], [3.0, 1.0, 0.25]])
+def test_stacking_weights_maximise_the_likelihood(counts):
+    """Compared with a general optimiser of SciPy."""
+    rng = np.random.default_rng(0)
+    likelihood, weight = rng.uniform(size=(200, 3)) ** 2, rng.uniform(size=200)
+
+    def loss(angles):
+        w = softmax(angles[None])[0]
+        return -weight @ np.log(likelihood @ w) - counts @ np.log(w)
+
+    best = minimize(loss, np.zeros(3), tol=1e-12, method="BFGS")
+    found = stacking_weights(likelihood, np.array(counts), weight)
+    np.testing.assert_allclose(found, softmax(best.x[None])[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("weight", [1e-6, 1.0, 1e6])
+def test_stacking_weights_for_members_that_are_never_right(weight):
+    likelihood = np.column_stack([np.full(50, 0.9), np.full(50, 1e-300)])
+    found = stacking_weights(likelihood, np.array([0.5, 0.5]), np.full(50, weight))
+    # Solved by hand: all likelihood is of the first, and half a count of the second.
+    np.testing.assert_allclose(found[1], 0.5 / (1 + 50 * weight), rtol=1e-6)
+
+
+def test_folds_are_stratified_and_do_not_depend_on_the_order():
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(203, 3)), rng.choice(3, size=203, p=[0.1, 0.3, 0.6])
+    fold = random_folds(array_blocks(logits, y), 5)
+    for k in range(3):
+        assert np.ptp(np.bincount(fold[y == k], minlength=5)) <= 1
+    assert np.ptp(np.bincount(fold)) <= 1
+    order = rng.permutation(203)
+    mixed = random_folds(array_blocks(logits[order], y[order]), 5)
+    np.testing.assert_array_equal(mixed, fold[order])
+    # They are not related to the confidence, which would make the folds too similar.
+    assert abs(np.corrcoef(fold, logits.max(axis=1))[0, 1]) < 0.2
+
+
+def test_weights_from_predictions_of_public_methods(make_logits):
+    logits, y = make_logits(400, 3)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 400)
+    auto = AutoCalibrator(PAIR, cv=3, from_logits=True).fit(2 * logits, y, weight)
+    fold = random_folds(array_blocks(2 * logits, y), 3)
+    held_out = np.empty((400, 3))
+    held_out[:, 0] = softmax(2 * logits)[np.arange(400), y]
+    for j, given in enumerate(PAIR, 1):
+        for k in range(3):
+            fresh = clone(given).set_params(from_logits=True)
+            fresh.fit(2 * logits[fold != k], y[fold != k], weight[fold != k])
+            proba = fresh.predict_proba(2 * logits[fold == k])
+            held_out[fold == k, j] = proba[np.arange(len(proba)), y[fold == k]]
+    losses = -np.average(np.log(held_out), axis=0, weights=weight)
+    np.testing.assert_allclose(auto.log_losses_, losses, rtol=1e-9)
+    own = stacking_weights(held_out[:, 1:], np.array([0.5, 0.5]), weight)
+    gain = weight @ np.log(held_out[:, 1:] @ own / held_out[:, 0])
+    total = 3 / (3 + np.exp(-gain))
+    np.testing.assert_allclose(auto.weights_, [1 - total, *(total * own)], rtol=1e-6)
+    members = [each.predict_proba(2 * logits) for each in auto.calibrators_]
+    average = np.tensordot(auto.weights_, [softmax(2 * logits), *members], 1)
+    np.testing.assert_allclose(auto.predict_proba(2 * logits), average, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("n_samples", "n_classes", "n_draws"),
+    [
+        (50, 2, 10),
+        pytest.param(50, 4, 50, marks=pytest.mark.slow),
+        pytest.param(200, 4, 50, marks=pytest.mark.slow),
+    ],
+)
+def test_calibrated_probabilities_are_left_almost_alone(n_samples, n_classes, n_draws):
+    """The mean increase of the log loss is within the stated limit."""
+    excess, before = [], []
+    for seed in range(n_draws):
+        rng = np.random.default_rng(seed)
+        logits = 3 * rng.normal(size=(n_samples + 2000, n_classes))
+        y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        auto = AutoCalibrator(from_logits=True)
+        auto.fit(logits[:n_samples], y[:n_samples], labels=np.arange(n_classes))
+        truth = softmax(logits[n_samples:])
+        before.append(-(truth * np.log(truth)).sum(axis=1).mean())
+        proba = auto.predict_proba(logits[n_samples:])
+        excess.append(-(truth * np.log(proba)).sum(axis=1).mean() - before[-1])
+    assert np.mean(excess) < max(0.005 * np.mean(before), 0.5 / n_samples)
+
+
+def test_it_calibrates_where_it_is_needed(make_logits):
+    logits, y = make_logits(3000, 3)
+    auto = AutoCalibrator(from_logits=True).fit(3 * logits[:1000], y[:1000])
+    assert auto.weights_[0] < 1e-6
+    loss = log_loss(y[1000:], auto.predict_proba(3 * logits[1000:]))
+    assert loss < log_loss(y[1000:], softmax(logits[1000:])) + 0.01
+
+
+@pytest.mark.filterwarnings("ignore:y contains no samples:UserWarning")
+@pytest.mark.parametrize("X", [[[2.0, 1.0, 0.0]], [[1e3, -1e3, 0.0]], [[0.0, 0, 0]]])
+def test_one_sample(X):
+    auto = AutoCalibrator(from_logits=True).fit(X, ["b"], labels=["a", "b", "c"])
+    # There are no training samples for the folds, so only the prior odds remain.
+    np.testing.assert_allclose(auto.weights_[0], 0.25)
+    assert np.isfinite(auto.predict_proba(X)).all()
+
+
+def test_separable_classes_with_few_samples():
+    """Every fit would be confident; the probabilities before calibration remain."""
+    rng = np.random.default_rng(0)
+    y = np.arange(12) % 3
+    logits = 4 * np.eye(3)[y] + rng.normal(size=(12, 3))
+    auto = AutoCalibrator(from_logits=True).fit(logits, y)
+    assert 0.05 < auto.weights_[0] < 0.5
+    assert (auto.predict_proba(logits) > 1e-6).all()
+
+
+def test_absent_class_is_said_once():
+    rng = np.random.default_rng(0)
+    X, y = rng.dirichlet(np.ones(3), size=60), rng.choice(["a", "c"], 60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        AutoCalibrator().fit(X, y, labels=["a", "b", "c"])
+    (only,) = caught
+    assert str(only.message).startswith("y contains no samples of ['b']: AutoCalib")
+
+
+def test_report_and_explanation(make_logits):
+    logits, y = make_logits(300, 2)
+    X = pd.DataFrame(softmax(3 * logits), columns=["no", "yes"])
+    auto = AutoCalibrator()
+    assert not hasattr(auto, "report_")
+    with pytest.raises(NotFittedError):
+        auto.predict_proba(X)
+    table = pd.DataFrame(auto.fit(X, y).report_).set_index("calibrator")
+    assert [*table.columns] == ["log_loss", "weight", "note"]
+    assert table["weight"].sum() == pytest.approx(1)
+    used = table[table["note"] == ""]
+    assert [*used.index] == [
+        "none",
+        "TemperatureScaling()",
+        "JointBetaCalibration(penalty='empirical_bayes')",
+        "LogOddsSplineCalibration()",
+    ]
+    np.testing.assert_array_equal(used["weight"], auto.weights_)
+    assert table.loc["StructuredMatrixScaling()", "note"] == "for 3 to 100 classes"
+    text = auto.explanation_
+    assert "TemperatureScaling(): log loss 0." in text
+    assert "StructuredMatrixScaling(): for 3 to 100 classes" in text
+    assert text.index("JointBeta") < text.index("none:")  # sorted by weight
+
+
+def test_many_classes_leave_out_slow_calibrators():
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(400, 101))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    auto = AutoCalibrator(from_logits=True)
+    with pytest.warns(UserWarning, match="y contains no samples"):
+        auto.fit(2 * logits, y, labels=np.arange(101))
+    kinds = [type(each).__name__ for each in auto.calibrators_]
+    assert kinds == [
+        "TemperatureScaling",
+        "JointBetaCalibration",
+        "StructuredVectorScaling",
+    ]
+    assert "LogOddsSplineCalibration(): for 2 to 100 classes" in auto.explanation_
+
+
+def test_plot(make_logits):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    logits, y = make_logits(300, 2)
+    auto = AutoCalibrator(PAIR, from_logits=True).fit(logits, y)
+    _, given = plt.subplots()
+    for ax in (auto.plot(), auto.plot(given)):
+        widths = [bar.get_width() for bar in ax.patches]
+        np.testing.assert_allclose(widths, auto.weights_)
+        labels = [text.get_text() for text in ax.get_yticklabels()]
+        assert labels == ["none", "TemperatureScaling()", "IsotonicCalibration()"]
+    assert ax is given
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"calibrators": []}, TypeError, r"list of calibrators.*got \[\]"),
+        ({"calibrators": ["platt"]}, TypeError, r"got \['platt'\]"),
+        ({"calibrators": "platt"}, ValueError, "'calibrators' parameter"),
+        ({"calibrators": [TemperatureScaling]}, TypeError, "list of calibrators"),
+        ({"calibrators": [GaussianNB()]}, TypeError, "list of calibrators"),
+        (
+            {"calibrators": [PerLabelCalibrator(TemperatureScaling())]},
+            TypeError,
+            "list of calibrators",
+        ),
+        (
+            {"calibrators": [VectorScaling(penalty="l3")]},
+            ValueError,
+            "'penalty' parameter",
+        ),
+        ({"cv": 1}, ValueError, "'cv' parameter"),
+        ({"cv": True}, ValueError, "'cv' parameter"),
+    ],
+)
+def test_bad_parameters(params, error, message):
+    with pytest.raises(error, match=message):
+        AutoCalibrator(**params).fit([[0.2, 0.8], [0.6, 0.4]], [1, 0])
+
+
+@pytest.mark.parametrize("calibrators", [None, PAIR])
+def test_saved_and_loaded(calibrators, make_logits):
+    logits, y = make_logits(300, 3)
+    auto = AutoCalibrator(calibrators, from_logits=True).fit(logits, y)
+    loaded = from_dict(to_dict(auto))
+    np.testing.assert_array_equal(
+        loaded.predict_proba(logits), auto.predict_proba(logits)
+    )
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(loaded.report_), pd.DataFrame(auto.report_)
+    )
+    document = to_dict(auto)
+    members = document["object"]["state"]["calibrators_"]
+    members[0]["params"]["from_logits"] = False
+    members[0]["state"]["zero_replacement_"] = 1e-9
+    with pytest.raises(ValueError, match="calibrators of the same input"):
+        from_dict(document)
+
+
+X, Y = load_iris(return_X_y=True)
+
+
+def test_auto_of_a_calibrated_classifier():
+    """It is an AutoCalibrator, for each label of a multilabel problem."""
+    short = CalibratedClassifier(GaussianNB(), "auto", cv=3).fit(X, Y)
+    long = CalibratedClassifier(GaussianNB(), AutoCalibrator(), cv=3).fit(X, Y)
+    proba = short.predict_proba(X)
+    np.testing.assert_array_equal(proba, long.predict_proba(X))
+    assert isinstance(short.calibrated_classifiers_[0].calibrator, AutoCalibrator)
+    assert clone(short).get_params()["calibrator"] == "auto"
+    data = make_multilabel_classification(120, n_classes=3, random_state=0)
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    many = CalibratedClassifier(tree, "auto", cv=3).fit(*data)
+    assert isinstance(many.calibrated_classifiers_[0].calibrator, PerLabelCalibrator)
+    assert many.predict_proba(data[0]).shape == (120, 3)
+
+
+def test_auto_in_a_search():
+    search = GridSearchCV(
+        CalibratedClassifier(GaussianNB(), cv=3),
+        {"calibrator": [None, "auto"]},
+        scoring="neg_log_loss",
+        cv=3,
+    ).fit(X, Y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (
+            CalibratedClassifier(GaussianNB(), "automatic"),
+            TypeError,
+            '"auto" or an instance',
+        ),
+        (CalibratedClassifier(LinearSVC(), "auto"), ValueError, "Margins"),
+    ],
+)
+def test_errors_of_auto(model, error, message):
+    with pytest.raises(error, match=message):
+        model.fit(X, Y)
+
+
+def test_auto_has_no_nested_parameters():
+    with pytest.raises(AttributeError, match="'str' object has no attribute"):
+        CalibratedClassifier(GaussianNB(), "auto").set_params(calibrator__cv=3)
