@@ -23,9 +23,10 @@ def types(model):
 
 
 def test_a_calibrator_needs_its_class(calibrator, fit):
-    """And that of a calibrator that it contains."""
+    """And those of calibrators that it contains."""
     fitted, _ = fit(calibrator)
-    parts = [each for each in vars(fitted).values() if isinstance(each, Calibrator)]
+    values = [*vars(fitted).values(), *getattr(fitted, "calibrators_", [])]
+    parts = [each for each in values if isinstance(each, Calibrator)]
     kinds = {type(each) for each in [fitted, *parts]}
     assert types(fitted) == sorted(f"{k.__module__}.{k.__qualname__}" for k in kinds)
 
