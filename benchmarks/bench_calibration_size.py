@@ -19,7 +19,8 @@ than `--cost` percent.
   the samples are used to fit the calibrator, and all others are the test set.
 
 The number of random splits is 12, fewer for many samples, but at least 3. Uses one
-thread.
+thread. `--methods` computes rows of some methods only; "eb" are strengths by empirical
+Bayes.
 
 With `--folds`, prints the change of the log loss for the simulated classifier with ten
 classes and accuracy 0.9: with one calibrator fitted to all samples, with the averaged
@@ -47,8 +48,20 @@ SIMULATED = [(2, 0.97, 500), (10, 0.9, 500), (10, 0.99, 500), (100, 0.9, 100)]
 DATA = ["mnist_cnn", "cifar10_resnet50_mukhoti_ce"]
 # They invert a focal loss, or return uniform probabilities for some samples.
 LEFT_OUT = {"focal_posterior", "meta_cal"}
-METHODS = [name for name in get_calibrator_names() if name not in LEFT_OUT]
 CHOSEN = "structured_matrix, cv"  # the strength chosen by cross-validation
+BAYES = "empirical_bayes"
+# Methods that are not a calibrator with its defaults.
+VARIANTS = {
+    CHOSEN: {"lambd": "cv"},
+    "structured_vector, eb": {"lambd": BAYES},
+    "structured_matrix, eb": {"lambd": BAYES},
+    "vector, eb": {"penalty": BAYES},
+    "matrix, eb": {"penalty": BAYES},
+    "dirichlet, eb": {"penalty": BAYES},
+    "joint_beta, eb": {"penalty": BAYES},
+}
+METHODS = [name for name in get_calibrator_names() if name not in LEFT_OUT]
+METHODS += [name for name in VARIANTS if name != CHOSEN]
 FOLDED_ERRORS = [10, 20, 50]
 FOLDED = ["temperature", "structured_vector", "structured_matrix", CHOSEN, "isotonic"]
 N_TEST = 5000
@@ -114,7 +127,7 @@ def log_losses(source, n_samples, methods, seed):
 
 def calibrated(method, X, y, X_test):
     """Return the probabilities of the test set."""
-    params = {"lambd": "cv"} if method == CHOSEN else {}
+    params = VARIANTS.get(method, {})
     calibrator = get_calibrator(method.partition(",")[0])(from_logits=True, **params)
     return calibrator.fit(X, y, labels=np.arange(X.shape[1])).predict_proba(X_test)
 
@@ -149,14 +162,14 @@ def print_folds():
             print(f"{errors:6}  {method:24}{cells}", flush=True)
 
 
-def run_all(path):
-    """Compute the missing rows."""
+def run_all(path, wanted):
+    """Compute the missing rows of the wanted methods."""
     with open_results(path, FIELDS, n_keys=3) as (done, append):
         for source in sources():
             for errors in ERRORS:
                 methods = [
                     method
-                    for method in METHODS
+                    for method in wanted
                     if (source.name, method, str(errors)) not in done
                 ]
                 n_samples = round(errors / source.error_rate)
@@ -193,6 +206,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?", default=Path("results"))
     parser.add_argument("--cost", type=float, default=5)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--folds", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -202,7 +216,7 @@ def main():
         return
     path = args.folder / "calibration_size.csv"
     with threadpool_limits(1):
-        run_all(path)
+        run_all(path, args.methods)
     print_tables(path, args.cost)
 
 

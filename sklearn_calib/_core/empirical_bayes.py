@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sklearn_calib._core.blocks import Blocks
+from sklearn_calib._core.links import softmax
 from sklearn_calib._core.multinomial import Kind, Problem, fit_multinomial
+from sklearn_calib._core.multinomial_maps import FullMap
 from sklearn_calib._core.typing import Floats, Ints
 
 Term: TypeAlias = tuple[Floats, Floats, Ints]
@@ -20,6 +22,8 @@ Term: TypeAlias = tuple[Floats, Floats, Ints]
 # Smallest and largest precision. The smallest one prevents that separable classes make
 # parameters infinite.
 LEAST, LARGEST = 1.0, 1e8
+# Initial precision of large full maps.
+STRONG = 1e4
 TINY = np.finfo(np.float64).tiny
 
 # Relative size of rounding errors of sums.
@@ -28,8 +32,10 @@ ROUNDING = 1e-12
 # Searches end when no effective number of parameters changes by more than this part of
 # the number plus one.
 FEW = 0.01
-MAX_STEPS = 20
-MAX_UPDATES = 20
+# Largest numbers of steps of a fit, and of updates of the precisions in each of them.
+MAX_STEPS, MAX_UPDATES = 20, 20
+# Longest step of the logarithm of a precision.
+LONGEST = 4.0
 
 
 def fit_empirical_bayes(
@@ -38,7 +44,8 @@ def fit_empirical_bayes(
     """Return the parameters with the largest posterior, and the precisions.
 
     Each step of Newton's method approximates the likelihood by that of a linear model,
-    for which the precisions are estimated.
+    for which the precisions are estimated. The prior of an intercept is that of the
+    score where the features have their mean, weighted by the information on the class.
 
     Parameters
     ----------
@@ -57,15 +64,23 @@ def fit_empirical_bayes(
     Returns
     -------
     parameters : ndarray
+        Parameters for the features as they are.
 
     precision : ndarray of shape (n_groups,)
         Precision of the prior of each group.
     """
+    origin = _origin(kind, data, center)
+    data = data.transform(lambda features: features - origin).kept()
+    center = _moved(kind, center, origin)
     problem = Problem(kind, data, np.zeros_like(center), center)
     is_exact = center.size <= kind.max_dense
     n_samples = data.weight_sum
     parameters: Floats = center
-    precision: Floats = np.ones(group.max() + 1)
+    # The parts of a large full map do not contain the relations between its elements,
+    # so that only their change in a step is reliable.
+    is_close = is_exact or kind is not FullMap
+    n_updates = MAX_UPDATES if is_close else 1
+    precision: Floats = np.full(group.max() + 1, LEAST if is_close else STRONG)
     used: Floats = np.zeros_like(precision)
     for _ in range(MAX_STEPS):
         distance = parameters - center
@@ -82,7 +97,7 @@ def fit_empirical_bayes(
             own = group.flat[places]
             terms.append((n_samples * curvature, n_samples * target, own))
         previous = used
-        precision, means, used = estimate_precisions(terms, precision)
+        precision, means, used = estimate_precisions(terms, precision, n_updates)
         problem.ridge = precision[group] / (2 * n_samples)
         value, gradient = problem.evaluate(parameters)
         step: Floats
@@ -97,16 +112,39 @@ def fit_empirical_bayes(
     parameters, _ = fit_multinomial(
         kind, data, ridge=problem.ridge, center=center, start=parameters
     )
-    return parameters, precision
+    return _moved(kind, parameters, -origin), precision
+
+
+def _origin(kind: Kind, data: Blocks, center: Floats) -> Floats:
+    """Return the mean of each feature, weighted by the information on its class.
+
+    With this origin, intercepts hardly depend on slopes. At the mean over all samples,
+    most classes have a probability close to zero.
+    """
+    sums: Any = 0.0
+    for features, _, weight, *_ in data:
+        proba = softmax(kind.scores(features, center))
+        information = weight[:, None] * (proba * (1 - proba) + ROUNDING)
+        information = np.tile(information, features.shape[1] // len(center))
+        sums = sums + np.stack([(information * features).sum(0), information.sum(0)])
+    return sums[0] / sums[1]
+
+
+def _moved(kind: Kind, parameters: Floats, origin: Floats) -> Floats:
+    """Return the parameters of the same map for features minus `origin`."""
+    moved = parameters.copy()
+    moved[:, -1] = kind.scores(origin[None], parameters)[0]
+    return moved
 
 
 def estimate_precisions(
-    terms: Sequence[Term], precision: Floats
+    terms: Sequence[Term], precision: Floats, n_updates: int = MAX_UPDATES
 ) -> tuple[Floats, list[Floats], Floats]:
     """Estimate the precisions of the priors of a linear model.
 
     At the maximum of the marginal likelihood, a precision is the effective number of
-    its coefficients divided by the sum of their squares [1]_.
+    its coefficients divided by the sum of their squares [1]_. Newton's method solves
+    this equation for each precision, with the others fixed.
 
     Parameters
     ----------
@@ -117,6 +155,9 @@ def estimate_precisions(
 
     precision : ndarray of shape (n_groups,)
         Initial values.
+
+    n_updates : int, default=20
+        Largest number of updates of the precisions.
 
     Returns
     -------
@@ -134,21 +175,32 @@ def estimate_precisions(
     .. [1] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
        equation 4.8.
     """
-    used: Floats = np.zeros_like(precision)
-    for _ in range(MAX_UPDATES):
-        previous, used, squares = used, np.zeros_like(used), np.zeros_like(used)
-        means = []
+    n_groups = len(precision)
+    used: Floats = np.zeros(n_groups)
+    for _ in range(n_updates):
+        previous = used
+        means, sums = [], []
         for curvature, target, group in terms:
             prior = precision[group]
             variance = _inverse(curvature, prior)
-            means.append(_products(variance, target))
-            own = 1 - prior * np.diagonal(variance, axis1=1, axis2=2)
-            used += _sums(group, np.maximum(own, 0), len(used))
-            squares += _sums(group, means[-1] ** 2, len(used))
+            mean = _products(variance, target)
+            means.append(mean)
+            shrunk = prior * np.diagonal(variance, axis1=1, axis2=2)
+            # Their derivatives with respect to the logarithm of the precision.
+            variance *= group[:, :, None] == group[:, None]
+            less_used = shrunk - prior**2 * (variance**2).sum(axis=2)
+            smaller = 2 * prior * mean * _products(variance, mean)
+            values = np.maximum(1 - shrunk, 0), mean**2, less_used, smaller
+            sums.append([np.bincount(group.flat, v.flat, n_groups) for v in values])
+        used, squares, less_used, smaller = np.sum(sums, axis=0)
         if not _changes(used, previous):
             break
-        precision = used / np.maximum(squares, (used + TINY) / LARGEST)
-        precision = np.maximum(precision, LEAST)
+        # Newton's method for log(used / squares) - log(precision), in short steps.
+        used_, squares = np.maximum(used, TINY), np.maximum(squares, TINY)
+        excess = np.log(used_ / squares / precision)
+        steepness = 1 + less_used / used_ - smaller / squares
+        step = np.clip(excess / np.maximum(steepness, 1 / LONGEST), -LONGEST, LONGEST)
+        precision = np.clip(precision * np.exp(step), LEAST, LARGEST)
     return precision, means, used
 
 
@@ -162,10 +214,6 @@ def _inverse(curvature: Floats, prior: Floats) -> Floats:
 
 def _products(matrices: Floats, vectors: Floats) -> Floats:
     return np.matmul(matrices, vectors[:, :, None])[:, :, 0]
-
-
-def _sums(group: Ints, values: Any, n_groups: int) -> Any:
-    return np.bincount(group.ravel(), values.ravel(), n_groups)
 
 
 def _changes(used: Floats, previous: Floats) -> bool:

@@ -209,6 +209,9 @@ class Numbers(Spec):
 
     total : float, default=None
         Required sum of the values, up to rounding errors.
+
+    is_optional : bool, default=False
+        Whether the attribute may be missing.
     """
 
     def __init__(
@@ -217,8 +220,10 @@ class Numbers(Spec):
         range: Range = FINITE,  # noqa: A002 - the range of the values
         increasing: bool | str = False,
         total: float | None = None,
+        is_optional: bool = False,
     ) -> None:
         self.sizes, self.range = sizes, range
+        self.is_optional = is_optional
         self.increasing, self.total = increasing, total
 
     def read(self, value: Any, key: str, source: Source) -> Array:

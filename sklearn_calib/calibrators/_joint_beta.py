@@ -25,6 +25,10 @@ class JointBetaCalibration(_PenalisedCalibrator):
 
     Parameters
     ----------
+    penalty : {"none", "empirical_bayes"}, default="none"
+        "empirical_bayes" shrinks towards temperature scaling; the strengths are
+        estimated from the data, see Notes.
+
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
 
@@ -35,6 +39,10 @@ class JointBetaCalibration(_PenalisedCalibrator):
 
     intercept_ : ndarray of shape (n_classes,)
         The intercepts c.
+
+    prior_precision_ : ndarray of shape (3,)
+        Precisions of the priors on a, b and c. Defined only with
+        `penalty="empirical_bayes"`.
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -62,20 +70,31 @@ class JointBetaCalibration(_PenalisedCalibrator):
 
     Notes
     -----
-    The log loss is minimised in full precision by Newton's method. On the data of
-    `fit`, it does not exceed the log loss before calibration. If the classes are
-    separable, the log loss has no minimum. In this case, and if a class has fewer than
-    three samples, the map is shrunk towards temperature scaling by normal priors, with
-    a `ConvergenceWarning`.
+    Without a penalty, the log loss is minimised in full precision by Newton's method.
+    On the data of `fit`, it does not exceed the log loss before calibration. If the
+    classes are separable, the log loss has no minimum. In this case, and if a class has
+    fewer than three samples, the map is shrunk towards temperature scaling by normal
+    priors, with a `ConvergenceWarning`.
 
     Adding a constant to all intercepts does not change the probabilities. Of these
     equivalent maps, the one closest to temperature scaling is returned.
+
+    With `penalty="empirical_bayes"`, let T be the temperature of
+    :class:`TemperatureScaling`, q its probabilities, and m_k and n_k the means of log
+    p_k and -log(1 - p_k), weighted by q_k (1 - q_k). The T a_k, T b_k and a_k m_k + b_k
+    n_k + c_k have independent normal priors around 1, 0 and m_k / T, their values in
+    temperature scaling, with one precision each for a, b and c. The precisions maximise
+    the marginal likelihood in Laplace's approximation [2]_, and are not below one.
+    Without evidence against temperature scaling, the map is close to it.
 
     References
     ----------
     .. [1] M. Kull, T. Silva Filho and P. Flach, "Beta Calibration: A Well-founded and
        Easily Implemented Improvement on Logistic Calibration for Binary Classifiers",
        AISTATS 2017, equation 5.
+
+    .. [2] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
+       equation 4.8.
 
     Examples
     --------

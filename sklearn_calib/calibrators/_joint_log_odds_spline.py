@@ -121,8 +121,7 @@ class JointLogOddsSplineCalibration(_PenalisedCalibrator):
         return {**super()._state_schema, "curve_": CURVE}
 
     def _fit_blocks(self, data: Blocks) -> None:
-        self._warn_of_absent(data.counts)
-        logits = data.transform(as_float64)
+        logits = self._begin(data)
         log_proba = logits.transform(log_softmax).kept()
         self.curve_ = fit_joint_curve(log_proba, self.n_knots)
         features = logits.transform(self._features)

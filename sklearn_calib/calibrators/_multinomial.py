@@ -61,18 +61,14 @@ class _MultinomialCalibrator(_BlockCalibrator):
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
-        strengths: dict[str, Spec] = {
-            "lambd_": Number(NON_NEGATIVE, is_optional=True),
-            "mu_": Number(NON_NEGATIVE, is_optional=True),
-        }
-        if self._uses_empirical_bayes:
-            n_groups = int(self._kind.groups(2).max()) + 1
-            strengths = {"prior_precision_": Numbers(n_groups, range=POSITIVE)}
+        n_groups = int(self._kind.groups(2).max()) + 1
         return {
             **super()._state_schema,
             "coef_": Numbers(*self._kind.coef_shape),
             "intercept_": Numbers("n_classes"),
-            **strengths,
+            "lambd_": Number(NON_NEGATIVE, is_optional=True),
+            "mu_": Number(NON_NEGATIVE, is_optional=True),
+            "prior_precision_": Numbers(n_groups, range=POSITIVE, is_optional=True),
             "log_loss_before_": Number(NON_NEGATIVE),
             "log_loss_after_": Number(NON_NEGATIVE),
         }
@@ -101,7 +97,7 @@ class _MultinomialCalibrator(_BlockCalibrator):
         n_classes = len(features.sizes)
         parameters, self.prior_precision_ = fit_empirical_bayes(
             self._kind,
-            features.normalised().kept(),
+            features.normalised(),
             center=self._kind.identity(n_classes),
             group=self._kind.groups(n_classes),
         )
@@ -179,16 +175,22 @@ class _MultinomialCalibrator(_BlockCalibrator):
         parameters = parameters.astype(logits.dtype, order="C")
         return softmax(self._kind.scores(self._features(logits), parameters))
 
-    def _warn_of_absent(self, counts: Floats) -> None:
-        """Warn of classes without samples."""
-        if counts.min() == 0:
-            absent = shown(self.classes_[counts == 0].tolist())
+    def _begin(self, data: Blocks) -> Blocks:
+        """Return the logits in float64, after warning of classes without samples.
+
+        The strengths of a previous fit are removed, as others may be set now.
+        """
+        for name in ("lambd_", "mu_", "prior_precision_"):
+            self.__dict__.pop(name, None)
+        if data.counts.min() == 0:
+            absent = shown(self.classes_[data.counts == 0].tolist())
             warnings.warn(
                 f"y contains no samples of {absent}: {type(self).__name__} makes their "
                 "probabilities as small as its penalty allows. Calibrate with samples "
                 "of all classes.",
                 UserWarning,
             )
+        return data.transform(as_float64)
 
 
 class _PenalisedCalibrator(_MultinomialCalibrator):
@@ -215,8 +217,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
 
     def _fit_blocks(self, data: Blocks) -> None:
         self._strengths()  # Validates them even without a penalty.
-        logits = data.transform(as_float64)
-        self._warn_of_absent(data.counts)
+        logits = self._begin(data)
         features = logits.transform(self._features).kept()
         largest = np.array([np.abs(block.logits).max() for block in features])
         if self._uses_empirical_bayes:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.blocks import Blocks, as_float64
+from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.multinomial_maps import DiagonalMap, FullMap
 from sklearn_calib._core.optimize import fit_temperature
@@ -35,10 +35,11 @@ class _StructuredCalibrator(_MultinomialCalibrator):
     _fitted = {"temperature_": Number(POSITIVE), "mixing_": Number(UP_TO_ONE)}
 
     def _fit_blocks(self, data: Blocks) -> None:
-        logits = data.transform(as_float64)
-        self._warn_of_absent(data.counts)
+        logits = self._begin(data)
         self.temperature_ = fit_temperature(logits)
-        self.mixing_ = float(1 / (data.weight_sum + 1))
+        # A mixture costs about as much as a parameter, unless its weight is smaller.
+        power = 2 if self._uses_empirical_bayes else 1
+        self.mixing_ = float(1 / (data.weight_sum + 1) ** power)
         features = logits.transform(self._features).kept()
         if self._uses_empirical_bayes:
             parameters = self._fit_empirical_bayes(features)
@@ -83,14 +84,15 @@ class StructuredVectorScaling(_StructuredCalibrator):
 
     Parameters
     ----------
-    lambd : float, array-like or "cv", default=1.0
+    lambd : float, array-like, "cv" or "empirical_bayes", default=1.0
         Strength of the whole penalty. If it is a sequence, `fit` selects the value with
         the lowest log loss in stratified five-fold cross-validation without shuffling;
         "cv" selects from 1e-4, 1e-3, ..., 1e3. The temperature is fitted once, to all
-        samples.
+        samples. "empirical_bayes" estimates each strength from the data, see Notes.
 
     intercept, diagonal : float, default=1.0
-        Relative strengths of the penalties on the intercepts and on the slopes.
+        Relative strengths of the penalties on the intercepts and on the slopes. Ignored
+        with "empirical_bayes".
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -101,7 +103,8 @@ class StructuredVectorScaling(_StructuredCalibrator):
         Temperature of the first step.
 
     mixing_ : float
-        Weight of uniform probabilities in p, 1 / (n_samples + 1).
+        Weight of uniform probabilities in p, 1 / (n_samples + 1), or its square with
+        "empirical_bayes".
 
     coef_ : ndarray of shape (n_classes,)
         The slopes 1 + v.
@@ -110,7 +113,11 @@ class StructuredVectorScaling(_StructuredCalibrator):
         The intercepts b.
 
     lambd_ : float
-        Strength of the penalty.
+        Strength of the penalty. Not defined with "empirical_bayes".
+
+    prior_precision_ : ndarray of shape (2,)
+        Precisions of the priors on the slopes v and on the intercepts b. Defined only
+        with `lambd="empirical_bayes"`.
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -147,10 +154,19 @@ class StructuredVectorScaling(_StructuredCalibrator):
     with :math:`\lambda_b` = `intercept` and :math:`\lambda_d` = `diagonal`. If the
     optimal temperature is 0 or infinite, see :class:`TemperatureScaling`.
 
+    With `lambd="empirical_bayes"`, let m_k be the mean of log p_k, weighted by p_k (1 -
+    p_k). The v_k and the v_k m_k + b_k have independent normal priors around zero, with
+    one precision for the slopes and one for the intercepts. The precisions maximise the
+    marginal likelihood in Laplace's approximation [2]_, and are not below one. Without
+    evidence against temperature scaling, the map is close to it.
+
     References
     ----------
     .. [1] E. Berta, D. Holzmüller, M. I. Jordan and F. Bach, "Structured Matrix Scaling
        for Multi-Class Calibration", arXiv:2511.03685, 2025.
+
+    .. [2] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
+       equation 4.8.
 
     Examples
     --------
@@ -192,20 +208,20 @@ class StructuredMatrixScaling(_StructuredCalibrator):
 
     **Recommended for many classes**: the default strength need not be tuned, and with
     enough misclassified samples, the log loss is lower than that of
-    :class:`TemperatureScaling`. With 20 to 50 misclassified samples, `lambd="cv"` is
-    safer.
+    :class:`TemperatureScaling`. With fewer than 100 misclassified samples,
+    `lambd="empirical_bayes"` is safer.
 
     Parameters
     ----------
-    lambd : float, array-like or "cv", default=1.0
+    lambd : float, array-like, "cv" or "empirical_bayes", default=1.0
         Strength of the whole penalty. If it is a sequence, `fit` selects the value with
         the lowest log loss in stratified five-fold cross-validation without shuffling;
         "cv" selects from 1e-4, 1e-3, ..., 1e3. The temperature is fitted once, to all
-        samples.
+        samples. "empirical_bayes" estimates each strength from the data, see Notes.
 
     intercept, diagonal, off_diagonal : float, default=1.0
         Relative strengths of the penalties on the intercepts, on the diagonal of V, and
-        on its off-diagonal elements.
+        on its off-diagonal elements. Ignored with "empirical_bayes".
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -216,7 +232,8 @@ class StructuredMatrixScaling(_StructuredCalibrator):
         Temperature of the first step.
 
     mixing_ : float
-        Weight of uniform probabilities in p, 1 / (n_samples + 1).
+        Weight of uniform probabilities in p, 1 / (n_samples + 1), or its square with
+        "empirical_bayes".
 
     coef_ : ndarray of shape (n_classes, n_classes)
         The matrix I + V, with one row for each output class.
@@ -225,7 +242,11 @@ class StructuredMatrixScaling(_StructuredCalibrator):
         The intercepts b.
 
     lambd_ : float
-        Strength of the penalty.
+        Strength of the penalty. Not defined with "empirical_bayes".
+
+    prior_precision_ : ndarray of shape (3,)
+        Precisions of the priors on the off-diagonal elements of V, its diagonal and the
+        intercepts. Defined only with `lambd="empirical_bayes"`.
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -264,10 +285,21 @@ class StructuredMatrixScaling(_StructuredCalibrator):
     :math:`\lambda_o` = `off_diagonal`. If the optimal temperature is 0 or infinite, see
     :class:`TemperatureScaling`.
 
+    With `lambd="empirical_bayes"`, let m_k be the mean of log p_k, weighted by p_k (1 -
+    p_k). The elements of V and of V m + b have independent normal priors around zero.
+    The off-diagonal elements of V, its diagonal and the intercepts have one precision
+    each. The precisions maximise the marginal likelihood in Laplace's approximation
+    [2]_, and are not below one. Without evidence against temperature scaling, the map
+    is close to it. For more than 24 classes, the approximation treats the off-diagonal
+    elements as independent given the data.
+
     References
     ----------
     .. [1] E. Berta, D. Holzmüller, M. I. Jordan and F. Bach, "Structured Matrix Scaling
        for Multi-Class Calibration", arXiv:2511.03685, 2025.
+
+    .. [2] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
+       equation 4.8.
 
     Examples
     --------

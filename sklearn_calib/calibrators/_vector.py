@@ -18,15 +18,17 @@ class VectorScaling(_PenalisedCalibrator):
 
     Parameters
     ----------
-    penalty : {"none", "l2", "odir"}, default="none"
+    penalty : {"none", "l2", "odir", "empirical_bayes"}, default="none"
         Penalty added to the mean log loss, see Notes. "l2" is the sum of squared slopes
         and intercepts. "odir" is off-diagonal and intercept regularisation (ODIR),
         which penalises only the intercepts here.
+        "empirical_bayes" shrinks towards temperature scaling; the strengths are
+        estimated from the data, see Notes.
 
     lambd : float, array-like or "cv", default="cv"
-        Strength of the penalty, ignored with `penalty="none"`. If it is a sequence,
-        `fit` selects the value with the lowest log loss in stratified five-fold
-        cross-validation without shuffling; "cv" selects from 1e-4, 1e-3, ..., 1e3.
+        Strength of the penalty "l2" or "odir". If it is a sequence, `fit` selects the
+        value with the lowest log loss in stratified five-fold cross-validation without
+        shuffling; "cv" selects from 1e-4, 1e-3, ..., 1e3.
 
     mu : float, array-like, "cv" or None, default=None
         Strength of the penalty on the intercepts for `penalty="odir"`. None uses the
@@ -44,8 +46,12 @@ class VectorScaling(_PenalisedCalibrator):
         The intercepts b.
 
     lambd_, mu_ : float
-        Strengths of the penalty. `lambd_` is defined only with a penalty, and `mu_`
-        only with "odir".
+        Strengths of the penalty. `lambd_` is defined only with "l2" and "odir", and
+        `mu_` only with "odir".
+
+    prior_precision_ : ndarray of shape (2,)
+        Precisions of the priors on the slopes and on the intercepts. Defined only with
+        "empirical_bayes".
 
     log_loss_before_, log_loss_after_ : float
         Log loss on the data of `fit`, before and after calibration.
@@ -93,10 +99,21 @@ class VectorScaling(_PenalisedCalibrator):
     - "l2": :math:`\lambda (\sum_k w_k^2 + \sum_k b_k^2)`,
     - "odir": :math:`\frac{\mu}{K} \sum_k b_k^2`.
 
+    With `penalty="empirical_bayes"`, let T be the temperature of
+    :class:`TemperatureScaling`, p its probabilities, and m_k the mean of x_k, weighted
+    by p_k (1 - p_k). The T w_k and the w_k m_k + b_k have independent normal priors
+    around 1 and m_k / T, their values in temperature scaling, with one precision for
+    the slopes and one for the intercepts. The precisions maximise the marginal
+    likelihood in Laplace's approximation [2]_, and are not below one. Without evidence
+    against temperature scaling, the map is close to it.
+
     References
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On Calibration of Modern
        Neural Networks", ICML 2017, section 4.2.
+
+    .. [2] D. J. C. MacKay, "Bayesian Interpolation", Neural Computation 4, 1992,
+       equation 4.8.
 
     Examples
     --------

@@ -15,9 +15,12 @@ from sklearn_calib.calibrators import (
     FocalTemperatureScaling,
     HistogramBinning,
     IsotonicCalibration,
+    JointBetaCalibration,
     MatrixScaling,
     MetaCal,
+    StructuredMatrixScaling,
     TemperatureScaling,
+    VectorScaling,
     get_calibrator,
     get_calibrator_names,
 )
@@ -32,10 +35,13 @@ CALIBRATORS = [
     FocalTemperatureScaling(gamma=2),
     HistogramBinning(strategy="uniform"),
     IsotonicCalibration(centered=True),
+    JointBetaCalibration(penalty="empirical_bayes"),
     MatrixScaling(penalty="odir", lambd=1e-3, mu=1e-3),
     MetaCal(threshold_fraction=0.1, random_state=0),
+    StructuredMatrixScaling(lambd="empirical_bayes"),
     TemperatureScaling(objective="ece"),
     TemperatureScaling(objective="ece", n_bins=1),
+    VectorScaling(penalty="empirical_bayes"),
 ]
 
 
