@@ -1,4 +1,4 @@
-"""Log-odds splines compared with all other calibrators, for two classes.
+"""Log-odds splines compared with other calibrators.
 
     python benchmarks/bench_log_odds_spline.py results --peers
     python benchmarks/bench_log_odds_spline.py results --choose
@@ -15,13 +15,17 @@ third quarter and evaluated on the fourth, and the reverse.
 are a curve of them in `CURVES`. The excess of the expected log loss over that of the
 true probabilities is computed at 20,000 points, and averaged over 20 draws.
 
-Writes a row for each problem and calibrator to `results/log_odds_spline_public.csv` and
-`results/log_odds_spline_waves.csv`. Existing rows are not computed again. Uses one
+**Many classes.** Every third data set of more than two classes, and logits that are
+calibrated or those divided by three. The calibrators of `JOINT` are fitted to random
+samples and evaluated on at most 5000 others.
+
+Writes a row for each problem and calibrator to `results/log_odds_spline_public.csv`,
+`..._waves.csv` and `..._classes.csv`. Existing rows are not computed again. Uses one
 thread.
 
 For the public problems, prints the mean log loss, Brier score and ranks; the excess of
 our log loss over that of the best other calibrator; and the differences from the same
-method of another package. For the waves, prints the excess log loss.
+method of another package. For waves and many classes, prints the (excess) log loss.
 """
 
 import argparse
@@ -68,13 +72,24 @@ SIMPLE = ["temperature", "platt", "beta", "isotonic", "venn_abers"]
 SIMPLE += ["quadratic_logistic", METHOD]
 
 
-def read_problems():
-    """Yield the names, the log-odds and the outcomes of the public problems."""
+# Calibrators that are compared for many classes.
+JOINT = ["temperature", "ensemble_temperature", "structured_vector", "joint_beta"]
+JOINT += ["structured_matrix", METHOD, "joint_log_odds_spline"]
+N_TEST = 5000
+
+
+def read_sets():
+    """Yield the names, logits and true classes of the public data sets."""
     for name, from_logits, *halves in read_data():
         X, y = (np.concatenate(halves[i::2]) for i in range(2))
         X = X.astype(np.float64)
-        logits = X if from_logits else np.log(np.maximum(X, 1e-12))
-        for k in [1] if X.shape[1] == 2 else range(CLASSES):
+        yield name, X if from_logits else np.log(np.maximum(X, 1e-12)), y
+
+
+def read_problems():
+    """Yield the names, the log-odds and the outcomes of the public problems."""
+    for name, logits, y in read_sets():
+        for k in [1] if logits.shape[1] == 2 else range(CLASSES):
             rest = np.delete(logits, k, axis=1)
             yield f"{name}/{k}", logits[:, k] - logsumexp(rest, axis=1), y == k
 
@@ -142,18 +157,52 @@ def draw_folds():
         yield f"{name}, n={n}", seed, (x, y), (x_test, expit(curve(x_test)))
 
 
+def draw_sets():
+    """Yield the names, logits and true classes of simulated data sets."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(4000 + N_TEST, 10))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    yield "calibrated", logits, y
+    yield "temperature", logits / 3, y
+
+
+def read_many():
+    """Yield names, folds, and the data of `fit` and of the test, for many classes."""
+    public = [each for each in read_sets() if each[1].shape[1] > 2]
+    for name, X, y in [*draw_sets(), *public[::3]]:
+        for n in (300, 1000, 4000):
+            order = np.random.default_rng(n).permutation(len(y))
+            some, others = order[:n], order[n:][-N_TEST:]
+            yield f"{name}, n={n}", 0, (X[some], y[some]), (X[others], y[others])
+
+
+def measure_classes(proba, y):
+    """Return the mean log loss and Brier score."""
+    true = proba[np.arange(len(y)), y]
+    brier = (proba**2).sum(axis=1) - 2 * true + 1
+    return {"nll": -np.log(true).mean(), "brier": brier.mean()}
+
+
 def run_all(path, folds, methods, *, with_peers, limit):
     """Compute the missing rows."""
     with open_results(path, FIELDS, n_keys=4) as (done, append):
-        for data, fold, (x, y), (x_test, target) in folds:
-            logits, logits_test = pair(x), pair(x_test)
+        for data, fold, (logits, y), (logits_test, target) in folds:
+            is_many = logits.ndim == 2
+            if not is_many:
+                logits, logits_test = pair(logits), pair(logits_test)
             seen = softmax(logits), y, softmax(logits_test)
             for method, package, run in contestants(
                 logits, logits_test, from_logits=True, with_peers=with_peers
             ):
                 is_wanted = method in (methods if package == OURS else [METHOD])
                 if is_wanted and (data, str(fold), method, package) not in done:
-                    row = timed_run(run, seen, target, limit, measure)
+                    row = timed_run(
+                        run,
+                        seen,
+                        target,
+                        limit,
+                        measure_classes if is_many else measure,
+                    )
                     values = [row.get(field, "") for field in FIELDS[4:]]
                     append([data, fold, method, package, *values])
 
@@ -231,11 +280,11 @@ def print_public(path):
             )
 
 
-def print_waves(path):
+def print_table(path, title):
     data, methods, losses = read_losses(path)
     nll = losses[..., 0].mean(axis=2)
     ours, others, _ = split_methods(methods)
-    print("\nExcess log loss on waves; in the last column, ours over the best other")
+    print(f"\n{title}; in the last column, {METHOD} over the best other of ours")
     print(f"{'':24}" + "".join(f"{method[:18]:>20}" for method in methods))
     for name, row in zip(data, nll, strict=True):
         cells = "".join(f"{cell:20.5f}" for cell in row)
@@ -256,11 +305,14 @@ def main():
     options = {"with_peers": args.peers, "limit": args.limit}
     public = args.folder / "log_odds_spline_public.csv"
     waves = args.folder / "log_odds_spline_waves.csv"
+    classes = args.folder / "log_odds_spline_classes.csv"
     with threadpool_limits(1):
         run_all(waves, draw_folds(), SIMPLE, **options)
+        run_all(classes, read_many(), JOINT, **options)
         run_all(public, read_folds(), ["none", *get_calibrator_names()], **options)
     print_public(public)
-    print_waves(waves)
+    print_table(waves, "Excess log loss on waves")
+    print_table(classes, "Log loss for many classes")
 
 
 if __name__ == "__main__":
