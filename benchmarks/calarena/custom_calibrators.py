@@ -6,29 +6,50 @@ followed by a name of the registry, or by a name of `SETTINGS`.
 """
 
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 
-from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
+from sklearn_calib.calibrators import (
+    BoostingCalibrator,
+    JointBetaCalibration,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    VectorScaling,
+    get_calibrator,
+    get_calibrator_names,
+)
 
 # FocalPosterior inverts a focal loss, which none of the models was trained with, and
 # Meta-Cal returns uniform probabilities for the samples that it gives up.
 LEFT_OUT = {"focal_posterior", "meta_cal"}
-# Calibrators with other than the default parameters: class name and parameters.
+# Calibrators with other than the default parameters.
 SETTINGS = {
-    "structured_vector_cv": ("structured_vector", {"lambd": "cv"}),
-    "structured_matrix_cv": ("structured_matrix", {"lambd": "cv"}),
+    "structured_vector_cv": partial(StructuredVectorScaling, lambd="cv"),
+    "structured_matrix_cv": partial(StructuredMatrixScaling, lambd="cv"),
+    "vector_eb": partial(VectorScaling, penalty="empirical_bayes"),
+    "structured_vector_eb": partial(StructuredVectorScaling, lambd="empirical_bayes"),
+    "structured_matrix_eb": partial(StructuredMatrixScaling, lambd="empirical_bayes"),
+    "joint_beta_eb": partial(JointBetaCalibration, penalty="empirical_bayes"),
 }
+# Trees of LightGBM, which is optional, with the parameters of its docstring.
+BOOSTING = {
+    "n_estimators": 50,
+    "learning_rate": 0.05,
+    "max_depth": 2,
+    "num_leaves": 4,
+    "reg_lambda": 30,
+    "n_jobs": 1,
+    "verbosity": -1,
+}
+if find_spec("lightgbm") is not None:
+    from lightgbm import LGBMClassifier
+
+    SETTINGS["boosting"] = partial(BoostingCalibrator, LGBMClassifier(**BOOSTING))
 METHODS = {
-    **{name: (name, {}) for name in get_calibrator_names() if name not in LEFT_OUT},
+    **{n: get_calibrator(n) for n in get_calibrator_names() if n not in LEFT_OUT},
     **SETTINGS,
 }
-
-
-def make_calibrator(method, **params):
-    """Return an unfitted calibrator by its name in `METHODS`."""
-    name, settings = METHODS[method]
-    return get_calibrator(name)(**settings, **params)
 
 
 def to_columns(proba):
@@ -48,7 +69,7 @@ class Entry:
     """
 
     def __init__(self, method):
-        self.calibrator = make_calibrator(method)
+        self.calibrator = METHODS[method]()
 
     def fit(self, p_cal, y_cal):
         proba = to_columns(p_cal)
