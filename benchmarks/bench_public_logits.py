@@ -27,6 +27,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from calarena.custom_calibrators import SETTINGS
 from peers import PEERS
 from resumable import open_results
 from scipy.stats import rankdata
@@ -95,15 +96,18 @@ def read_data():
 def run_ours(name, X, y, X_test, from_logits):
     if name == "none":
         return softmax(X_test) if from_logits else X_test
-    kind = get_calibrator(name.partition(",")[0])
-    calibrator = kind(from_logits=from_logits, **VARIANTS.get(name, {}))
+    if name in SETTINGS:
+        calibrator = SETTINGS[name](from_logits=from_logits)
+    else:
+        kind = get_calibrator(name.partition(",")[0])
+        calibrator = kind(from_logits=from_logits, **VARIANTS.get(name, {}))
     return calibrator.fit(X, y, labels=np.arange(X.shape[1])).predict_proba(X_test)
 
 
 def contestants(X, X_test, *, from_logits, with_peers):
     """Yield the names of the method and of the package, and a function to run."""
     variants = VARIANTS if with_peers else []
-    for name in ["none", *get_calibrator_names(), *variants]:
+    for name in ["none", *get_calibrator_names(), *SETTINGS, *variants]:
         yield (
             name,
             OURS,

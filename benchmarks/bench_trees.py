@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from bench_public_logits import DATA, measure
+from calarena.custom_calibrators import METHODS as MAKERS
 from resumable import open_results
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -30,7 +31,6 @@ from threadpoolctl import threadpool_limits
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.predicted_scores import holds_logits, predict_scores
-from sklearn_calib.calibrators import get_calibrator
 
 TABLES = [
     "german_credit",
@@ -63,6 +63,14 @@ METHODS = [
     "vector",
     "structured_vector",
     "structured_matrix",
+    "class_temperature",
+    "top_label",
+    "log_odds_spline",
+    "joint_log_odds_spline",
+    "joint_beta_eb",
+    "structured_matrix_eb",
+    "boosting",
+    "auto",
 ]
 MEASURES = ["nll", "brier", "ece"]
 FIELDS = ["table", "classes", "classifier", "seed", "method", *MEASURES, "errors"]
@@ -89,7 +97,7 @@ def calibrated(method, scores, y, scores_test, from_logits):
     """Return the probabilities of the test set."""
     if method == "none":
         return softmax(scores_test) if from_logits else scores_test
-    calibrator = get_calibrator(method)(from_logits=from_logits)
+    calibrator = MAKERS[method](from_logits=from_logits)
     calibrator.fit(scores, y, labels=np.arange(scores.shape[1]))
     return calibrator.predict_proba(scores_test)
 
