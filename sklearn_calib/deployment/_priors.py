@@ -1,0 +1,306 @@
+"""Class priors: adjustment of probabilities, and estimates without labels."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from sklearn_calib._core.arrays import as_numbers, shown
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS
+from sklearn_calib._core.limits import ROW_SUM_TOLERANCE
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.stacking import stacking_weights
+from sklearn_calib._core.typing import Array, Floats, Seed
+from sklearn_calib._core.validation import (
+    check_proba,
+    check_sample_weight,
+    validate_params,
+)
+
+# The estimate of a class is near zero if fewer samples than this are expected.
+FEWEST_SAMPLES = 1.0
+
+# The estimate is unreliable if the samples contain less information about some
+# direction of the priors than this number of labelled samples.
+FEWEST_LABELS = 25.0
+
+# With more rows, the bootstrap draws this number and scales the deviations.
+MOST_DRAWN = 10_000
+
+
+@validate_params(
+    {
+        "y_proba": ["array-like"],
+        "train_priors": ["array-like"],
+        "priors": ["array-like"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def adjust_priors(
+    y_proba: ArrayLike, train_priors: ArrayLike, priors: ArrayLike
+) -> Floats:
+    r"""Adjust predicted probabilities to new class priors.
+
+    The class priors are the frequencies of the classes. The adjusted probabilities are
+    those of a classifier trained on data with the new priors, if the distribution of
+    the features within each class is the same [1]_.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities; a 1-d array contains those of the positive class.
+
+    train_priors : array-like of shape (n_classes,)
+        Class priors of the training data, positive.
+
+    priors : array-like of shape (n_classes,)
+        Class priors to adjust to, non-negative.
+
+    Returns
+    -------
+    y_proba : ndarray of shape (n_samples, n_classes) or (n_samples,)
+        Adjusted probabilities, in the shape of the input.
+
+    See Also
+    --------
+    estimate_priors : Estimate the new priors from predictions without labels.
+    PriorShiftClassifier : Do both for any classifier.
+
+    Notes
+    -----
+    With predicted probabilities :math:`p_k`, training priors :math:`\pi_k` and new
+    priors :math:`\pi'_k`, the adjusted probabilities are proportional to
+    :math:`p_k \pi'_k / \pi_k`.
+
+    Class weights in training act like other class frequencies: the training priors are
+    then proportional to the frequency times the weight of each class.
+
+    References
+    ----------
+    .. [1] M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the Outputs of a
+       Classifier to New a Priori Probabilities: A Simple Procedure", Neural Computation
+       14, 2002.
+
+    Examples
+    --------
+    >>> from sklearn_calib.deployment import adjust_priors
+    >>> adjust_priors([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5], [0.9, 0.1]).round(2)
+    array([[0.9 , 0.1 ],
+           [0.69, 0.31]])
+    """
+    proba = check_proba(y_proba, allow_1d=True)
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    train = check_priors(train_priors, np.arange(n_classes), "train_priors")
+    new = check_priors(priors, np.arange(n_classes), "priors", may_be_zero=True)
+    if proba.ndim == 1:
+        return _adjust(np.column_stack([1 - proba, proba]), train, new)[:, 1]
+    return _adjust(proba, train, new)
+
+
+def _adjust(proba: Floats, train_priors: Floats, priors: Floats) -> Floats:
+    """Return checked probabilities adjusted to other priors, in their dtype."""
+    # A probability of zero is raised to the smallest number, as the prior of the only
+    # other class may be zero.
+    log_proba = np.log(np.maximum(proba, np.finfo(proba.dtype).tiny))
+    with np.errstate(divide="ignore"):
+        log_ratio = np.log(priors) - np.log(train_priors)
+    return softmax(log_proba + log_ratio.astype(proba.dtype))
+
+
+@validate_params(
+    {
+        "y_proba": ["array-like"],
+        "train_priors": ["array-like"],
+        "sample_weight": ["array-like", None],
+        "confidence_level": BETWEEN_0_AND_1,
+        **DRAWS,
+    },
+    prefer_skip_nested_validation=True,
+)
+def estimate_priors(
+    y_proba: ArrayLike,
+    train_priors: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    n_resamples: int = 200,
+    random_state: Seed = None,
+) -> tuple[Floats, Floats]:
+    r"""Estimate the class priors of new data from predictions without labels.
+
+    This is the maximum likelihood estimate to which the EM algorithm of [1]_ converges,
+    also called maximum likelihood label shift or EMQ. It assumes that the distribution
+    of the features within each class has not changed, and that the probabilities are
+    calibrated for the training priors.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Probabilities of new samples, predicted for the training priors; a 1-d array
+        contains those of the positive class.
+
+    train_priors : array-like of shape (n_classes,)
+        Class priors of the training data, positive.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative weights of the samples. Their scale does not matter.
+
+    confidence_level : float, default=0.95
+        Confidence level of the interval, in (0, 1).
+
+    n_resamples : int, default=200
+        Number of bootstrap draws for the interval.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws. Pass an int for reproducible results.
+
+    Returns
+    -------
+    priors : ndarray of shape (n_classes,)
+        Estimated priors, positive; they sum to one.
+
+    interval : ndarray of shape (n_classes, 2)
+        Lower and upper limit for each class. The samples are resampled, not the data
+        of the classifier: the interval does not contain the error of a classifier that
+        is not calibrated.
+
+    Warns
+    -----
+    UserWarning
+        If fewer than one sample of a class is expected, or the predictions contain less
+        information about the priors than 25 labelled samples, see Notes.
+
+    See Also
+    --------
+    adjust_priors : Adjust probabilities to new priors.
+    PriorShiftClassifier : Do both for any classifier.
+
+    Notes
+    -----
+    With probabilities :math:`p_{ik}` and training priors :math:`\pi_k`, the estimate
+    :math:`\theta` maximises
+    :math:`\sum_i \log \sum_k \theta_k p_{ik} / \pi_k + \sum_k \pi_k \log \theta_k`. The
+    second term counts as one sample with the training priors, and keeps all priors
+    positive. The function is concave, and Newton's method finds its maximum.
+
+    Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
+    classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix
+    :math:`\sum_i \sqrt{\theta_k \theta_l} \, r_{ik} r_{il}` is the number of labelled
+    samples that contain as much information about the priors, in the direction with the
+    least information. It is near zero if the classifier cannot distinguish two classes.
+
+    If the mean probability of each class equals its training prior, no change is
+    estimated for data of the training distribution. Calibrators with an intercept for
+    each class have this property, such as
+    :class:`~sklearn_calib.calibrators.PlattScaling` for two classes and
+    :class:`~sklearn_calib.calibrators.VectorScaling` for several [2]_.
+
+    References
+    ----------
+    .. [1] M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the Outputs of a
+       Classifier to New a Priori Probabilities: A Simple Procedure", Neural Computation
+       14, 2002.
+    .. [2] A. Alexandari, A. Kundaje and A. Shrikumar, "Maximum Likelihood with
+       Bias-Corrected Calibration is Hard-To-Beat at Label Shift Adaptation", ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.deployment import estimate_priors
+    >>> rng = np.random.default_rng(0)
+    >>> is_ill = rng.uniform(size=2000) < 0.1
+    >>> x = rng.normal(size=2000) + 2 * is_ill
+    >>> y_proba = 1 / (1 + np.exp(2 - 2 * x))  # if half of the samples were ill
+    >>> priors, interval = estimate_priors(y_proba, [0.5, 0.5], random_state=0)
+    >>> print(priors.round(2), interval[1].round(2), is_ill.mean().round(2))
+    [0.91 0.09] [0.08 0.11] 0.1
+    """
+    proba = check_proba(y_proba, allow_1d=True).astype(np.float64, copy=False)
+    if proba.ndim == 1:
+        proba = np.column_stack([1 - proba, proba])
+    classes = np.arange(proba.shape[1])
+    train = check_priors(train_priors, classes, "train_priors")
+    weight = check_sample_weight(sample_weight, proba)
+    weight = np.ones(len(proba)) if weight is None else weight
+    likelihood, weight = proba[weight > 0] / train, weight[weight > 0]
+    # The sum is the number of samples with equal weights and the same information.
+    weight = weight * (weight.sum() / (weight**2).sum())
+    priors = stacking_weights(likelihood, train, weight)
+    _warn_if_unreliable(likelihood, weight, priors)
+    rng = check_random_state(random_state)
+    n_samples = len(likelihood)
+    n_drawn = min(n_samples, MOST_DRAWN)
+    draws = np.empty((n_resamples, len(train)))
+    for draw in draws:
+        rows = rng.randint(n_samples, size=n_drawn)
+        draw[:] = stacking_weights(likelihood[rows], train, weight[rows])
+    draws = priors + (draws - priors) * np.sqrt(n_drawn / n_samples)
+    tail = (1 - confidence_level) / 2
+    return priors, np.quantile(draws, [tail, 1 - tail], axis=0).T
+
+
+def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> None:
+    """Warn of classes that are hardly there, and of classes that look alike."""
+    total = weight.sum()
+    is_rare = priors * total < FEWEST_SAMPLES
+    if is_rare.any():
+        warnings.warn(
+            "The estimated priors of some classes are near zero: columns "
+            f"{shown(np.flatnonzero(is_rare).tolist())} have fewer than one of "
+            f"{total:.6g} samples, so these classes are hardly predicted any more. Pass "
+            "known priors, or more samples.",
+            UserWarning,
+        )
+    if is_rare.sum() >= len(priors) - 1:
+        return
+    kept, root = likelihood[:, ~is_rare], np.sqrt(priors[~is_rare])
+    ratio = kept * root / (likelihood @ priors)[:, None]
+    information = np.linalg.eigvalsh((ratio * weight[:, None]).T @ ratio)[0]
+    if information < FEWEST_LABELS:
+        warnings.warn(
+            f"The predictions for {total:.6g} samples contain as little information "
+            f"about the priors as {information:.2g} labelled samples, because the "
+            "classifier hardly distinguishes some classes or there are few samples. "
+            "Pass known priors, or more samples.",
+            UserWarning,
+        )
+
+
+def check_priors(
+    priors: Any, classes: Array, name: str, *, may_be_zero: bool = False
+) -> Floats:
+    """Return priors, given by label or in the order of the classes, as an array."""
+    labels = classes.tolist()
+    if isinstance(priors, Mapping):
+        if set(priors) != set(labels):
+            raise ValueError(
+                f"{name} must have the class labels as keys, {shown(labels)}, got "
+                f"{shown(list(priors))}. Pass one number for each class."
+            )
+        priors = [priors[label] for label in labels]
+    values = as_numbers(priors, name).astype(np.float64)
+    if values.shape != (len(labels),):
+        raise ValueError(
+            f"Number of priors must match number of classes: {name} must have shape "
+            f"({len(labels)},), got {values.shape}. Pass one number for each class."
+        )
+    if not (values >= 0).all():
+        raise ValueError(
+            f"Priors must be non-negative: {name} must contain frequencies, got "
+            f"{shown(values.tolist())}. Pass the fraction of each class."
+        )
+    if not abs(values.sum() - 1) <= ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"The sum of the priors should be 1: {name} must be fractions, got the sum "
+            f"{values.sum():.6g}. Divide them by their sum."
+        )
+    if not (may_be_zero or values.all()):
+        absent = classes[values == 0].tolist()
+        raise ValueError(
+            f"{name} must be positive, got 0 for the classes {shown(absent)}. Pass the "
+            "class frequencies with which the classifier was trained."
+        )
+    return values / values.sum()
