@@ -1,6 +1,5 @@
 """`PriorShiftClassifier`: a classifier adjusted to changed class frequencies."""
 
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, Self
 
@@ -52,12 +51,13 @@ class PriorShiftClassifier(
         The classifier, with `predict_proba`. Its probabilities should be calibrated,
         see Notes. Pass a fitted classifier as `FrozenEstimator(estimator)`.
 
-    priors : dict or array-like of shape (n_classes,), default=None
+    priors : dict, Series or array-like of shape (n_classes,), default=None
         Class priors of the data to predict, non-negative numbers that sum to one: a
-        dict with the labels as keys, or numbers in the order of the sorted labels.
-        None means the class frequencies in `fit`.
+        dict or a pandas Series with the labels as keys, such as
+        `y_new.value_counts(normalize=True)`, or numbers in the order of the sorted
+        labels. None means the class frequencies in `fit`.
 
-    train_priors : "balanced", dict or array-like of shape (n_classes,), default=None
+    train_priors : "balanced", dict, Series or array-like, default=None
         Class priors for which the classifier predicts, positive. None means the class
         frequencies in `fit`. "balanced" means equal priors, as in training with
         `class_weight="balanced"`, or in a pipeline with an over- or undersampler.
@@ -145,15 +145,15 @@ class PriorShiftClassifier(
     accuracy 0.91
     >>> for label, prior in zip(model.classes_, model.priors_):
     ...     print(f"{label}: {prior:.2f}")
-    ill: 0.10
-    well: 0.90
+    ill: 0.08
+    well: 0.92
     """
 
     _weighted_part = "class frequencies"
     _parameter_constraints = {
         "estimator": [HasMethods(["fit"])],
-        "priors": [Mapping, "array-like", None],
-        "train_priors": [Mapping, "array-like", StrOptions({"balanced"}), None],
+        "priors": [dict, "array-like", None],
+        "train_priors": [dict, "array-like", StrOptions({"balanced"}), None],
         "confidence_level": BETWEEN_0_AND_1,
         "n_resamples": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -163,8 +163,8 @@ class PriorShiftClassifier(
         self,
         estimator: BaseEstimator,
         *,
-        priors: Mapping[Any, float] | ArrayLike | None = None,
-        train_priors: str | Mapping[Any, float] | ArrayLike | None = None,
+        priors: dict[Any, float] | ArrayLike | None = None,
+        train_priors: str | dict[Any, float] | ArrayLike | None = None,
         confidence_level: float = 0.95,
         n_resamples: int = 200,
         random_state: Seed = None,

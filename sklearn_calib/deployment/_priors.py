@@ -1,14 +1,13 @@
 """Class priors: adjustment of probabilities, and estimates without labels."""
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import as_numbers, shown
+from sklearn_calib._core.arrays import as_numbers, is_instance, shown
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS
 from sklearn_calib._core.limits import ROW_SUM_TOLERANCE
 from sklearn_calib._core.links import softmax
@@ -250,19 +249,19 @@ def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> N
         warnings.warn(
             "The estimated priors of some classes are near zero: columns "
             f"{shown(np.flatnonzero(is_rare).tolist())} have fewer than one of "
-            f"{total:.6g} samples, so these classes are hardly predicted any more. Pass "
-            "known priors, or more samples.",
+            f"{total:.6g} samples, so these classes are hardly predicted any more. "
+            "Pass known priors, or more samples.",
             UserWarning,
         )
     if is_rare.sum() >= len(priors) - 1:
         return
     kept, root = likelihood[:, ~is_rare], np.sqrt(priors[~is_rare])
     ratio = kept * root / (likelihood @ priors)[:, None]
-    information = np.linalg.eigvalsh((ratio * weight[:, None]).T @ ratio)[0]
+    information = max(np.linalg.eigvalsh((ratio * weight[:, None]).T @ ratio)[0], 0.0)
     if information < FEWEST_LABELS:
         warnings.warn(
             f"The predictions for {total:.6g} samples contain as little information "
-            f"about the priors as {information:.2g} labelled samples, because the "
+            f"about the priors as {information:.1f} labelled samples, because the "
             "classifier hardly distinguishes some classes or there are few samples. "
             "Pass known priors, or more samples.",
             UserWarning,
@@ -274,7 +273,9 @@ def check_priors(
 ) -> Floats:
     """Return priors, given by label or in the order of the classes, as an array."""
     labels = classes.tolist()
-    if isinstance(priors, Mapping):
+    if is_instance(priors, "pandas", "Series"):  # the result of value_counts
+        priors = priors.to_dict()
+    if isinstance(priors, dict):
         if set(priors) != set(labels):
             raise ValueError(
                 f"{name} must have the class labels as keys, {shown(labels)}, got "
