@@ -65,7 +65,7 @@ class PriorShiftClassifier(
     confidence_level : float, default=0.95
         Confidence level of `priors_interval_`, in (0, 1).
 
-    n_resamples : int, default=200
+    n_resamples : int, default=1000
         Number of bootstrap draws for `priors_interval_`.
 
     random_state : int, RandomState instance or None, default=None
@@ -166,7 +166,7 @@ class PriorShiftClassifier(
         priors: dict[Any, float] | ArrayLike | None = None,
         train_priors: str | dict[Any, float] | ArrayLike | None = None,
         confidence_level: float = 0.95,
-        n_resamples: int = 200,
+        n_resamples: int = 1000,
         random_state: Seed = None,
     ) -> None:
         self.estimator = estimator

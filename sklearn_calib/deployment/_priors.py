@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.arrays import as_numbers, is_instance, shown
@@ -19,15 +20,15 @@ from sklearn_calib._core.validation import (
     validate_params,
 )
 
-# The estimate of a class is near zero if fewer samples than this are expected.
+# The estimate of a class is near zero if it explains less than this number of samples.
 FEWEST_SAMPLES = 1.0
 
 # The estimate is unreliable if the samples contain less information about some
 # direction of the priors than this number of labelled samples.
 FEWEST_LABELS = 25.0
 
-# With more rows, the bootstrap draws this number and scales the deviations.
-MOST_DRAWN = 10_000
+# Pseudo-samples with the training priors, for each class.
+STRENGTHS = [1, 3, 10, 30, 100, 300, 1000, 10_000]
 
 
 @validate_params(
@@ -125,15 +126,16 @@ def estimate_priors(
     *,
     sample_weight: ArrayLike | None = None,
     confidence_level: float = 0.95,
-    n_resamples: int = 200,
+    n_resamples: int = 1000,
     random_state: Seed = None,
 ) -> tuple[Floats, Floats]:
     r"""Estimate the class priors of new data from predictions without labels.
 
-    This is the maximum likelihood estimate to which the EM algorithm of [1]_ converges,
-    also called maximum likelihood label shift or EMQ. It assumes that the distribution
-    of the features within each class has not changed, and that the probabilities are
-    calibrated for the training priors.
+    This is the likelihood that the EM algorithm of [1]_ maximises, also called maximum
+    likelihood label shift or EMQ, with a prior distribution that shrinks the estimate
+    to the training priors unless the data show a shift. It assumes that the
+    distribution of the features within each class has not changed, and that the
+    probabilities are calibrated for the training priors.
 
     Parameters
     ----------
@@ -150,7 +152,7 @@ def estimate_priors(
     confidence_level : float, default=0.95
         Confidence level of the interval, in (0, 1).
 
-    n_resamples : int, default=200
+    n_resamples : int, default=1000
         Number of bootstrap draws for the interval.
 
     random_state : int, RandomState instance or None, default=None
@@ -162,14 +164,12 @@ def estimate_priors(
         Estimated priors, positive; they sum to one.
 
     interval : ndarray of shape (n_classes, 2)
-        Lower and upper limit for each class. The samples are resampled, not the data
-        of the classifier: the interval does not contain the error of a classifier that
-        is not calibrated.
+        Lower and upper limit for each class, see Notes.
 
     Warns
     -----
     UserWarning
-        If fewer than one sample of a class is expected, or the predictions contain less
+        If less than one sample is assigned to a class, or the predictions contain less
         information about the priors than 25 labelled samples, see Notes.
 
     See Also
@@ -179,11 +179,23 @@ def estimate_priors(
 
     Notes
     -----
-    With probabilities :math:`p_{ik}` and training priors :math:`\pi_k`, the estimate
-    :math:`\theta` maximises
-    :math:`\sum_i \log \sum_k \theta_k p_{ik} / \pi_k + \sum_k \pi_k \log \theta_k`. The
-    second term counts as one sample with the training priors, and keeps all priors
-    positive. The function is concave, and Newton's method finds its maximum.
+    With probabilities :math:`p_{ik}`, training priors :math:`\pi_k` and K classes, the
+    maximum of
+
+    .. math:: \sum_i \log \sum_k \theta_k \frac{p_{ik}}{\pi_k}
+              + c K \sum_k \pi_k \log \theta_k
+
+    is the estimate of EM with c K more samples that have the training priors. The
+    function is concave, and Newton's method finds its maximum. For c = 1, 3, 10, ...,
+    10,000, the maxima are averaged, with weights proportional to the marginal
+    likelihood of the data (Laplace's approximation). If the data show a shift, the
+    weight of c = 1 is near one. Without a shift, large c prevail, and the adjustment
+    does less harm than that of EM.
+
+    The interval is that for c = 1: the samples are resampled, and each draw is one step
+    of Newton's method from the estimate. It is widened to contain the average. It does
+    not contain the error of a classifier that is not calibrated. As estimates are
+    positive, it is not valid for priors of exactly 0.
 
     Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
     classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix
@@ -215,7 +227,7 @@ def estimate_priors(
     >>> y_proba = 1 / (1 + np.exp(2 - 2 * x))  # if half of the samples were ill
     >>> priors, interval = estimate_priors(y_proba, [0.5, 0.5], random_state=0)
     >>> print(priors.round(2), interval[1].round(2), is_ill.mean().round(2))
-    [0.91 0.09] [0.08 0.11] 0.1
+    [0.89 0.11] [0.09 0.13] 0.1
     """
     proba = check_proba(y_proba, allow_1d=True).astype(np.float64, copy=False)
     if proba.ndim == 1:
@@ -227,37 +239,89 @@ def estimate_priors(
     likelihood, weight = proba[weight > 0] / train, weight[weight > 0]
     # The sum is the number of samples with equal weights and the same information.
     weight = weight * (weight.sum() / (weight**2).sum())
-    priors = stacking_weights(likelihood, train, weight)
+    fits = [_fit(likelihood, weight, c * len(train) * train) for c in STRENGTHS]
+    estimates, log_evidence = map(np.array, zip(*fits, strict=True))
+    priors = softmax(log_evidence[None])[0] @ estimates
     _warn_if_unreliable(likelihood, weight, priors)
-    rng = check_random_state(random_state)
-    n_samples = len(likelihood)
-    n_drawn = min(n_samples, MOST_DRAWN)
-    draws = np.empty((n_resamples, len(train)))
-    for draw in draws:
-        rows = rng.randint(n_samples, size=n_drawn)
-        draw[:] = stacking_weights(likelihood[rows], train, weight[rows])
-    draws = priors + (draws - priors) * np.sqrt(n_drawn / n_samples)
+    draws = _draw(
+        likelihood,
+        weight,
+        estimates[0],
+        len(train) * train,
+        n_resamples,
+        check_random_state(random_state),
+    )
     tail = (1 - confidence_level) / 2
-    return priors, np.quantile(draws, [tail, 1 - tail], axis=0).T
+    low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+    low, high = np.minimum(low, priors), np.maximum(high, priors)
+    return priors, np.column_stack([low, high])
+
+
+def _fit(likelihood: Floats, weight: Floats, counts: Floats) -> tuple[Floats, float]:
+    """Return the priors with pseudo-counts, and the log marginal likelihood.
+
+    The prior distribution is Dirichlet with the parameters `1 + counts`.
+    """
+    priors = stacking_weights(likelihood, counts, weight)
+    hessian = _hessian(likelihood, weight, priors, counts)
+    log_density = gammaln(np.sum(1 + counts)) - gammaln(1 + counts).sum()
+    log_posterior = weight @ np.log(likelihood @ priors) + counts @ np.log(priors)
+    # Laplace's approximation, without the terms that do not depend on the counts.
+    return priors, log_posterior + log_density - np.linalg.slogdet(hessian)[1] / 2
+
+
+def _hessian(
+    likelihood: Floats, weight: Floats, priors: Floats, counts: Floats
+) -> Floats:
+    """Return the negative Hessian with the last prior as one minus the others."""
+    ratio = likelihood / (likelihood @ priors)[:, None]
+    ratio = ratio[:, :-1] - ratio[:, -1:]
+    curvature = counts / priors**2
+    hessian = (ratio * weight[:, None]).T @ ratio + curvature[-1]
+    return hessian + np.diag(curvature[:-1])
+
+
+def _draw(
+    likelihood: Floats,
+    weight: Floats,
+    priors: Floats,
+    counts: Floats,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> Floats:
+    """Return bootstrap draws of the priors, each by one step of Newton's method."""
+    ratio = likelihood / (likelihood @ priors)[:, None]
+    score = (ratio[:, :-1] - ratio[:, -1:]) * weight[:, None]
+    n_samples = len(score)
+    change = np.empty((n_resamples, len(priors) - 1))
+    for row in change:
+        drawn = rng.randint(n_samples, size=n_samples)
+        times = np.bincount(drawn, minlength=n_samples)
+        row[:] = (times - 1.0) @ score
+    hessian = _hessian(likelihood, weight, priors, counts)
+    step = np.linalg.solve(hessian, change.T).T
+    step = np.column_stack([step, -step.sum(axis=1)])
+    draws = np.clip(priors + step, 0, None)
+    return draws / draws.sum(axis=1, keepdims=True)
 
 
 def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> None:
     """Warn of classes that are hardly there, and of classes that look alike."""
     total = weight.sum()
-    is_rare = priors * total < FEWEST_SAMPLES
+    ratio = likelihood * np.sqrt(priors) / (likelihood @ priors)[:, None]
+    is_rare = np.sqrt(priors) * (weight @ ratio) < FEWEST_SAMPLES
     if is_rare.any():
         warnings.warn(
-            "The estimated priors of some classes are near zero: columns "
-            f"{shown(np.flatnonzero(is_rare).tolist())} have fewer than one of "
-            f"{total:.6g} samples, so these classes are hardly predicted any more. "
-            "Pass known priors, or more samples.",
+            "The estimated priors of some classes are near zero: less than one of "
+            f"{total:.6g} samples is assigned to the columns "
+            f"{shown(np.flatnonzero(is_rare).tolist())}, so these classes are hardly "
+            "predicted any more. Pass known priors, or more samples.",
             UserWarning,
         )
     if is_rare.sum() >= len(priors) - 1:
         return
-    kept, root = likelihood[:, ~is_rare], np.sqrt(priors[~is_rare])
-    ratio = kept * root / (likelihood @ priors)[:, None]
-    information = max(np.linalg.eigvalsh((ratio * weight[:, None]).T @ ratio)[0], 0.0)
+    kept = ratio[:, ~is_rare]
+    information = max(np.linalg.eigvalsh((kept * weight[:, None]).T @ kept)[0], 0.0)
     if information < FEWEST_LABELS:
         warnings.warn(
             f"The predictions for {total:.6g} samples contain as little information "
