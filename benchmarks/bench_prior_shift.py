@@ -189,23 +189,26 @@ def report(path):
     keys = ["experiment", "table", "calibrator"]
     columns = ["n_classes", *FIELDS[5:15], "em/none", "em/known", "em/refit", "warns"]
     print(results.groupby(keys)[columns].mean().round(3).to_string())
-    by_calibrator = results.groupby(["experiment", "calibrator"])
-    summary = pd.DataFrame(
+    for least in (0, 1000):
+        print(f"\nwith at least {least} rows given to adapt")
+        print(summary(results[results["n_given"] >= least]).round(3).to_string())
+
+
+def summary(results):
+    """Return the fractions of draws that are close to others, and mean ratios."""
+    grouped = results.groupby(["experiment", "calibrator"])
+    return pd.DataFrame(
         {
-            "draws": by_calibrator.size(),
-            "within 2 % of refit": by_calibrator["em/refit"].apply(
-                lambda ratio: (ratio <= 1.02).mean()
-            ),
-            "at most 1 % worse than none": by_calibrator["em/none"].apply(
-                lambda ratio: (ratio <= 1.01).mean()
-            ),
-            "mean em/refit": by_calibrator["em/refit"].mean(),
-            "mean em/known": by_calibrator["em/known"].mean(),
-            "mean em/none": by_calibrator["em/none"].mean(),
-            "coverage of intervals": by_calibrator["covered"].mean(),
+            "draws": grouped.size(),
+            "<= 1.01 none": grouped["em/none"].apply(lambda r: (r <= 1.01).mean()),
+            "<= 1.02 refit": grouped["em/refit"].apply(lambda r: (r <= 1.02).mean()),
+            "em/none": grouped["em/none"].mean(),
+            "em/known": grouped["em/known"].mean(),
+            "em/refit": grouped["em/refit"].mean(),
+            "covered": grouped["covered"].mean(),
+            "warned": grouped["warns"].apply(lambda w: (w > 0).mean()),
         }
     )
-    print(summary.round(3).to_string())
 
 
 def main():
