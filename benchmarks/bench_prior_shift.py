@@ -59,8 +59,8 @@ CALIBRATORS = {
     "temperature": TemperatureScaling(),
     "vector": VectorScaling(),
     "structured_vector": StructuredVectorScaling(),
-    # Bias-corrected temperature scaling.
-    "bcts": StructuredVectorScaling(diagonal=1e6, intercept=1e-6),
+    # A temperature, then an intercept for each class.
+    "intercepts": StructuredVectorScaling(diagonal=1e6, intercept=1e-6),
 }
 FIELDS = [
     *("experiment", "table", "calibrator", "draw", "n_classes", "n_given", "n_test"),

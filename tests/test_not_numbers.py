@@ -31,7 +31,6 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
-from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.evaluation import calibration_report
 
 
@@ -388,7 +387,6 @@ def test_estimators_name_what_is_not_numbers(name):
     [
         CalibratedClassifier(LogisticRegression(), cv=2),
         SelectiveClassifier(LogisticRegression(), coverage=1, abstain_label=9, cv=2),
-        PriorShiftClassifier(LogisticRegression()),
     ],
 )
 def test_a_mask_is_not_passed_on_to_what_ignores_it(model):

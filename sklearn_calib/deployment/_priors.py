@@ -131,11 +131,11 @@ def estimate_priors(
 ) -> tuple[Floats, Floats]:
     r"""Estimate the class priors of new data from predictions without labels.
 
-    This is the likelihood that the EM algorithm of [1]_ maximises, also called maximum
-    likelihood label shift or EMQ, with a prior distribution that shrinks the estimate
-    to the training priors unless the data show a shift. It assumes that the
-    distribution of the features within each class has not changed, and that the
-    probabilities are calibrated for the training priors.
+    The estimate maximises the likelihood, like the EM algorithm of [1]_, also called
+    maximum likelihood label shift or EMQ. Unless the data show a shift, it is shrunk to
+    the training priors. It assumes that the distribution of the features within each
+    class has not changed, and that the probabilities are calibrated for the training
+    priors.
 
     Parameters
     ----------
@@ -194,8 +194,9 @@ def estimate_priors(
 
     The interval is that for c = 1: the samples are resampled, and each draw is one step
     of Newton's method from the estimate. It is widened to contain the average. It does
-    not contain the error of a classifier that is not calibrated. As estimates are
-    positive, it is not valid for priors of exactly 0.
+    not contain the error of a classifier that is not calibrated. It is not valid for
+    priors of exactly 0, as estimates are positive, or after a warning of little
+    information.
 
     Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
     classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix
@@ -327,7 +328,8 @@ def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> N
             f"The predictions for {total:.6g} samples contain as little information "
             f"about the priors as {information:.1f} labelled samples, because the "
             "classifier hardly distinguishes some classes or there are few samples. "
-            "Pass known priors, or more samples.",
+            "Neither the estimate nor its interval is reliable. Pass known priors, or "
+            "more samples.",
             UserWarning,
         )
 

@@ -298,6 +298,10 @@ def test_bad_data():
         model.adapt(X[:, :2])
     with pytest.raises(ValueError, match="NaN"):
         model.adapt(np.where(X > 1, np.nan, X))
+    masked = np.ma.masked_greater(X, 1)
+    for call in (model.adapt, model.predict, lambda data: shift().fit(data, y)):
+        with pytest.raises(ValueError, match="X must not contain masked values"):
+            call(masked)
     with pytest.raises(ValueError, match="sample_weight"):
         model.adapt(X, sample_weight=np.ones(3))
     # The failures have left it as it was.
