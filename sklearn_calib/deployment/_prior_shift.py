@@ -105,8 +105,8 @@ class PriorShiftClassifier(
     PlattScaling())` for two classes, and use
     :class:`~sklearn_calib.calibrators.VectorScaling` for several. These calibrators
     have an intercept for each class, like bias-corrected temperature scaling [2]_.
-    Temperature scaling has none, and may lead to the estimate of a shift where there is
-    none.
+    Temperature scaling has none, and structured vector scaling shrinks it; both may
+    lead to the estimate of a shift where there is none.
 
     Only the frequencies of the classes may change. If new data look different within a
     class, neither the estimate nor the adjustment is valid.
