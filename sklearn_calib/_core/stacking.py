@@ -10,6 +10,10 @@ from sklearn_calib._core.typing import Array, Floats, Ints
 TOLERANCE = 1e-18
 MAX_STEPS = 100
 
+# Smallest pseudo-count as a part of all counts, so that the Hessian is not singular if
+# two members predict the same and the samples have very large weights.
+LEAST = 1e-10
+
 # Odd numbers with random bits, to mix those of the numbers of a row.
 MIXERS = np.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93],
@@ -68,6 +72,8 @@ def stacking_weights(likelihood: Floats, counts: Floats, weight: Floats) -> Floa
         Positive weights that sum to one.
     """
     relative = likelihood / likelihood.max(axis=1, keepdims=True)
+    total = weight.sum() + counts.sum()
+    weight, counts = weight / total, np.maximum(counts / total, LEAST)
     total = weight.sum() + counts.sum()
 
     # The Lagrange multiplier of the sum of the weights is known: `total`.
