@@ -9,7 +9,7 @@ import pytest
 
 PAGE = Path(__file__).parent.parent / "doc" / "api.md"
 TOPICS = ["calibrators", "callbacks", "datasets", "displays", "estimators", "losses"]
-TOPICS += ["evaluation", "metrics", "onnx", "persistence"]
+TOPICS += ["deployment", "evaluation", "metrics", "onnx", "persistence"]
 
 
 def row(topic, name):

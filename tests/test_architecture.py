@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "calibrators": {"_core", "_maps", "_torch", "metrics"},
     "callbacks": {"_core", "_torch", "losses"},
     "datasets": {"_core"},
+    "deployment": {"_core"},
     "displays": {"_core", "metrics"},
     "estimators": {"_core", "_torch", "calibrators", "callbacks", "datasets", "losses"},
     "evaluation": {"_core", "estimators", "metrics"},
@@ -35,7 +36,7 @@ MAY_IMPORT = {
     "persistence": {"_core", "calibrators"},
 }
 WITHOUT_TORCH = {"_core", "_maps", "calibrators", "displays", "evaluation", "metrics"}
-WITHOUT_TORCH |= {"persistence"}
+WITHOUT_TORCH |= {"deployment", "persistence"}
 OF_ONNX = {"onnx", "onnxruntime", "onnxscript", "skl2onnx"}
 OF_DASK = {"dask", "distributed"}
 # The only files that know scikit-learn's private names.

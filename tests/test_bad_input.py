@@ -243,7 +243,7 @@ def test_targets_of_losses(target, exception, message):
 
 TOPICS = (
     *("calibrators", "datasets", "displays", "estimators", "evaluation", "metrics"),
-    "callbacks",
+    *("callbacks", "deployment"),
 )
 
 

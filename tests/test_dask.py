@@ -13,6 +13,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
+from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.estimators import ConvNet, RefCalClassifier, SelectiveClassifier
 from sklearn_calib.metrics import (
     CalibrationAccumulator,
@@ -281,6 +282,7 @@ def test_classifiers_predict_lazily():
         (NeuralClassifier(**net), X),
         (NeuralClassifier(ConvNet, **net), images),
         (RefCalClassifier(head__max_epochs=1, refine__max_epochs=1, random_state=0), X),
+        (PriorShiftClassifier(LogisticRegression(), priors=[0.2, 0.2, 0.6]), X),
     ]:
         model.fit(data, y_true)
         proba, labels = model.predict_proba(lazy(data)), model.predict(lazy(data))

@@ -15,6 +15,7 @@ OPTIONAL = [
     "accelerate",
     "datasets",
     "distributed",
+    "imblearn",
     "lightgbm",
     "mlflow",
     "optuna",

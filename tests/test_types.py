@@ -79,6 +79,8 @@ SEEN = {
     "displays.RiskCoverageDisplay.from_predictions(y, p).plot()": "RiskCoverageDisplay",
     "displays.GammaDynamicsDisplay.from_history([]).gap_lines_": "list[Line2D]",
     "evaluation.evaluate_ood(classifier, X, X)": "dict[str, float]",
+    "deployment.PriorShiftClassifier(classifier).adapt(X)": "PriorShiftClassifier",
+    "deployment.adjust_priors(p, [0.5, 0.5], [0.9, 0.1])": "ndarray",
     "datasets.corrupt_images(X)": "ndarray",
     "datasets.group_classes(y)": "ndarray",
     "datasets.Mixup(alpha=0.2)(tensor, tensor)[0]": "Tensor",

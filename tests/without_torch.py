@@ -30,6 +30,7 @@ from sklearn_calib import (  # noqa: E402
     CalibratedClassifier,
     SelectiveClassifier,
     calibrators,
+    deployment,
     displays,
     evaluation,
     metrics,
@@ -86,6 +87,8 @@ for name in calibrators.get_calibrator_names():
 CalibratedClassifier(LogisticRegression()).fit(X, CODES).predict_proba(X)
 selective = SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label=-1)
 selective.fit(X, CODES).predict(X)
+shift = deployment.PriorShiftClassifier(CLASSIFIER).fit(X, CODES)
+shift.adapt(X).predict(X)
 for name in displays.__all__:
     if hasattr(getattr(displays, name), "from_predictions"):
         getattr(displays, name).from_predictions(CODES, PROBA)

@@ -13,6 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.routing import RoutingMixin
+from sklearn_calib._core.training_data import (
+    MatrixLike,
+    check_training_data,
+    copy_features,
+)
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
 from sklearn_calib.calibrators import Calibrator
@@ -25,16 +31,12 @@ from sklearn_calib.estimators._fold_calibrators import (
 )
 from sklearn_calib.estimators._intervals import IntervalMixin
 from sklearn_calib.estimators._out_of_fold import (
-    MatrixLike,
     MemoryLike,
     SplitterLike,
     check_held_out_as,
-    check_training_data,
-    copy_features,
     fit_and_predict_cached,
     make_splits,
 )
-from sklearn_calib.estimators._routing import RoutingMixin
 from sklearn_calib.estimators._saved_ensemble import SavableEnsemble
 
 

@@ -4,8 +4,8 @@ from typing import Any, Self
 
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.predicted_scores import predict_scores
+from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Floats
-from sklearn_calib.estimators._out_of_fold import MatrixLike
 
 
 class CalibratedPair:

@@ -7,9 +7,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators import VennAbers
-from sklearn_calib.estimators._out_of_fold import MatrixLike
 
 
 def _check_has_interval(classifier: Any) -> bool:

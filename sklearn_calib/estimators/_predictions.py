@@ -11,10 +11,10 @@ from torch.utils.data import Dataset
 
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._torch.outputs import concatenate_logits
 from sklearn_calib.estimators._check_data import check_data
-from sklearn_calib.estimators._out_of_fold import MatrixLike
 from sklearn_calib.estimators._threads import restored_threads
 
 # Data of a network: a dict contains the arguments of a module with several inputs.

@@ -14,6 +14,7 @@ from skorch.history import History
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.estimators._check_data import check_data
@@ -26,7 +27,7 @@ from sklearn_calib.estimators._nested_params import (
     check_names_of_stages,
     check_names_without_stage,
 )
-from sklearn_calib.estimators._out_of_fold import MatrixLike, MemoryLike
+from sklearn_calib.estimators._out_of_fold import MemoryLike
 from sklearn_calib.estimators._predictions import PredictsFromLogits
 from sklearn_calib.estimators._refcal_stages import (
     build_head,

@@ -10,10 +10,10 @@ from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.json_values import check_object, refuse
 from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.state import Labels, ListOf, Object, Spec, StateMixin, Tuple
+from sklearn_calib._core.training_data import copy_features
 from sklearn_calib._core.typing import Array
 from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.estimators._calibrated_pair import CalibratedPair
-from sklearn_calib.estimators._out_of_fold import copy_features
 
 _SAVED = {"calibrator", "cv", "ensemble", "estimator", "response_method"}
 

@@ -15,6 +15,12 @@ from sklearn_calib._core.confidence import check_confidence, get_confidence
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.predicted_scores import predict_scores
 from sklearn_calib._core.restore import restores
+from sklearn_calib._core.routing import RoutingMixin
+from sklearn_calib._core.training_data import (
+    MatrixLike,
+    check_training_data,
+    copy_features,
+)
 from sklearn_calib._core.typing import Array, Bools, Floats
 from sklearn_calib._core.validation import Interval, check_sample_weight, encode_labels
 from sklearn_calib.estimators._abstention import (
@@ -26,15 +32,11 @@ from sklearn_calib.estimators._abstention import (
     threshold_for_risk,
 )
 from sklearn_calib.estimators._out_of_fold import (
-    MatrixLike,
     SplitterLike,
-    check_training_data,
-    copy_features,
     fit_and_predict,
     make_splits,
 )
 from sklearn_calib.estimators._risks import measure, resolve_risks
-from sklearn_calib.estimators._routing import RoutingMixin
 
 
 class SelectiveClassifier(

@@ -6,6 +6,7 @@ from sklearn.svm import LinearSVC
 
 from sklearn_calib import CalibratedClassifier, SelectiveClassifier, TemperatureScaling
 from sklearn_calib.calibrators import Calibrator, PlattScaling
+from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.persistence import to_dict
 
 skops = pytest.importorskip("skops.io")
@@ -65,6 +66,10 @@ def test_classifiers(table):
     selective = SelectiveClassifier(classifier, coverage=0.8, abstain_label=-1)
     assert types(selective.fit(*table)) == [
         f"{ESTIMATORS}_selective.SelectiveClassifier"
+    ]
+    shift = PriorShiftClassifier(classifier)
+    assert types(shift.fit(*table)) == [
+        f"{PACKAGE}deployment._prior_shift.PriorShiftClassifier"
     ]
 
 

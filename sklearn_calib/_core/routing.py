@@ -4,8 +4,9 @@ import warnings
 from typing import Any
 
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -16,18 +17,18 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_calib._core.predicted_scores import final_step, has_threshold
 
 
-class RoutingMixin:
-    """Mixin for a classifier with the parameters `estimator` and `cv`."""
+class RoutingMixin(BaseEstimator):
+    """Mixin for a classifier with the parameter `estimator`, and possibly `cv`."""
 
     estimator: Any
-    cv: Any
+    cv: Any = None  # a classifier without this parameter does not split its data
     _weighted_part = "held-out part"  # uses the weights in addition to the classifier
     _threshold_hint = (
         "Pass the classifier inside it. For unequal costs of errors, train it with "
         "class weights."
     )
 
-    def _validate_params(self):
+    def _validate_params(self) -> None:
         """Validate the parameters, and refuse a prefit `cv` and decision thresholds."""
         if isinstance(self.cv, str) and self.cv == "prefit":
             raise ValueError(
@@ -37,7 +38,7 @@ class RoutingMixin:
         super()._validate_params()
         self._refuse_threshold(self.estimator)
 
-    def _refuse_threshold(self, classifier):
+    def _refuse_threshold(self, classifier: Any) -> None:
         """Raise ValueError for a classifier, fitted or not, with a threshold."""
         if has_threshold(classifier):
             raise ValueError(
@@ -46,7 +47,7 @@ class RoutingMixin:
                 f"ignore it. {self._threshold_hint}"
             )
 
-    def _route(self, sample_weight, fit_params):
+    def _route(self, sample_weight: Any, fit_params: Any) -> tuple[Any, Any]:
         """Return the arguments for the classifier's fit and for the splitter."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(
@@ -83,7 +84,7 @@ class RoutingMixin:
             .add(splitter=self.cv, method_mapping=to_split)
         )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags

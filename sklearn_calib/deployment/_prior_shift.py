@@ -1,0 +1,305 @@
+"""`PriorShiftClassifier`: a classifier adjusted to changed class frequencies."""
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_calib._core.dask_blocks import maps_blocks
+from sklearn_calib._core.doc_links import DocumentedEstimator
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1
+from sklearn_calib._core.predicted_scores import find_response, predict_scores
+from sklearn_calib._core.restore import restores
+from sklearn_calib._core.routing import RoutingMixin
+from sklearn_calib._core.training_data import (
+    MatrixLike,
+    check_training_data,
+    copy_features,
+)
+from sklearn_calib._core.typing import Array, Floats, Seed
+from sklearn_calib._core.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    encode_labels,
+)
+from sklearn_calib.deployment._priors import (
+    adjust_priors,
+    check_priors,
+    estimate_priors,
+)
+
+
+class PriorShiftClassifier(
+    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
+):
+    """Prior shift (label shift): adjust any classifier to changed class frequencies.
+
+    The class priors are the frequencies of the classes. If they differ between the
+    training data and the data to predict, the predicted probabilities are adjusted
+    [1]_. The new priors are known, or `adapt` estimates them from new data without
+    labels. If resampling or class weights have changed those of the training data, the
+    adjustment undoes it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The classifier, with `predict_proba`. Its probabilities should be calibrated,
+        see Notes. Pass a fitted classifier as `FrozenEstimator(estimator)`.
+
+    priors : dict, Series or array-like of shape (n_classes,), default=None
+        Class priors of the data to predict, non-negative numbers that sum to one: a
+        dict or a pandas Series with the labels as keys, such as
+        `y_new.value_counts(normalize=True)`, or numbers in the order of the sorted
+        labels. None means the class frequencies in `fit`.
+
+    train_priors : "balanced", dict, Series or array-like, default=None
+        Class priors for which the classifier predicts, positive. None means the class
+        frequencies in `fit`. "balanced" means equal priors, as in training with
+        `class_weight="balanced"`, or in a pipeline with an over- or undersampler.
+
+    confidence_level : float, default=0.95
+        Confidence level of `priors_interval_`, in (0, 1).
+
+    n_resamples : int, default=1000
+        Number of bootstrap draws for `priors_interval_`.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the bootstrap draws. Pass an int for reproducible results.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+
+    estimator_ : estimator
+        The fitted classifier.
+
+    train_priors_ : ndarray of shape (n_classes,)
+        Class priors for which the classifier predicts.
+
+    priors_ : ndarray of shape (n_classes,)
+        Class priors of the data to predict: those of `adapt` after it was called.
+
+    priors_interval_ : ndarray of shape (n_classes, 2)
+        Confidence interval of `priors_`, by the bootstrap. Defined only after `adapt`.
+
+    n_features_in_ : int
+        Number of features. Defined only if the classifier has it.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features. Defined only if the classifier has them.
+
+    See Also
+    --------
+    adjust_priors : The adjustment, for an array of probabilities.
+    estimate_priors : The estimate of `adapt`, with formulas.
+
+    Notes
+    -----
+    The estimate needs calibrated probabilities: wrap `CalibratedClassifier(estimator,
+    PlattScaling())` for two classes, and use
+    :class:`~sklearn_calib.calibrators.VectorScaling` for several. These calibrators
+    have an intercept for each class, like bias-corrected temperature scaling [2]_.
+    Temperature scaling has none, and structured vector scaling shrinks it; both may
+    lead to the estimate of a shift where there is none.
+
+    Only the frequencies of the classes may change. If new data look different within a
+    class, neither the estimate nor the adjustment is valid.
+
+    A class weight, such as `scale_pos_weight` of XGBoost and LightGBM, acts like other
+    class frequencies: with weights w and class frequencies f, `train_priors` is
+    `w * f / (w * f).sum()`. With `scale_pos_weight` equal to the ratio of negative to
+    positive samples, it is "balanced".
+
+    With `sample_weight`, the class frequencies in `fit` are weighted.
+
+    References
+    ----------
+    .. [1] M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the Outputs of a
+       Classifier to New a Priori Probabilities: A Simple Procedure", Neural Computation
+       14, 2002.
+    .. [2] A. Alexandari, A. Kundaje and A. Shrikumar, "Maximum Likelihood with
+       Bias-Corrected Calibration is Hard-To-Beat at Label Shift Adaptation", ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_calib.deployment import PriorShiftClassifier
+    >>> def draw(n_samples, prevalence, random_state):
+    ...     rng = np.random.default_rng(random_state)
+    ...     y = np.where(rng.uniform(size=n_samples) < prevalence, "ill", "well")
+    ...     return rng.normal(size=(n_samples, 2)) + (y == "ill")[:, None], y
+    >>> X, y = draw(2000, 0.5, random_state=0)
+    >>> X_new, y_new = draw(2000, 0.1, random_state=1)
+    >>> model = PriorShiftClassifier(LogisticRegression(), random_state=0).fit(X, y)
+    >>> print(f"accuracy {model.score(X_new, y_new):.2f}")
+    accuracy 0.76
+    >>> model = model.adapt(X_new)
+    >>> print(f"accuracy {model.score(X_new, y_new):.2f}")
+    accuracy 0.91
+    >>> for label, prior in zip(model.classes_, model.priors_):
+    ...     print(f"{label}: {prior:.2f}")
+    ill: 0.08
+    well: 0.92
+    """
+
+    _weighted_part = "class frequencies"
+    _parameter_constraints = {
+        "estimator": [HasMethods(["fit"])],
+        "priors": [dict, "array-like", None],
+        "train_priors": [dict, "array-like", StrOptions({"balanced"}), None],
+        "confidence_level": BETWEEN_0_AND_1,
+        "n_resamples": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        *,
+        priors: dict[Any, float] | ArrayLike | None = None,
+        train_priors: str | dict[Any, float] | ArrayLike | None = None,
+        confidence_level: float = 0.95,
+        n_resamples: int = 1000,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.priors = priors
+        self.train_priors = train_priors
+        self.confidence_level = confidence_level
+        self.n_resamples = n_resamples
+        self.random_state = random_state
+
+    @restores()
+    def fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Train the classifier and store the class priors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training data in the form that the classifier accepts.
+
+        y : array-like of shape (n_samples,)
+            Labels of any type, of at least two classes. For a `FrozenEstimator`, they
+            only determine the class frequencies.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights, for the classifier and for the class frequencies.
+
+        **fit_params : dict
+            Passed to `fit` of the classifier.
+
+        Returns
+        -------
+        self : PriorShiftClassifier
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If `priors` or `train_priors` are not frequencies of the classes, a class
+            is absent from y, or the classifier has no `predict_proba`.
+        """
+        self._validate_params()
+        X, y, classes = check_training_data(X, y, self.estimator)
+        weight = check_sample_weight(sample_weight, y)
+        codes = encode_labels(y, labels=classes, n_classes=len(classes), name="y")
+        counts = np.bincount(codes, weight, minlength=len(classes))
+        frequencies = counts / counts.sum()
+        train = frequencies if self.train_priors is None else self.train_priors
+        if isinstance(train, str):
+            train = np.full(len(classes), 1 / len(classes))
+        priors = frequencies if self.priors is None else self.priors
+        self.train_priors_ = check_priors(train, classes, "train_priors")
+        self.priors_ = check_priors(priors, classes, "priors", may_be_zero=True)
+        self.__dict__.pop("priors_interval_", None)
+        fit_params, _ = self._route(weight, fit_params)
+        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        self._refuse_threshold(self.estimator_)  # that a search has chosen
+        find_response(self.estimator_, "predict_proba")
+        self.classes_ = classes
+        copy_features(self.estimator_, self)
+        return self
+
+    @restores()
+    def adapt(self, X: MatrixLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Estimate the class priors of new data without labels, and store them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            New data in the form that the classifier accepts.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights. Their scale does not matter.
+
+        Returns
+        -------
+        self : PriorShiftClassifier
+            The classifier, which now predicts for the estimated priors.
+
+        Warns
+        -----
+        UserWarning
+            If the estimate is unreliable, see :func:`estimate_priors`.
+        """
+        self.priors_, self.priors_interval_ = estimate_priors(
+            self._predict_for_training_priors(X),
+            self.train_priors_,
+            sample_weight=sample_weight,
+            confidence_level=self.confidence_level,
+            n_resamples=self.n_resamples,
+            random_state=self.random_state,
+        )
+        return self
+
+    def _predict_for_training_priors(self, X: MatrixLike) -> Floats:
+        """Return the probabilities of the classifier for all classes."""
+        check_is_fitted(self)
+        return predict_scores(self.estimator_, X, False, self.classes_)
+
+    @maps_blocks()
+    def predict_proba(self, X: MatrixLike) -> Floats:
+        """Predict probabilities for the class priors `priors_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Rows sum to one, and columns are in the order of `classes_`.
+        """
+        proba = self._predict_for_training_priors(X)
+        return adjust_priors(proba, self.train_priors_, self.priors_)
+
+    @maps_blocks()
+    def predict(self, X: MatrixLike) -> Array:
+        """Predict the most probable class for the class priors `priors_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        Returns
+        -------
+        y_pred : ndarray of shape (n_samples,)
+            Predicted labels; ties go to the first class.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[codes]

@@ -1,0 +1,373 @@
+"""Class priors: adjustment of probabilities, and estimates without labels."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+from sklearn.utils import check_random_state
+
+from sklearn_calib._core.arrays import as_numbers, is_instance, shown
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS
+from sklearn_calib._core.limits import ROW_SUM_TOLERANCE
+from sklearn_calib._core.links import softmax
+from sklearn_calib._core.stacking import stacking_weights
+from sklearn_calib._core.typing import Array, Floats, Seed
+from sklearn_calib._core.validation import (
+    check_proba,
+    check_sample_weight,
+    validate_params,
+)
+
+# The estimate of a class is near zero if it explains less than this number of samples.
+FEWEST_SAMPLES = 1.0
+
+# The estimate is unreliable if the samples contain less information about some
+# direction of the priors than this number of labelled samples.
+FEWEST_LABELS = 25.0
+
+# Pseudo-samples with the training priors, for each class.
+STRENGTHS = [1, 3, 10, 30, 100, 300, 1000, 10_000]
+
+
+@validate_params(
+    {
+        "y_proba": ["array-like"],
+        "train_priors": ["array-like"],
+        "priors": ["array-like"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def adjust_priors(
+    y_proba: ArrayLike, train_priors: ArrayLike, priors: ArrayLike
+) -> Floats:
+    r"""Adjust predicted probabilities to new class priors.
+
+    The class priors are the frequencies of the classes. The adjusted probabilities are
+    those of a classifier trained on data with the new priors, if the distribution of
+    the features within each class is the same [1]_.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predicted probabilities; a 1-d array contains those of the positive class.
+
+    train_priors : array-like of shape (n_classes,)
+        Class priors of the training data, positive.
+
+    priors : array-like of shape (n_classes,)
+        Class priors to adjust to, non-negative.
+
+    Returns
+    -------
+    y_proba : ndarray of shape (n_samples, n_classes) or (n_samples,)
+        Adjusted probabilities, in the shape of the input.
+
+    See Also
+    --------
+    estimate_priors : Estimate the new priors from predictions without labels.
+    PriorShiftClassifier : Do both for any classifier.
+
+    Notes
+    -----
+    With predicted probabilities :math:`p_k`, training priors :math:`\pi_k` and new
+    priors :math:`\pi'_k`, the adjusted probabilities are proportional to
+    :math:`p_k \pi'_k / \pi_k`.
+
+    Class weights in training act like other class frequencies: the training priors are
+    then proportional to the frequency times the weight of each class.
+
+    References
+    ----------
+    .. [1] M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the Outputs of a
+       Classifier to New a Priori Probabilities: A Simple Procedure", Neural Computation
+       14, 2002.
+
+    Examples
+    --------
+    >>> from sklearn_calib.deployment import adjust_priors
+    >>> adjust_priors([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5], [0.9, 0.1]).round(2)
+    array([[0.9 , 0.1 ],
+           [0.69, 0.31]])
+    """
+    proba = check_proba(y_proba, allow_1d=True)
+    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
+    train = check_priors(train_priors, np.arange(n_classes), "train_priors")
+    new = check_priors(priors, np.arange(n_classes), "priors", may_be_zero=True)
+    if proba.ndim == 1:
+        return _adjust(np.column_stack([1 - proba, proba]), train, new)[:, 1]
+    return _adjust(proba, train, new)
+
+
+def _adjust(proba: Floats, train_priors: Floats, priors: Floats) -> Floats:
+    """Return checked probabilities adjusted to other priors, in their dtype."""
+    # A probability of zero is raised to the smallest number, as the prior of the only
+    # other class may be zero.
+    log_proba = np.log(np.maximum(proba, np.finfo(proba.dtype).tiny))
+    with np.errstate(divide="ignore"):
+        log_ratio = np.log(priors) - np.log(train_priors)
+    return softmax(log_proba + log_ratio.astype(proba.dtype))
+
+
+@validate_params(
+    {
+        "y_proba": ["array-like"],
+        "train_priors": ["array-like"],
+        "sample_weight": ["array-like", None],
+        "confidence_level": BETWEEN_0_AND_1,
+        **DRAWS,
+    },
+    prefer_skip_nested_validation=True,
+)
+def estimate_priors(
+    y_proba: ArrayLike,
+    train_priors: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    n_resamples: int = 1000,
+    random_state: Seed = None,
+) -> tuple[Floats, Floats]:
+    r"""Estimate the class priors of new data from predictions without labels.
+
+    The estimate maximises the likelihood, like the EM algorithm of [1]_, also called
+    maximum likelihood label shift or EMQ. Unless the data show a shift, it is shrunk to
+    the training priors. It assumes that the distribution of the features within each
+    class has not changed, and that the probabilities are calibrated for the training
+    priors.
+
+    Parameters
+    ----------
+    y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Probabilities of new samples, predicted for the training priors; a 1-d array
+        contains those of the positive class.
+
+    train_priors : array-like of shape (n_classes,)
+        Class priors of the training data, positive.
+
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative weights of the samples. Their scale does not matter.
+
+    confidence_level : float, default=0.95
+        Confidence level of the interval, in (0, 1).
+
+    n_resamples : int, default=1000
+        Number of bootstrap draws for the interval.
+
+    random_state : int, RandomState instance or None, default=None
+        Controls the random draws. Pass an int for reproducible results.
+
+    Returns
+    -------
+    priors : ndarray of shape (n_classes,)
+        Estimated priors, positive; they sum to one.
+
+    interval : ndarray of shape (n_classes, 2)
+        Lower and upper limit for each class, see Notes.
+
+    Warns
+    -----
+    UserWarning
+        If less than one sample is assigned to a class, or the predictions contain less
+        information about the priors than 25 labelled samples, see Notes.
+
+    See Also
+    --------
+    adjust_priors : Adjust probabilities to new priors.
+    PriorShiftClassifier : Do both for any classifier.
+
+    Notes
+    -----
+    With probabilities :math:`p_{ik}`, training priors :math:`\pi_k` and K classes, the
+    maximum of
+
+    .. math:: \sum_i \log \sum_k \theta_k \frac{p_{ik}}{\pi_k}
+              + c K \sum_k \pi_k \log \theta_k
+
+    is the estimate of EM with c K more samples that have the training priors. The
+    function is concave, and Newton's method finds its maximum. For c = 1, 3, 10, ...,
+    10,000, the maxima are averaged, with weights proportional to the marginal
+    likelihood of the data (Laplace's approximation). If the data show a shift, the
+    weight of c = 1 is near one. Without a shift, large c prevail, and the adjustment
+    does less harm than that of EM.
+
+    The interval is that for c = 1: the samples are resampled, and each draw is one step
+    of Newton's method from the estimate. It is widened to contain the average. It does
+    not contain the error of a classifier that is not calibrated. It is not valid for
+    priors of exactly 0, as estimates are positive, or after a warning of little
+    information.
+
+    Let :math:`r_{ik}` be the ratio of :math:`p_{ik} / \pi_k` to its mean over the
+    classes with weights :math:`\theta_k`. The smallest eigenvalue of the matrix
+    :math:`\sum_i \sqrt{\theta_k \theta_l} \, r_{ik} r_{il}` is the number of labelled
+    samples that contain as much information about the priors, in the direction with the
+    least information. It is near zero if the classifier cannot distinguish two classes.
+
+    If the mean probability of each class equals its training prior, no change is
+    estimated for data of the training distribution. Calibrators with an intercept for
+    each class have this property, such as
+    :class:`~sklearn_calib.calibrators.PlattScaling` for two classes and
+    :class:`~sklearn_calib.calibrators.VectorScaling` for several [2]_.
+
+    References
+    ----------
+    .. [1] M. Saerens, P. Latinne and C. Decaestecker, "Adjusting the Outputs of a
+       Classifier to New a Priori Probabilities: A Simple Procedure", Neural Computation
+       14, 2002.
+    .. [2] A. Alexandari, A. Kundaje and A. Shrikumar, "Maximum Likelihood with
+       Bias-Corrected Calibration is Hard-To-Beat at Label Shift Adaptation", ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.deployment import estimate_priors
+    >>> rng = np.random.default_rng(0)
+    >>> is_ill = rng.uniform(size=2000) < 0.1
+    >>> x = rng.normal(size=2000) + 2 * is_ill
+    >>> y_proba = 1 / (1 + np.exp(2 - 2 * x))  # if half of the samples were ill
+    >>> priors, interval = estimate_priors(y_proba, [0.5, 0.5], random_state=0)
+    >>> print(priors.round(2), interval[1].round(2), is_ill.mean().round(2))
+    [0.89 0.11] [0.09 0.13] 0.1
+    """
+    proba = check_proba(y_proba, allow_1d=True).astype(np.float64, copy=False)
+    if proba.ndim == 1:
+        proba = np.column_stack([1 - proba, proba])
+    classes = np.arange(proba.shape[1])
+    train = check_priors(train_priors, classes, "train_priors")
+    weight = check_sample_weight(sample_weight, proba)
+    weight = np.ones(len(proba)) if weight is None else weight
+    likelihood, weight = proba[weight > 0] / train, weight[weight > 0]
+    # The sum is the number of samples with equal weights and the same information.
+    weight = weight * (weight.sum() / (weight**2).sum())
+    fits = [_fit(likelihood, weight, c * len(train) * train) for c in STRENGTHS]
+    estimates, log_evidence = map(np.array, zip(*fits, strict=True))
+    priors = softmax(log_evidence[None])[0] @ estimates
+    _warn_if_unreliable(likelihood, weight, priors)
+    draws = _draw(
+        likelihood,
+        weight,
+        estimates[0],
+        len(train) * train,
+        n_resamples,
+        check_random_state(random_state),
+    )
+    tail = (1 - confidence_level) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+    low, high = np.minimum(low, priors), np.maximum(high, priors)
+    return priors, np.column_stack([low, high])
+
+
+def _fit(likelihood: Floats, weight: Floats, counts: Floats) -> tuple[Floats, float]:
+    """Return the priors with pseudo-counts, and the log marginal likelihood.
+
+    The prior distribution is Dirichlet with the parameters `1 + counts`.
+    """
+    priors = stacking_weights(likelihood, counts, weight)
+    hessian = _hessian(likelihood, weight, priors, counts)
+    log_density = gammaln(np.sum(1 + counts)) - gammaln(1 + counts).sum()
+    log_posterior = weight @ np.log(likelihood @ priors) + counts @ np.log(priors)
+    # Laplace's approximation, without the terms that do not depend on the counts.
+    return priors, log_posterior + log_density - np.linalg.slogdet(hessian)[1] / 2
+
+
+def _hessian(
+    likelihood: Floats, weight: Floats, priors: Floats, counts: Floats
+) -> Floats:
+    """Return the negative Hessian with the last prior as one minus the others."""
+    ratio = likelihood / (likelihood @ priors)[:, None]
+    ratio = ratio[:, :-1] - ratio[:, -1:]
+    curvature = counts / priors**2
+    hessian = (ratio * weight[:, None]).T @ ratio + curvature[-1]
+    return hessian + np.diag(curvature[:-1])
+
+
+def _draw(
+    likelihood: Floats,
+    weight: Floats,
+    priors: Floats,
+    counts: Floats,
+    n_resamples: int,
+    rng: np.random.RandomState,
+) -> Floats:
+    """Return bootstrap draws of the priors, each by one step of Newton's method."""
+    ratio = likelihood / (likelihood @ priors)[:, None]
+    score = (ratio[:, :-1] - ratio[:, -1:]) * weight[:, None]
+    n_samples = len(score)
+    change = np.empty((n_resamples, len(priors) - 1))
+    for row in change:
+        drawn = rng.randint(n_samples, size=n_samples)
+        times = np.bincount(drawn, minlength=n_samples)
+        row[:] = (times - 1.0) @ score
+    hessian = _hessian(likelihood, weight, priors, counts)
+    step = np.linalg.solve(hessian, change.T).T
+    step = np.column_stack([step, -step.sum(axis=1)])
+    draws = np.clip(priors + step, 0, None)
+    return draws / draws.sum(axis=1, keepdims=True)
+
+
+def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> None:
+    """Warn of classes that are hardly there, and of classes that look alike."""
+    total = weight.sum()
+    ratio = likelihood * np.sqrt(priors) / (likelihood @ priors)[:, None]
+    is_rare = np.sqrt(priors) * (weight @ ratio) < FEWEST_SAMPLES
+    if is_rare.any():
+        warnings.warn(
+            "The estimated priors of some classes are near zero: less than one of "
+            f"{total:.6g} samples is assigned to the columns "
+            f"{shown(np.flatnonzero(is_rare).tolist())}, so these classes are hardly "
+            "predicted any more. Pass known priors, or more samples.",
+            UserWarning,
+        )
+    if is_rare.sum() >= len(priors) - 1:
+        return
+    kept = ratio[:, ~is_rare]
+    information = max(np.linalg.eigvalsh((kept * weight[:, None]).T @ kept)[0], 0.0)
+    if information < FEWEST_LABELS:
+        warnings.warn(
+            f"The predictions for {total:.6g} samples contain as little information "
+            f"about the priors as {information:.1f} labelled samples, because the "
+            "classifier hardly distinguishes some classes or there are few samples. "
+            "Neither the estimate nor its interval is reliable. Pass known priors, or "
+            "more samples.",
+            UserWarning,
+        )
+
+
+def check_priors(
+    priors: Any, classes: Array, name: str, *, may_be_zero: bool = False
+) -> Floats:
+    """Return priors, given by label or in the order of the classes, as an array."""
+    labels = classes.tolist()
+    if is_instance(priors, "pandas", "Series"):  # the result of value_counts
+        priors = priors.to_dict()
+    if isinstance(priors, dict):
+        if set(priors) != set(labels):
+            raise ValueError(
+                f"{name} must have the class labels as keys, {shown(labels)}, got "
+                f"{shown(list(priors))}. Pass one number for each class."
+            )
+        priors = [priors[label] for label in labels]
+    values = as_numbers(priors, name).astype(np.float64)
+    if values.shape != (len(labels),):
+        raise ValueError(
+            f"Number of priors must match number of classes: {name} must have shape "
+            f"({len(labels)},), got {values.shape}. Pass one number for each class."
+        )
+    if not (values >= 0).all():
+        raise ValueError(
+            f"Priors must be non-negative: {name} must contain frequencies, got "
+            f"{shown(values.tolist())}. Pass the fraction of each class."
+        )
+    if not abs(values.sum() - 1) <= ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"The sum of the priors should be 1: {name} must be fractions, got the sum "
+            f"{values.sum():.6g}. Divide them by their sum."
+        )
+    if not (may_be_zero or values.all()):
+        absent = classes[values == 0].tolist()
+        raise ValueError(
+            f"{name} must be positive, got 0 for the classes {shown(absent)}. Pass the "
+            "class frequencies with which the classifier was trained."
+        )
+    return values / values.sum()
