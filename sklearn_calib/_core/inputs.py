@@ -96,9 +96,11 @@ def as_columns(proba: Floats) -> Floats:
     return np.column_stack([1 - positive, positive])
 
 
-def resolve_mode(mode: str | None, proba: Any) -> str:
-    """Return the mode; None depends on the number of dimensions of `proba`."""
-    return mode or ("positive" if proba.ndim == 1 else "top_label")
+def resolve_mode(mode: str | None, proba: Any, of_two: str = "top_label") -> str:
+    """Return the mode; None depends on the columns of `proba`, `of_two` is for two."""
+    if proba.ndim == 1:
+        return mode or "positive"
+    return mode or (of_two if proba.shape[1] == 2 else "top_label")
 
 
 def effective_n_samples(weight: Floats) -> float:

@@ -23,6 +23,7 @@ from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._kernel_significance import kernel_calibration_test
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
+from sklearn_calib.metrics._net_benefit import net_benefit_curve, net_benefit_score
 from sklearn_calib.metrics._ood import (
     fpr_at_tpr,
     ood_aupr_score,
@@ -82,6 +83,8 @@ __all__ = [
     "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
+    "net_benefit_curve",
+    "net_benefit_score",
     "ood_aupr_score",
     "ood_auroc_score",
     "ood_detection_error",

@@ -72,6 +72,7 @@ SETTINGS = {
         {"strategy": "quantile", "n_bins": 4},
         {"strategy": "isotonic"},
     ],
+    "net_benefit_score": [{"threshold": 0.2}],
     "post_processing_gap": [{}, {"loss": "squared"}],
     "proper_calibration_error": [{}, {"loss": "brier", "recalibration": "isotonic"}],
     "refinement_error": [

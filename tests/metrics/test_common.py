@@ -13,6 +13,7 @@ SEVERAL = {
     "ece_interval": "two ends",
     "hosmer_lemeshow_test": "a statistic and its p-value",
     "kernel_calibration_test": "a statistic and its p-value",
+    "net_benefit_curve": "curves",
     "risk_coverage_curve": "a curve",
     "score_decomposition": "parts, some of which are better high",
     "spiegelhalter_test": "a statistic and its p-value",
@@ -62,6 +63,7 @@ EXCUSED = {
         "coverage_at_risk": "is a coverage, which is better high",
         "excess_aurc_loss": "compares rankings, of which any is as good",
         "failure_auroc_score": RANKED,
+        "net_benefit_score": "is a benefit, which is better high",
     },
 }
 # The ranking is undefined if all predictions are correct or all are wrong, and few
@@ -79,6 +81,7 @@ RANGES = {
     "kde_calibration_error(mode='canonical', bandwidth=0.1)": (0, 2),
     "kde_calibration_error(mode='classwise', bandwidth=0.1)": (0, 5),
     "kernel_calibration_error": (0, 2**0.5),
+    "net_benefit_score": (-0.25, 1),
     "post_processing_gap": (0, 4),
     "post_processing_gap(loss='squared')": (0, 1),
     "proper_calibration_error": (-1, 37),

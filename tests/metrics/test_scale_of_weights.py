@@ -46,6 +46,7 @@ SETTINGS = {
     "failure_auroc_score": [None, {"confidence": "margin"}],
     "kernel_calibration_error": [None, {"mode": "top_label", "kernel": "gaussian"}],
     "maximum_calibration_error": [None, {"strategy": "quantile"}, ISOTONIC],
+    "net_benefit_score": [{"threshold": 0.2}],
     "overconfidence": [None, {"measure": "share"}],
     "underconfidence": [None, {"measure": "share"}],
     "post_processing_gap": [None, {"loss": "squared"}],
