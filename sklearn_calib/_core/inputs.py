@@ -1,5 +1,6 @@
 """Input validation shared by all metrics, and selection of evaluated probabilities."""
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
@@ -130,6 +131,17 @@ def confidence_and_correct(
         check_two_classes(proba.shape[1])
     positive = check_proba(proba, allow_1d=True)
     return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1
+
+
+def evaluated_problems(
+    proba: Floats, codes: Ints, mode: str
+) -> Iterator[tuple[Floats, Bools]]:
+    """Yield `confidence_and_correct`, for each class in the mode "classwise"."""
+    if mode != "classwise":
+        yield confidence_and_correct(proba, codes, mode)
+        return
+    for code, column in enumerate(check_proba(as_columns(proba)).T):
+        yield np.ascontiguousarray(column), codes == code
 
 
 def merge_repetitions(

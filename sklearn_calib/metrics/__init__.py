@@ -11,6 +11,7 @@ from sklearn_calib.metrics._calibration_error import (
     expected_calibration_error,
     maximum_calibration_error,
 )
+from sklearn_calib.metrics._calibration_slope import calibration_slope
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._consistency_resampling import consistency_test
 from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
@@ -63,6 +64,7 @@ __all__ = [
     "aurc_loss",
     "averaged_two_bin_error",
     "bootstrap_interval",
+    "calibration_slope",
     "classwise_calibration_error",
     "consistency_test",
     "coverage_at_risk",

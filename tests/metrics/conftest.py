@@ -26,6 +26,7 @@ SETTINGS = {
         {"confidence": "negative_entropy"},
         {"loss": "log"},
     ],
+    "calibration_slope": [{}, {"mode": "classwise"}],
     "classwise_calibration_error": [
         {},
         {"strategy": "quantile"},

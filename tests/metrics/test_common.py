@@ -10,6 +10,7 @@ from sklearn_calib import metrics
 
 # Exceptions by the name of a test, with the reason; see conftest.py.
 SEVERAL = {
+    "calibration_slope": "several parameters",
     "ece_interval": "two ends",
     "hosmer_lemeshow_test": "a statistic and its p-value",
     "kernel_calibration_test": "a statistic and its p-value",
@@ -25,6 +26,7 @@ WITHOUT_WEIGHTS = {
 EFFECTIVE = "a temperature is mixed with equal probabilities by the effective size"
 RANKED = "is undefined where nothing is to be ranked, and says so"
 MIXED = "recalibration mixes with equal probabilities, which perfect ones pay for"
+WORTH_LESS = "weights are worth fewer samples than repetitions are"
 EXCUSED = {
     "test_takes_labels_and_weights": WITHOUT_WEIGHTS,
     "test_weights_of_one_are_no_weights": WITHOUT_WEIGHTS,
@@ -34,12 +36,13 @@ EXCUSED = {
     },
     "test_weights_are_repetitions": {
         **WITHOUT_WEIGHTS,
+        "calibration_slope": WORTH_LESS,
         "proper_calibration_error": EFFECTIVE,
         "refinement_error": EFFECTIVE,
         "refinement_error(loss='brier')": EFFECTIVE,
         "score_decomposition(loss='log', recalibration='temperature')": EFFECTIVE,
-        "ece_interval": "weights are worth fewer samples than repetitions are",
-        "spiegelhalter_test": "weights are worth fewer samples than repetitions are",
+        "ece_interval": WORTH_LESS,
+        "spiegelhalter_test": WORTH_LESS,
     },
     "test_is_one_number_in_its_range": {**SEVERAL, "failure_auroc_score": RANKED},
     "test_order_of_rows_does_not_matter": {
@@ -48,8 +51,12 @@ EXCUSED = {
         "kernel_calibration_test": "draws for one row after the other",
     },
     "test_classes_in_another_order": {
+        "calibration_slope(mode='classwise')": "has a number for each class",
         "hosmer_lemeshow_test": "draws one class after the other",
         "kernel_calibration_test": "draws one class after the other",
+    },
+    "test_absent_class": {
+        "calibration_slope(mode='classwise')": "is not defined for the absent class",
     },
     "test_perfect_predictions_are_the_best": {
         **SEVERAL,
