@@ -65,6 +65,7 @@ ERRORS = {
     "classwise_max": partial(m.classwise_calibration_error, norm="max"),
     "ece_isotonic": partial(m.expected_calibration_error, strategy="isotonic"),
     "ks": m.ks_calibration_error,
+    "ici": m.integrated_calibration_index,
     "smece": m.smooth_expected_calibration_error,
     "smce": m.smooth_calibration_error,
     "kde": partial(m.kde_calibration_error, bandwidth=0.02),

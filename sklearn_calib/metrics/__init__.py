@@ -20,6 +20,9 @@ from sklearn_calib.metrics._ece_interval import ece_consistency_bound, ece_inter
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._hosmer_lemeshow import hosmer_lemeshow_test
 from sklearn_calib.metrics._hypothesis_tests import spiegelhalter_test
+from sklearn_calib.metrics._integrated_calibration_index import (
+    integrated_calibration_index,
+)
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._kernel_significance import kernel_calibration_test
@@ -79,6 +82,7 @@ __all__ = [
     "get_scorer",
     "get_scorer_names",
     "hosmer_lemeshow_test",
+    "integrated_calibration_index",
     "kde_calibration_error",
     "kernel_calibration_error",
     "kernel_calibration_test",

@@ -56,6 +56,11 @@ SETTINGS = {
         {"method": "asymptotic"},
         {"method": "asymptotic", "variance": "bin", "mode": "top_label"},
     ],
+    "integrated_calibration_index": [
+        {},
+        {"statistic": 0.9},
+        {"statistic": "max", "monotone": True},
+    ],
     "kde_calibration_error": [
         {},
         {"mode": "classwise", "bandwidth": 0.1},

@@ -88,6 +88,7 @@ REPETITIONS = {
         {"n_bins": "sweep"},
         {"n_bins": "cube_root", "strategy": "quantile"},
     ],
+    "integrated_calibration_index": [None, {"statistic": 0.9}],
     "kde_calibration_error": [None, {"mode": "canonical"}, {"bandwidth": 0.1}],
     "kernel_calibration_error": [{"reduce_bias": True, "squared": True}],
     "ece_interval": [{**SEED, "n_bins": "cube_root"}, {**SEED, "n_bins": "sweep"}],
