@@ -17,6 +17,7 @@ from sklearn_calib.metrics._consistency_resampling import consistency_test
 from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
 from sklearn_calib.metrics._difference import difference_test
 from sklearn_calib.metrics._ece_interval import ece_consistency_bound, ece_interval
+from sklearn_calib.metrics._expected_cost import expected_cost_loss
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._hosmer_lemeshow import hosmer_lemeshow_test
 from sklearn_calib.metrics._hypothesis_tests import spiegelhalter_test
@@ -77,6 +78,7 @@ __all__ = [
     "ece_interval",
     "excess_aurc_loss",
     "expected_calibration_error",
+    "expected_cost_loss",
     "failure_auroc_score",
     "fpr_at_tpr",
     "get_scorer",

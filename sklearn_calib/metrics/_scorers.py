@@ -19,6 +19,7 @@ from sklearn_calib.metrics._calibration_error import (
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
+from sklearn_calib.metrics._expected_cost import expected_cost_loss
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._integrated_calibration_index import (
     integrated_calibration_index,
@@ -162,6 +163,7 @@ _SCORERS = {
     "neg_ece": _negative(expected_calibration_error, mode="top_label"),
     "neg_emax": _negative(integrated_calibration_index, statistic="max"),
     "neg_excess_aurc": _negative(excess_aurc_loss),
+    "neg_expected_cost": _negative(expected_cost_loss),
     "neg_ici": _negative(integrated_calibration_index),
     "neg_isotonic_ece": _negative(
         expected_calibration_error, mode="top_label", strategy="isotonic"
