@@ -131,6 +131,7 @@ SETTINGS = {
     "ece_consistency_bound": {"n_resamples": 9},
     "ece_interval": {"n_resamples": 9},
     "kernel_calibration_test": {"n_resamples": 9},
+    "net_benefit_score": {"threshold": 0.5},
     "per_group": {"metric": ECE, "groups": Y},
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},

@@ -180,7 +180,7 @@ def _recalibrate(
     """Return slope, intercept and calibration-in-the-large, and standard errors."""
     nothing = [np.nan] * 3
     if outcome.all() or not outcome.any():
-        _warn("is", "only one outcome occurs")
+        _warn("slope, intercept and in-the-large", "only one outcome occurs")
         return nothing, nothing
     x = log_odds_of_one(value)
     large = _shift(x, outcome, weight)
@@ -188,7 +188,7 @@ def _recalibrate(
     if not _overlap(x[outcome], x[~outcome]):
         are_equal = x.min() == x.max()
         reason = "are equal" if are_equal else "separate the outcomes"
-        _warn("slope and intercept are", f"the predicted probabilities {reason}")
+        _warn("slope and intercept", f"the predicted probabilities {reason}")
         return [np.nan, np.nan, large], [np.nan, np.nan, error]
     features = np.column_stack([x, np.ones_like(x)])
     (slope, intercept), _ = newton_logistic(features, outcome, weight)
@@ -198,7 +198,7 @@ def _recalibrate(
 
 def _warn(what: str, reason: str) -> None:
     warnings.warn(
-        f"The calibration {what} not defined because {reason}. Set to NaN.",
+        f"The calibration {what} are not defined because {reason}. They are set to NaN.",
         UndefinedMetricWarning,
     )
 

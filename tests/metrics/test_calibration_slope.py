@@ -99,7 +99,9 @@ def test_the_large_of_equal_predictions_by_hand():
 
 
 def test_one_outcome_only():
-    with pytest.warns(UndefinedMetricWarning, match="is not defined .* one outcome"):
+    with pytest.warns(
+        UndefinedMetricWarning, match="in-the-large are not .* one outcome"
+    ):
         result = calibration_slope([0, 0], [0.2, 0.4], labels=[0, 1])
     assert all(np.isnan(value).all() for value in result)
 
