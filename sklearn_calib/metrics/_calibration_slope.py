@@ -198,7 +198,7 @@ def _recalibrate(
 
 def _warn(what: str, reason: str) -> None:
     warnings.warn(
-        f"The calibration {what} are not defined because {reason}. They are set to NaN.",
+        f"Calibration {what} are not defined because {reason}. They are set to NaN.",
         UndefinedMetricWarning,
     )
 
