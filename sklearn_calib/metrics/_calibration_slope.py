@@ -114,7 +114,7 @@ def calibration_slope(
     See Also
     --------
     integrated_calibration_index : Mean distance of a smooth curve from the diagonal.
-    sklearn_calib.calibrators.PlattScaling : Calibrator with this slope and intercept.
+    sklearn_calib.calibrators.PlattScaling : Calibrator of this form.
 
     Notes
     -----
