@@ -136,12 +136,8 @@ SETTINGS = {
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},
 }
-NO_METRICS = {
-    "CalibrationAccumulator",
-    "get_scorer",
-    "get_scorer_names",
-    "lowest_error_within_one_se",
-}
+NO_METRICS = {"CalibrationAccumulator", "lowest_error_within_one_se"}
+NO_METRICS |= {"get_scorer", "get_scorer_names"}
 # The package's functions of arrays, and what they need.
 FUNCTIONS = {
     **{
