@@ -81,6 +81,7 @@ OTHERS = {
     "risk_at_80": partial(m.risk_at_coverage, coverage=0.8),
     "coverage_at_20": partial(m.coverage_at_risk, max_risk=0.2),
     "failure_auroc": m.failure_auroc_score,
+    "ici": m.integrated_calibration_index,
     "refinement": m.refinement_error,
     "root_brier": m.root_brier_score_loss,
     "brier": brier_score_loss,

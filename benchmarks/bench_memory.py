@@ -45,6 +45,7 @@ OPTIONS = {
     "hosmer_lemeshow_test": [{"n_resamples": 20}],
     "proper_calibration_error": [{}, {"loss": "brier", "recalibration": "isotonic"}],
     "refinement_error": [{}, {"loss": "brier", "recalibration": "bins"}],
+    "net_benefit_score": [{"threshold": 0.2}],
     "risk_at_coverage": [{"coverage": 0.9}],
     "spiegelhalter_test": [{}, {"mode": "top_label"}],
 }

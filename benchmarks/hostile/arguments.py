@@ -75,6 +75,7 @@ def valid(setting):
         "calibrator": TemperatureScaling(),
         "max_risk": 0.5,
         "coverage": 0.8,
+        "threshold": 0.2,
         "score": "neg_ece",
         "guard": "neg_log_loss",
         "scoring": "neg_ece",

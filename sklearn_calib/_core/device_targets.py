@@ -26,17 +26,24 @@ from sklearn_calib._core.validation import (
 
 
 def evaluated_samples(
-    y_true: Any, y_proba: Any, labels: Any, sample_weight: Any, mode: str | None
+    y_true: Any,
+    y_proba: Any,
+    labels: Any,
+    sample_weight: Any,
+    mode: str | None,
+    of_two: str = "top_label",
 ) -> tuple[Floats, Bools, Weights]:
     """Return the evaluated probabilities, their correctness and the weights as numpy.
 
-    Of arrays on other devices, only these are copied.
+    Of arrays on other devices, only these are copied. `of_two` is the mode of two
+    columns if it is None.
     """
     if is_array_api(y_proba):
-        mode = resolve_mode(mode, flat(y_proba))
+        mode = resolve_mode(mode, flat(y_proba), of_two)
         return evaluated_on_device(y_true, y_proba, labels, sample_weight, mode)
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    return *confidence_and_correct(proba, codes, resolve_mode(mode, proba)), weight
+    mode = resolve_mode(mode, proba, of_two)
+    return *confidence_and_correct(proba, codes, mode), weight
 
 
 def evaluated_on_device(

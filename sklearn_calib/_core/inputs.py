@@ -1,5 +1,6 @@
 """Input validation shared by all metrics, and selection of evaluated probabilities."""
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any
 
@@ -96,9 +97,11 @@ def as_columns(proba: Floats) -> Floats:
     return np.column_stack([1 - positive, positive])
 
 
-def resolve_mode(mode: str | None, proba: Any) -> str:
-    """Return the mode; None depends on the number of dimensions of `proba`."""
-    return mode or ("positive" if proba.ndim == 1 else "top_label")
+def resolve_mode(mode: str | None, proba: Any, of_two: str = "top_label") -> str:
+    """Return the mode; None depends on the columns of `proba`, `of_two` is for two."""
+    if proba.ndim == 1:
+        return mode or "positive"
+    return mode or (of_two if proba.shape[1] == 2 else "top_label")
 
 
 def effective_n_samples(weight: Floats) -> float:
@@ -128,6 +131,17 @@ def confidence_and_correct(
         check_two_classes(proba.shape[1])
     positive = check_proba(proba, allow_1d=True)
     return positive if proba.ndim == 1 else positive[:, 1].copy(), codes == 1
+
+
+def evaluated_problems(
+    proba: Floats, codes: Ints, mode: str
+) -> Iterator[tuple[Floats, Bools]]:
+    """Yield `confidence_and_correct`, for each class in the mode "classwise"."""
+    if mode != "classwise":
+        yield confidence_and_correct(proba, codes, mode)
+        return
+    for code, column in enumerate(check_proba(as_columns(proba)).T):
+        yield np.ascontiguousarray(column), codes == code
 
 
 def merge_repetitions(

@@ -175,6 +175,20 @@ def log_odds_of_proba(log_proba: Floats, zero: float) -> Floats:
     return proba_columns_log_odds(log_proba, 0, *summary, zero=zero)
 
 
+def log_odds_of_one(proba: Floats) -> Floats:
+    """Return the log-odds of the probabilities (n_samples,) of a class, in float64.
+
+    If there are probabilities of 0 or 1, a zero of p or of 1 - p is replaced by half of
+    the smallest of the others, which is at most 1/2, as in calibrators.
+    """
+    both = np.stack([proba, 1 - proba.astype(np.float64)])
+    zero = np.finfo(np.float64).eps
+    if both.min() == 0:
+        zero = max(both.min(where=both > 0, initial=1 / 2) / 2, zero)
+    positive, negative = np.log(lift_zeros(both, zero))
+    return positive - negative
+
+
 def log_odds(logits: Floats) -> Floats:
     """Return the log-odds log(p / (1 - p)) of each class from logits, in float64.
 

@@ -3,6 +3,7 @@
 from sklearn_calib.displays._classwise_reliability import ClasswiseReliabilityDisplay
 from sklearn_calib.displays._confidence_dynamics import ConfidenceDynamicsDisplay
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
+from sklearn_calib.displays._decision_curve import DecisionCurveDisplay
 from sklearn_calib.displays._gamma_dynamics import GammaDynamicsDisplay
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._risk_coverage import RiskCoverageDisplay
@@ -12,6 +13,7 @@ __all__ = [
     "ClasswiseReliabilityDisplay",
     "ConfidenceDynamicsDisplay",
     "CorpReliabilityDisplay",
+    "DecisionCurveDisplay",
     "GammaDynamicsDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",

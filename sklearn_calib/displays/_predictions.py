@@ -102,12 +102,14 @@ def evaluate(
     pos_label: Any,
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
+    of_two: str = "top_label",
 ) -> tuple[str, tuple[Floats, Bools, Weights]]:
     """Return the mode and the confidences, correctness and weights of the samples.
 
     With `mode="positive"`, confidences are the probabilities of the positive class, and
     a sample counts as correct if it is of that class. With `mode="confidence"`, the
-    arguments already are correctness and confidences, of the mode "top_label".
+    arguments already are correctness and confidences, of the mode "top_label". If the
+    mode is None, it is `of_two` for two columns.
     """
     if mode == "confidence":
         _check_confidences(y_proba, pos_label=pos_label, labels=labels)
@@ -116,7 +118,7 @@ def evaluate(
         return "top_label", evaluated[1]
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
-        mode = resolve_mode(mode, proba)
+        mode = resolve_mode(mode, proba, of_two)
         return mode, (*confidence_and_correct(proba, codes, mode), weight)
     classes = classes_of(y_true, labels)
     code = _code_of(pos_label, mode, classes)

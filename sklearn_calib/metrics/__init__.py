@@ -11,18 +11,24 @@ from sklearn_calib.metrics._calibration_error import (
     expected_calibration_error,
     maximum_calibration_error,
 )
+from sklearn_calib.metrics._calibration_slope import calibration_slope
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._consistency_resampling import consistency_test
 from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
 from sklearn_calib.metrics._difference import difference_test
 from sklearn_calib.metrics._ece_interval import ece_consistency_bound, ece_interval
+from sklearn_calib.metrics._expected_cost import expected_cost_loss
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
 from sklearn_calib.metrics._hosmer_lemeshow import hosmer_lemeshow_test
 from sklearn_calib.metrics._hypothesis_tests import spiegelhalter_test
+from sklearn_calib.metrics._integrated_calibration_index import (
+    integrated_calibration_index,
+)
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._kernel_significance import kernel_calibration_test
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
+from sklearn_calib.metrics._net_benefit import net_benefit_curve, net_benefit_score
 from sklearn_calib.metrics._ood import (
     fpr_at_tpr,
     ood_aupr_score,
@@ -62,6 +68,7 @@ __all__ = [
     "aurc_loss",
     "averaged_two_bin_error",
     "bootstrap_interval",
+    "calibration_slope",
     "classwise_calibration_error",
     "consistency_test",
     "coverage_at_risk",
@@ -71,17 +78,21 @@ __all__ = [
     "ece_interval",
     "excess_aurc_loss",
     "expected_calibration_error",
+    "expected_cost_loss",
     "failure_auroc_score",
     "fpr_at_tpr",
     "get_scorer",
     "get_scorer_names",
     "hosmer_lemeshow_test",
+    "integrated_calibration_index",
     "kde_calibration_error",
     "kernel_calibration_error",
     "kernel_calibration_test",
     "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
+    "net_benefit_curve",
+    "net_benefit_score",
     "ood_aupr_score",
     "ood_auroc_score",
     "ood_detection_error",

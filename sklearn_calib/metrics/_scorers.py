@@ -19,7 +19,11 @@ from sklearn_calib.metrics._calibration_error import (
 )
 from sklearn_calib.metrics._classwise_error import classwise_calibration_error
 from sklearn_calib.metrics._cutoff_calibration_error import cutoff_calibration_error
+from sklearn_calib.metrics._expected_cost import expected_cost_loss
 from sklearn_calib.metrics._failure_detection import failure_auroc_score
+from sklearn_calib.metrics._integrated_calibration_index import (
+    integrated_calibration_index,
+)
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
@@ -154,8 +158,13 @@ _SCORERS = {
     "neg_debiased_l2_calibration_error": _negative(
         expected_calibration_error, norm="l2", reduce_bias=True, **_COMING
     ),
+    "neg_e50": _negative(integrated_calibration_index, statistic=0.5),
+    "neg_e90": _negative(integrated_calibration_index, statistic=0.9),
     "neg_ece": _negative(expected_calibration_error, mode="top_label"),
+    "neg_emax": _negative(integrated_calibration_index, statistic="max"),
     "neg_excess_aurc": _negative(excess_aurc_loss),
+    "neg_expected_cost": _negative(expected_cost_loss),
+    "neg_ici": _negative(integrated_calibration_index),
     "neg_isotonic_ece": _negative(
         expected_calibration_error, mode="top_label", strategy="isotonic"
     ),

@@ -22,18 +22,13 @@ from sklearn_calib._core.inputs import (
     BINS,
     MODES,
     TARGETS,
-    as_columns,
     check_targets,
-    confidence_and_correct,
+    evaluated_problems,
     resolve_n_bins,
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.typing import Bools, Floats, Options, Weights
-from sklearn_calib._core.validation import (
-    StrOptions,
-    check_proba,
-    validate_params,
-)
+from sklearn_calib._core.validation import StrOptions, validate_params
 
 MODE = {"mode": [StrOptions(MODES), None]}
 
@@ -216,11 +211,8 @@ def _evaluated(
     """Yield evaluated probabilities, their outcomes and weights; one or each class."""
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     mode = mode or ("positive" if proba.ndim == 1 else "classwise")
-    if mode == "classwise":
-        for code, column in enumerate(check_proba(as_columns(proba)).T):
-            yield np.ascontiguousarray(column), codes == code, weight
-    else:
-        yield *confidence_and_correct(proba, codes, mode), weight
+    for value, outcome in evaluated_problems(proba, codes, mode):
+        yield value, outcome, weight
 
 
 def _two_bin_error(value: Floats, mass: Floats, n_correct: Floats) -> float:

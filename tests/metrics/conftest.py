@@ -26,6 +26,7 @@ SETTINGS = {
         {"confidence": "negative_entropy"},
         {"loss": "log"},
     ],
+    "calibration_slope": [{}, {"mode": "classwise"}],
     "classwise_calibration_error": [
         {},
         {"strategy": "quantile"},
@@ -55,6 +56,11 @@ SETTINGS = {
         {"method": "asymptotic"},
         {"method": "asymptotic", "variance": "bin", "mode": "top_label"},
     ],
+    "integrated_calibration_index": [
+        {},
+        {"statistic": 0.9},
+        {"statistic": "max", "monotone": True},
+    ],
     "kde_calibration_error": [
         {},
         {"mode": "classwise", "bandwidth": 0.1},
@@ -72,6 +78,7 @@ SETTINGS = {
         {"strategy": "quantile", "n_bins": 4},
         {"strategy": "isotonic"},
     ],
+    "net_benefit_score": [{"threshold": 0.2}],
     "post_processing_gap": [{}, {"loss": "squared"}],
     "proper_calibration_error": [{}, {"loss": "brier", "recalibration": "isotonic"}],
     "refinement_error": [

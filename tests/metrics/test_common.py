@@ -10,9 +10,11 @@ from sklearn_calib import metrics
 
 # Exceptions by the name of a test, with the reason; see conftest.py.
 SEVERAL = {
+    "calibration_slope": "several parameters",
     "ece_interval": "two ends",
     "hosmer_lemeshow_test": "a statistic and its p-value",
     "kernel_calibration_test": "a statistic and its p-value",
+    "net_benefit_curve": "curves",
     "risk_coverage_curve": "a curve",
     "score_decomposition": "parts, some of which are better high",
     "spiegelhalter_test": "a statistic and its p-value",
@@ -24,6 +26,7 @@ WITHOUT_WEIGHTS = {
 EFFECTIVE = "a temperature is mixed with equal probabilities by the effective size"
 RANKED = "is undefined where nothing is to be ranked, and says so"
 MIXED = "recalibration mixes with equal probabilities, which perfect ones pay for"
+WORTH_LESS = "weights are worth fewer samples than repetitions are"
 EXCUSED = {
     "test_takes_labels_and_weights": WITHOUT_WEIGHTS,
     "test_weights_of_one_are_no_weights": WITHOUT_WEIGHTS,
@@ -33,12 +36,13 @@ EXCUSED = {
     },
     "test_weights_are_repetitions": {
         **WITHOUT_WEIGHTS,
+        "calibration_slope": WORTH_LESS,
         "proper_calibration_error": EFFECTIVE,
         "refinement_error": EFFECTIVE,
         "refinement_error(loss='brier')": EFFECTIVE,
         "score_decomposition(loss='log', recalibration='temperature')": EFFECTIVE,
-        "ece_interval": "weights are worth fewer samples than repetitions are",
-        "spiegelhalter_test": "weights are worth fewer samples than repetitions are",
+        "ece_interval": WORTH_LESS,
+        "spiegelhalter_test": WORTH_LESS,
     },
     "test_is_one_number_in_its_range": {**SEVERAL, "failure_auroc_score": RANKED},
     "test_order_of_rows_does_not_matter": {
@@ -47,12 +51,17 @@ EXCUSED = {
         "kernel_calibration_test": "draws for one row after the other",
     },
     "test_classes_in_another_order": {
+        "calibration_slope(mode='classwise')": "has a number for each class",
         "hosmer_lemeshow_test": "draws one class after the other",
         "kernel_calibration_test": "draws one class after the other",
+    },
+    "test_absent_class": {
+        "calibration_slope(mode='classwise')": "is not defined for the absent class",
     },
     "test_perfect_predictions_are_the_best": {
         **SEVERAL,
         "failure_auroc_score": RANKED,
+        "integrated_calibration_index": "certain predictions get finite log-odds",
         "proper_calibration_error": MIXED,
         "refinement_error": MIXED,
         "refinement_error(loss='brier')": MIXED,
@@ -62,6 +71,7 @@ EXCUSED = {
         "coverage_at_risk": "is a coverage, which is better high",
         "excess_aurc_loss": "compares rankings, of which any is as good",
         "failure_auroc_score": RANKED,
+        "net_benefit_score": "is a benefit, which is better high",
     },
 }
 # The ranking is undefined if all predictions are correct or all are wrong, and few
@@ -79,6 +89,7 @@ RANGES = {
     "kde_calibration_error(mode='canonical', bandwidth=0.1)": (0, 2),
     "kde_calibration_error(mode='classwise', bandwidth=0.1)": (0, 5),
     "kernel_calibration_error": (0, 2**0.5),
+    "net_benefit_score": (-0.25, 1),
     "post_processing_gap": (0, 4),
     "post_processing_gap(loss='squared')": (0, 1),
     "proper_calibration_error": (-1, 37),

@@ -33,6 +33,7 @@ ISOTONIC = {"strategy": "isotonic"}
 SETTINGS = {
     "aurc_loss": [{"estimator": "trapezoid"}],
     "augrc_loss": [None, {"loss": "log"}],
+    "calibration_slope": [None, {"mode": "classwise"}],
     "classwise_calibration_error": [None, *BINS, ISOTONIC, {"norm": "max"}],
     "coverage_at_risk": [{"max_risk": 0.3}],
     "ece_consistency_bound": [SEED, {**SEED, "strategy": "quantile"}],
@@ -46,6 +47,7 @@ SETTINGS = {
     "failure_auroc_score": [None, {"confidence": "margin"}],
     "kernel_calibration_error": [None, {"mode": "top_label", "kernel": "gaussian"}],
     "maximum_calibration_error": [None, {"strategy": "quantile"}, ISOTONIC],
+    "net_benefit_score": [{"threshold": 0.2}],
     "overconfidence": [None, {"measure": "share"}],
     "underconfidence": [None, {"measure": "share"}],
     "post_processing_gap": [None, {"loss": "squared"}],
@@ -86,6 +88,7 @@ REPETITIONS = {
         {"n_bins": "sweep"},
         {"n_bins": "cube_root", "strategy": "quantile"},
     ],
+    "integrated_calibration_index": [None, {"statistic": 0.9}],
     "kde_calibration_error": [None, {"mode": "canonical"}, {"bandwidth": 0.1}],
     "kernel_calibration_error": [{"reduce_bias": True, "squared": True}],
     "ece_interval": [{**SEED, "n_bins": "cube_root"}, {**SEED, "n_bins": "sweep"}],
