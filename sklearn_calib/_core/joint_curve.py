@@ -11,14 +11,15 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from sklearn_calib._core.blocks import KEPT_SIZE, Blocks
-from sklearn_calib._core.links import log_softmax
-from sklearn_calib._core.optimize import magnitude
+from sklearn_calib._core.links import log_softmax, softmax
+from sklearn_calib._core.optimize import bounded_temperature, magnitude
 from sklearn_calib._core.smooth_logistic import (
     ROUNDING,
     Curve,
     choose_knots,
     estimate,
     evaluate,
+    in_units,
     make_functions,
     minimize,
     slopes_between,
@@ -47,17 +48,12 @@ def fit_joint_curve(log_proba: Blocks, n_knots: int) -> Curve:
     # More samples than this are only rounding errors apart.
     scale = min(1.0, 1 / ROUNDING / log_proba.weight_sum)
     log_proba = log_proba.map(lambda each: each._replace(weight=scale * each.weight))
-    x, mass = _sample(log_proba)
-    unit = magnitude(x)
-    knots = choose_knots(x / unit, mass, n_knots)
-    # The first of the two linear functions is constant, and changes no probability.
-    at_knots = make_functions(knots, x / unit, mass, np.exp(x))[:, 1:]
-    data = _Data(log_proba, unit, knots, at_knots)
-    part = np.minimum(np.arange(at_knots.shape[1]), 1)
-    coef, precision = estimate(data, part)
-    limits = slopes_between(knots * unit, at_knots, data.slopes)
-    coef, _ = minimize(data, precision, np.zeros_like(coef), limits)
-    return without_decreases(data.curve(coef))
+    losses = (-w @ x[np.arange(len(x)), codes] for x, codes, w in log_proba)
+    if sum(losses) <= np.log(len(log_proba.sizes)) * log_proba.weight_sum:
+        return _fit_curve(log_proba, n_knots)
+    center = bounded_temperature(log_proba)[0]
+    scaled = log_proba.transform(lambda values: values / center)
+    return in_units(_fit_curve(scaled.kept(), n_knots), center)
 
 
 def joint_scores(curve: Curve, log_proba: Floats) -> Floats:
@@ -65,26 +61,42 @@ def joint_scores(curve: Curve, log_proba: Floats) -> Floats:
     return evaluate(curve, log_proba.ravel()).reshape(log_proba.shape)
 
 
-def _sample(log_proba: Blocks) -> tuple[Floats, Floats]:
-    """Return sorted log-probabilities of all classes, of at most `KEPT_SIZE` / 8.
+def _fit_curve(logits: Blocks, n_knots: int) -> Curve:
+    """Return the curve with priors that are centred on the identity."""
+    x, proba, mass = _sample(logits)
+    unit = magnitude(x)
+    knots = choose_knots(x / unit, mass, n_knots)
+    # The first of the two linear functions is constant, and changes no probability.
+    at_knots = make_functions(knots, x / unit, mass, proba)[:, 1:]
+    data = _Data(logits, unit, knots, at_knots)
+    part = np.minimum(np.arange(at_knots.shape[1]), 1)
+    coef, precision = estimate(data, part)
+    limits = slopes_between(knots * unit, at_knots, data.slopes)
+    coef, _ = minimize(data, precision, np.zeros_like(coef), limits)
+    return without_decreases(data.curve(coef))
 
-    Their masses are the weights times the probabilities.
+
+def _sample(logits: Blocks) -> tuple[Floats, Floats, Floats]:
+    """Return sorted logits of all classes, of at most `KEPT_SIZE` / 8.
+
+    The others are their probabilities, and these times the weights.
     """
-    stride = 8 * log_proba.n_samples * len(log_proba.sizes) // KEPT_SIZE + 1
-    rows = [(x[w > 0][::stride], w[w > 0][::stride]) for x, _, w in log_proba]
+    stride = 8 * logits.n_samples * len(logits.sizes) // KEPT_SIZE + 1
+    rows = [(x[w > 0][::stride], w[w > 0][::stride]) for x, _, w in logits]
     x = np.concatenate([each for each, _ in rows])
-    mass = np.exp(x) * np.concatenate([each for _, each in rows])[:, None]
+    proba = softmax(x)
+    mass = proba * np.concatenate([each for _, each in rows])[:, None]
     order = x.argsort(axis=None)
-    return x.ravel()[order], mass.ravel()[order]
+    return x.ravel()[order], proba.ravel()[order], mass.ravel()[order]
 
 
 class _Data:
     """Log losses of blocks of samples, as a function of coefficients."""
 
     def __init__(
-        self, log_proba: Blocks, unit: float, knots: Floats, at_knots: Floats
+        self, logits: Blocks, unit: float, knots: Floats, at_knots: Floats
     ) -> None:
-        self.log_proba, self.unit = log_proba, unit
+        self.logits, self.unit = logits, unit
         self.knots, self.at_knots = knots * unit, at_knots
         self.spline = CubicSpline(knots, at_knots, bc_type="natural")
         self.slopes = self.spline(knots, 1) / unit
@@ -97,7 +109,7 @@ class _Data:
         """Return the sum of the log losses, and the coefficients."""
         curve = self.curve(coef)
         total: Any = 0.0
-        for x, codes, weight in self.log_proba:
+        for x, codes, weight in self.logits:
             likelihood = log_softmax(joint_scores(curve, x))
             total -= weight @ likelihood[np.arange(len(codes)), codes]
         return total, coef
@@ -106,7 +118,7 @@ class _Data:
         """Return the gradient and the Hessian."""
         slope, curvature = np.zeros(len(coef)), np.zeros((len(coef),) * 2)
         curve = self.curve(coef)
-        for every, codes, weight in self.log_proba:
+        for every, codes, weight in self.logits:
             for rows in row_blocks(len(every), every.shape[1] * len(coef)):
                 x, w = every[rows], weight[rows]
                 functions = self.functions(x)

@@ -4,6 +4,10 @@ The log-odds of the outcome are x + l(x) + s(x), where l is linear and s is a na
 cubic spline without a linear part. Both have a normal prior around zero, so that the
 curve is shrunk towards the identity. The precisions of the priors are estimated from
 the same data (empirical Bayes).
+
+If the log loss of the predictions exceeds that of equal probabilities, x is divided by
+the temperature first, as the identity may then be too far from the optimum: with
+log-odds of 1e6, no precision would be small enough.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -15,8 +19,9 @@ from scipy.optimize import nnls
 from scipy.special import expit
 
 from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.logistic import log_loss
-from sklearn_calib._core.optimize import magnitude
+from sklearn_calib._core.optimize import bounded_temperature, magnitude
 from sklearn_calib._core.typing import Array, Floats, Ints
 
 # Knots, and the values and slopes of the curve there.
@@ -68,9 +73,28 @@ def fit_curve(
     knots, values, slopes : ndarray of shape (n_points,)
         The curve, for :func:`evaluate`. There are at least two knots.
     """
-    unit = magnitude(x)
     # More samples than this are only rounding errors apart.
     weight = weight * min(1, 1 / ROUNDING / weight.sum())
+    center = 1.0
+    if log_loss(x, target, weight)[0] > np.log(2) * weight.sum():
+        logits, codes = np.column_stack([np.zeros_like(x), x]), target.astype(np.int64)
+        center = bounded_temperature(array_blocks(logits, codes, weight))[0]
+    return in_units(
+        _fit_curve(x / center, target, weight, n_knots, is_monotone), center
+    )
+
+
+def in_units(curve: Curve, unit: float) -> Curve:
+    """Return a curve as a function of x, given a function of x / unit."""
+    knots, values, slopes = curve
+    return knots * unit, values, slopes / unit
+
+
+def _fit_curve(
+    x: Floats, target: Array, weight: Floats, n_knots: int, is_monotone: bool
+) -> Curve:
+    """Return the curve with priors that are centred on the identity."""
+    unit = magnitude(x)
     x, mass, positives = _average(*sums_by_value(x / unit, target, weight))
     knots = choose_knots(x, mass, n_knots)
     at_knots = make_functions(knots, x, mass, expit(x * unit))

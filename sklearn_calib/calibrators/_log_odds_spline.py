@@ -83,6 +83,9 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     [1]_ chooses the strength by cross-validation, has no prior for the linear part, and
     adds samples on the diagonal instead.
 
+    If the log loss of the predictions exceeds that of equal probabilities, x is first
+    divided by the temperature of :class:`TemperatureScaling`.
+
     With more than 8192 distinct log-odds, neighbours are averaged in 8192 groups of
     equal weight. For more than two classes, the rows are normalised.
 

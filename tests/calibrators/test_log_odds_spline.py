@@ -14,6 +14,7 @@ from sklearn_calib._core import smooth_logistic
 from sklearn_calib._core.smooth_logistic import evaluate, fit_curve
 from sklearn_calib.calibrators import (
     IsotonicCalibration,
+    JointLogOddsSplineCalibration,
     LogOddsSplineCalibration,
     PlattScaling,
     TemperatureScaling,
@@ -157,6 +158,21 @@ def test_a_constraint_that_does_not_bind_changes_nothing():
     )
     assert np.diff(free[1]).min() > 0
     assert monotone[1] == pytest.approx(free[1], abs=0.01)
+
+
+@pytest.mark.each("scale", [10, 1e3, 1e4, 1e6, 1e100])
+@pytest.mark.each("kind", [LogOddsSplineCalibration, JointLogOddsSplineCalibration])
+def test_very_overconfident_predictions_are_as_good_as_others(kind, scale):
+    """Its prior would otherwise keep the curve too close to the identity."""
+    rng = np.random.default_rng(0)
+    x, noise = rng.normal(size=2000), rng.random(2000)
+    y = (x > 0) ^ (noise < 0.1)
+    losses = []
+    for calibrator in (kind(from_logits=True), PlattScaling(from_logits=True)):
+        calibrator.fit(scale * x[:300], y[:300])
+        proba = calibrator.predict_proba(scale * x[300:])[:, 1]
+        losses.append(-np.log(np.where(y[300:], proba, 1 - proba)).mean())
+    assert losses[0] < losses[1]
 
 
 @pytest.mark.slow
