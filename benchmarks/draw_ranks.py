@@ -29,7 +29,7 @@ def draw(ranks, path):
     names = sorted(ranks[0], key=ranks[0].get)
     labels = ["uncalibrated" if n == "none" else n.replace("_", " ") for n in names]
     figure, panels = plt.subplots(
-        1, len(ranks), figsize=(9, 5.5), sharey=True, layout="constrained"
+        1, len(ranks), figsize=(9, 7), sharey=True, layout="constrained"
     )
     for axes, title, table in zip(panels, TITLES, ranks, strict=True):
         measured = {i: table[name] for i, name in enumerate(names) if name in table}
