@@ -243,8 +243,8 @@ class AutoCalibrator(_BlockCalibrator):
             for name, loss, weight, note in sorted(rows, key=lambda row: -row[2])
         ]
         return (
-            f"Weighted average of {len(self.calibrators_)} calibrators and of the "
-            "probabilities before calibration (none).\nThe weights maximise the "
+            "Weighted average of the probabilities before calibration (none) and of "
+            "those of each calibrator.\nThe weights maximise the "
             f"likelihood in {self.cv}-fold cross-validation.\n" + "\n".join(lines)
         )
 
@@ -268,7 +268,10 @@ class AutoCalibrator(_BlockCalibrator):
             _, ax = plt.subplots(
                 figsize=(7, 0.5 * len(names) + 1), layout="constrained"
             )
-        bars = ax.barh(names, weights)
+        # Two calibrators may have the same name.
+        places = np.arange(len(names))
+        bars = ax.barh(places, weights)
+        ax.set_yticks(places, names)
         ax.bar_label(bars, ["" if np.isnan(x) else f"log loss {x:.4g}" for x in losses])
         ax.set(xlabel="Weight", xlim=(0, 1.3 * max(weights)))
         ax.invert_yaxis()
@@ -281,9 +284,9 @@ class AutoCalibrator(_BlockCalibrator):
             return
         if not given or not all(isinstance(each, _BlockCalibrator) for each in given):
             raise TypeError(
-                "calibrators must be None or a list of calibrators of sklearn_calib, "
-                f"got {given!r}. Pass [TemperatureScaling(), IsotonicCalibration()], "
-                "for example."
+                "calibrators must be None or a list of calibrators of sklearn_calib "
+                f"other than BoostingCalibrator, got {given!r}. Pass "
+                "[TemperatureScaling(), IsotonicCalibration()], for example."
             )
         for each in given:
             each._validate_params()
@@ -293,12 +296,15 @@ class AutoCalibrator(_BlockCalibrator):
 
     def _fit_blocks(self, data: Blocks) -> None:
         self._warn_of_absent(data.counts)
+        (weight,) = data.collect(lambda block: (block.weight,))
+        if (weight == 0).any():
+            # They would change the folds of the others.
+            data, weight = data.select(weight > 0), weight[weight > 0]
         with warnings.catch_warnings():
             # A calibrator with a poor fit gets a small weight.
             warnings.simplefilter("ignore")
             held_out = self._held_out(data)
             self.calibrators_ = self._fit_each(data)
-        (weight,) = data.collect(lambda block: (block.weight,))
         counts = np.array(
             [each.pseudo_count for each in self._candidates(len(data.sizes))]
         )
@@ -381,4 +387,5 @@ class AutoCalibrator(_BlockCalibrator):
 
 def _name(calibrator: Any) -> str:
     """Return a calibrator as text, without the parameter that is set automatically."""
-    return repr(clone(calibrator).set_params(from_logits=False))
+    text = repr(clone(calibrator).set_params(from_logits=False))
+    return " ".join(text.split())

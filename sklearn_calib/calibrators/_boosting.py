@@ -56,6 +56,15 @@ LEARNERS = {
     ),
 }
 
+# Parameters that weight the classes, with the values for equal weights besides None.
+CLASS_WEIGHTS: dict[str, Any] = {
+    "auto_class_weights": None,
+    "class_weight": None,
+    "class_weights": None,
+    "is_unbalance": False,
+    "scale_pos_weight": 1,
+}
+
 
 class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
     """Boosting calibration: gradient boosting of temperature-scaled predictions.
@@ -68,7 +77,8 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
     ----------
     estimator : LGBMClassifier, XGBClassifier or CatBoostClassifier
         Classifier of LightGBM, XGBoost or CatBoost that minimises the log loss. It is
-        cloned. Use few, shallow and strongly regularised trees, as in the example.
+        cloned. It must not weight the classes. Use few, shallow and strongly
+        regularised trees, as in the example.
 
     from_logits : bool, default=False
         Whether `X` contains logits instead of probabilities. It is not inferred from
@@ -234,8 +244,16 @@ def _learner_of(estimator: Any) -> _Learner:
 
 def _check_loss(estimator: Any) -> None:
     """Raise an error for a booster that does not minimise the log loss."""
-    learner = _learner_of(estimator)
-    value = estimator.get_params().get(learner.loss)
+    learner, params = _learner_of(estimator), estimator.get_params()
+    for name, equal in CLASS_WEIGHTS.items():
+        value = params.get(name)
+        if value is not None and not np.array_equal(value, equal):
+            raise ValueError(
+                f"estimator must not weight the classes, got {name}={value!r}. Omit "
+                "this parameter: calibrated probabilities contain the class "
+                "frequencies."
+            )
+    value = params.get(learner.loss)
     if value not in (None, learner.default_loss):
         raise ValueError(
             f"estimator must minimise the log loss, got {learner.loss}={value!r}. Omit "

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
-from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.binning import interpolate, sums_by_value
 from sklearn_calib._core.near_isotonic import near_isotonic_path
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import CURVE, _OneVsRestCalibrator
@@ -121,7 +121,7 @@ class ENIR(_OneVsRestCalibrator):
         return score, average / total
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        return np.interp(score, *fitted)
+        return interpolate(score, fitted)
 
 
 def _criterion(value: Floats, mass: Floats, positives: Floats) -> Any:

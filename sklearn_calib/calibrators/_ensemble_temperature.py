@@ -124,9 +124,10 @@ class EnsembleTemperatureScaling(_BlockCalibrator):
         """
         p_true, weight = [], []
         for logits, codes, own_weight in data:
+            rows = np.flatnonzero(own_weight)
             parts = self._parts(logits)
-            p_true.append(parts[:, np.arange(len(codes)), codes])
-            weight.append(own_weight / data.weight_sum)
+            p_true.append(parts[:, rows, codes[rows]])
+            weight.append(own_weight[rows] / data.weight_sum)
         return _nll(np.concatenate(p_true, axis=1), np.concatenate(weight))
 
     def _brier_of(self, data: Blocks) -> ValueAndSlope:

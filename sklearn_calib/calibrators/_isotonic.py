@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from sklearn_calib._core.binning import sums_by_value
+from sklearn_calib._core.binning import interpolate, sums_by_value
 from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.replace_top import keep_top
 from sklearn_calib._core.state import FRACTION, Number, Numbers, Tuple
@@ -132,7 +132,7 @@ class IsotonicCalibration(_OneVsRestCalibrator):
         return _fit_points(score, target, sample_weight, self.centered)
 
     def _apply_map(self, fitted: Any, score: Floats) -> Floats:
-        return np.interp(score, *fitted)
+        return interpolate(score, fitted)
 
 
 class JointIsotonicCalibration(_BlockCalibrator):
@@ -214,7 +214,7 @@ class JointIsotonicCalibration(_BlockCalibrator):
 
     def _calibrate(self, logits: Floats) -> Floats:
         before = probabilities(logits, self.from_logits)
-        proba = np.interp(before, *self.map_) + TIE_BREAKER * before
+        proba = interpolate(before, self.map_) + TIE_BREAKER * before
         proba /= proba.sum(axis=1, keepdims=True)
         proba += self._mixing * (1 / proba.shape[1] - proba)
         return keep_top(proba.astype(logits.dtype, copy=False), logits)

@@ -151,9 +151,10 @@ def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:
             f"got {pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
             "ClasswiseReliabilityDisplay to show the probability of each class."
         )
-    found: Any = np.flatnonzero(classes == pos_label) if np.ndim(pos_label) == 0 else []
-    if len(found):
-        return found[0]
+    # Arrays of integers cannot be compared with integers of more than 64 bits.
+    for code, label in enumerate(classes.tolist()):
+        if np.ndim(pos_label) == 0 and label == pos_label:
+            return code
     raise ValueError(
         f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
         "label of the class whose probability to show."

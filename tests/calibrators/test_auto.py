@@ -21,8 +21,10 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.stacking import random_folds, stacking_weights
 from sklearn_calib.calibrators import (
     AutoCalibrator,
+    BoostingCalibrator,
     IsotonicCalibration,
     PerLabelCalibrator,
+    StructuredMatrixScaling,
     TemperatureScaling,
     VectorScaling,
 )
@@ -196,6 +198,32 @@ def test_many_classes_leave_out_slow_calibrators():
     assert "LogOddsSplineCalibration(): for 2 to 100 classes" in auto.explanation_
 
 
+def test_long_names_are_on_one_line(make_logits):
+    long = StructuredMatrixScaling(lambd=list(range(1, 30)))
+    auto = AutoCalibrator([long], cv=2, from_logits=True).fit(*make_logits(100, 3))
+    assert len(auto.explanation_.splitlines()) == 4
+    assert auto.report_["calibrator"][1].endswith("28, 29])")
+
+
+def test_samples_of_weight_zero_are_ignored(make_logits):
+    """They do not change the folds of the others either."""
+    logits, y = make_logits(300, 3)
+    weight = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    seen = weight > 0
+    auto = AutoCalibrator(PAIR, from_logits=True)
+    wanted = auto.fit(logits[seen], y[seen], weight[seen]).predict_proba(logits)
+    proba = auto.fit(logits, y, weight).predict_proba(logits)
+    np.testing.assert_allclose(proba, wanted, rtol=1e-12)
+
+
+def test_plot_of_equal_calibrators(make_logits):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    twice = [TemperatureScaling(), TemperatureScaling()]
+    auto = AutoCalibrator(twice, from_logits=True).fit(*make_logits(300, 2))
+    assert len({bar.get_y() for bar in auto.plot().patches}) == 3
+    plt.close("all")
+
+
 def test_plot(make_logits):
     plt = pytest.importorskip("matplotlib.pyplot")
     logits, y = make_logits(300, 2)
@@ -218,6 +246,11 @@ def test_plot(make_logits):
         ({"calibrators": "platt"}, ValueError, "'calibrators' parameter"),
         ({"calibrators": [TemperatureScaling]}, TypeError, "list of calibrators"),
         ({"calibrators": [GaussianNB()]}, TypeError, "list of calibrators"),
+        (
+            {"calibrators": [BoostingCalibrator(None)]},
+            TypeError,
+            "other than BoostingCalibrator",
+        ),
         (
             {"calibrators": [PerLabelCalibrator(TemperatureScaling())]},
             TypeError,

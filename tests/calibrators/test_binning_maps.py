@@ -141,6 +141,16 @@ def test_recorded_mixtures(reference):
         np.testing.assert_allclose(proba, expected["test_probs"], atol=1e-6)
 
 
+def test_mixture_ignores_samples_of_weight_zero():
+    """Their true class may have a probability of zero, whose logarithm is infinite."""
+    logits = np.array([[0, 1e8, 0], [2, 0, 1], [0, 2.0, 1], [2, 0, 1]])
+    y, weight = [2, 0, 1, 2], np.array([0, 1, 1, 1])
+    fitted = EnsembleTemperatureScaling(from_logits=True)
+    weights = fitted.fit(logits, y, weight).weights_
+    expected = fitted.fit(logits[1:], y[1:]).weights_
+    np.testing.assert_allclose(weights, expected, atol=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore:The temperature")
 def test_mixture_of_chances():
     """If labels are independent of logits, uniform probabilities get all the weight."""

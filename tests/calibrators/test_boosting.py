@@ -220,6 +220,24 @@ def test_other_losses(booster, loss):
     assert not hasattr(calibrator, "classes_")
 
 
+@pytest.mark.parametrize(
+    ("booster", "weights"),
+    [
+        (lightgbm, {"class_weight": "balanced"}),
+        (lightgbm, {"is_unbalance": True}),
+        (lightgbm, {"class_weight": np.array([1, 3])}),
+        (xgboost, {"scale_pos_weight": 3}),
+        (catboost, {"auto_class_weights": "Balanced"}),
+        (catboost, {"class_weights": [1, 3]}),
+    ],
+)
+def test_class_weights(booster, weights):
+    """They are often copied from the classifier, and change the probabilities."""
+    calibrator = BoostingCalibrator(booster(**weights), from_logits=True)
+    with pytest.raises(ValueError, match="must not weight the classes, got "):
+        calibrator.fit(*predictions(2, 100))
+
+
 def test_few_errors():
     X, y = predictions(2, 300)
     right = np.array(["a", "b"])[X.argmax(axis=1)]

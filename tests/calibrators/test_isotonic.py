@@ -5,7 +5,11 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from sklearn_calib._core.links import softmax
-from sklearn_calib.calibrators import IsotonicCalibration, JointIsotonicCalibration
+from sklearn_calib.calibrators import (
+    ENIR,
+    IsotonicCalibration,
+    JointIsotonicCalibration,
+)
 
 
 def arrays(reference):
@@ -34,6 +38,15 @@ def test_recorded_joint(reference):
     expected = raw / raw.sum(axis=1, keepdims=True)
     expected = (len(y) * expected + 1 / raw.shape[1]) / (len(y) + 1)
     np.testing.assert_allclose(fitted.predict_proba(test), expected)
+
+
+@pytest.mark.each("kind", [ENIR, IsotonicCalibration, JointIsotonicCalibration])
+def test_subnormal_probabilities(kind):
+    """The slope between two of them overflows."""
+    logits, y = np.array([-745, -735, -709, 0, 3.0, 4.0]), np.array([0, 1, 1, 0, 1, 1])
+    new = np.linspace(-750, 0, 500)
+    proba = kind(from_logits=True).fit(logits, y).predict_proba(new)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
 def binary_problem(n_samples=500):

@@ -273,6 +273,13 @@ def test_wrong_options(options, message):
         ReliabilityDisplay.from_predictions(Y_TRUE, Y_PROBA, **options)
 
 
+@pytest.mark.parametrize("pos_label", [10**30, -(2**64), 2, "1"])
+def test_unknown_positive_class_of_numbers(pos_label):
+    """Arrays of integers cannot be compared with integers of more than 64 bits."""
+    with pytest.raises(ValueError, match=r"pos_label must be one of \[0, 1\], got "):
+        ReliabilityDisplay.from_predictions([0, 1], [0.2, 0.9], pos_label=pos_label)
+
+
 @pytest.mark.parametrize("pos_label", ["c", [], ["a", "b"], np.array([]), {}])
 def test_unknown_positive_class(pos_label):
     with pytest.raises(ValueError, match=r"pos_label must be one of .*, got "):
