@@ -53,6 +53,7 @@ OPTIONS = {
     "difference_test": {"metric": ECE, **FEW, "y_proba_b": PROBA[::-1]},
     "get_scorer": {"scoring": "neg_ece"},
     "lowest_error_within_one_se": {"score": "neg_ece", "guard": "neg_log_loss"},
+    "net_benefit_score": {"threshold": 0.2},
     "per_group": {"metric": ECE, "groups": CODES},
     "per_label": {"metric": ECE, "y_true": np.eye(3, dtype=int)[CODES]},
     "risk_at_coverage": {"coverage": 0.5},

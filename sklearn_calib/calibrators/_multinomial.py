@@ -224,7 +224,10 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             unit = fit_temperature(logits)
             # A smaller one amplifies rounding errors of the features.
             unit = unit if unit > SMALLEST * largest.max() else 1.0
-            features = features.transform(lambda values: values / unit)
+            # Squares of larger features would overflow.
+            features = features.transform(
+                lambda values: np.clip(values / unit, -LARGEST, LARGEST)
+            )
             parameters = self._fit_empirical_bayes(features)
             self._set(parameters, logits, features, unit)
             return
