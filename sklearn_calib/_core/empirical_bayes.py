@@ -24,7 +24,8 @@ Term: TypeAlias = tuple[Floats, Floats, Ints]
 LEAST, LARGEST = 1.0, 1e8
 # Initial precision of large full maps.
 STRONG = 1e4
-TINY = np.finfo(np.float64).tiny
+# Ratios of larger numbers do not overflow.
+TINY = 1e-150
 
 # Relative size of rounding errors of sums.
 ROUNDING = 1e-12
@@ -197,7 +198,7 @@ def estimate_precisions(
             break
         # Newton's method for log(used / squares) - log(precision), in short steps.
         used_, squares = np.maximum(used, TINY), np.maximum(squares, TINY)
-        excess = np.log(used_ / squares / precision)
+        excess = np.log(used_) - np.log(squares) - np.log(precision)
         steepness = 1 + less_used / used_ - smaller / squares
         step = np.clip(excess / np.maximum(steepness, 1 / LONGEST), -LONGEST, LONGEST)
         precision = np.clip(precision * np.exp(step), LEAST, LARGEST)

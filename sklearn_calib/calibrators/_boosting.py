@@ -99,9 +99,6 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns. Only if `X` is a DataFrame with string column names.
-
     n_errors_ : float
         Number of misclassified samples in the data of `fit`, see :class:`Calibrator`.
 

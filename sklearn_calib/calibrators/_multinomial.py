@@ -28,7 +28,7 @@ N_FOLDS = 5
 # Candidates for "cv", from the strongest to the weakest.
 STRENGTHS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
-# Largest initial slope of a penalised fit.
+# Largest initial slope of a penalised fit, and largest feature.
 LARGEST = 1e100
 
 # Smallest temperature, in units of the largest feature.
@@ -224,7 +224,7 @@ class _PenalisedCalibrator(_MultinomialCalibrator):
             unit = fit_temperature(logits)
             # A smaller one amplifies rounding errors of the features.
             unit = unit if unit > SMALLEST * largest.max() else 1.0
-            # Squares of larger features would overflow.
+            # Squares of larger values would overflow.
             features = features.transform(
                 lambda values: np.clip(values / unit, -LARGEST, LARGEST)
             )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core import empirical_bayes
@@ -39,6 +40,28 @@ def fit_quietly(calibrator, *args, **params):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return calibrator.fit(*args, **params)
+
+
+@all_maps
+@few_errors
+def test_a_logit_that_is_very_far_out(calibrator):
+    """The temperature is then much smaller than the largest logit."""
+    rng = np.random.default_rng(0)
+    logits = np.vstack([rng.normal(size=(60, 3)), [1e300, 0, 0]])
+    y = np.append((logits[:60] + rng.gumbel(size=(60, 3))).argmax(axis=1), 0)
+    proba = fit_quietly(clone(calibrator), logits, y).predict_proba(logits)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+
+
+@pytest.mark.each("curvature", [0.0, 1e-300, 1e-17])
+def test_precisions_without_information(curvature):
+    """An effective number of zero does not overflow."""
+    group = np.array([[0, 1]])
+    terms = [(np.diag([100.0, curvature])[None], np.array([[50.0, 1e9]]), group)]
+    precision, _, used = empirical_bayes.estimate_precisions(terms, np.ones(2))
+    assert precision[0] == pytest.approx(4, rel=0.1)
+    assert empirical_bayes.LEAST <= precision[1] <= empirical_bayes.LARGEST
+    assert used == pytest.approx([1, 0], abs=0.05)
 
 
 def test_precisions_maximise_the_marginal_likelihood():
