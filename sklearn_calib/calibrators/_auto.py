@@ -266,14 +266,15 @@ class AutoCalibrator(_BlockCalibrator):
         names, losses, weights, _ = self.report_.values()
         if ax is None:
             _, ax = plt.subplots(
-                figsize=(7, 0.5 * len(names) + 1), layout="constrained"
+                figsize=(9, 0.5 * len(names) + 1), layout="constrained"
             )
         # Two calibrators may have the same name.
         places = np.arange(len(names))
         bars = ax.barh(places, weights)
         ax.set_yticks(places, names)
-        ax.bar_label(bars, ["" if np.isnan(x) else f"log loss {x:.4g}" for x in losses])
-        ax.set(xlabel="Weight", xlim=(0, 1.3 * max(weights)))
+        labels = ["" if np.isnan(x) else f"log loss {x:.4g}" for x in losses]
+        ax.bar_label(bars, labels, padding=4)
+        ax.set(xlabel="Weight", xlim=(0, 1.4 * max(weights)))
         ax.invert_yaxis()
         return ax
 
