@@ -25,8 +25,6 @@ MANY_BINS = 1000
 FEW_VALUES = 1000
 # The product of ranks and bins must fit in a 64-bit integer.
 MOST_BINS = 2**31
-# Makes subnormal numbers normal.
-SCALE = 2.0**60
 
 
 class BinSums(NamedTuple):
@@ -55,15 +53,6 @@ def sums_by_value(
     first = _first_of_equal(ordered)
     mass = np.add.reduceat(weight[order], first)
     return ordered[first], mass, np.add.reduceat((weight * correct)[order], first)
-
-
-def interpolate(values: Floats, points: tuple[Floats, Floats]) -> Floats:
-    """Return `np.interp` for points that may be subnormal numbers.
-
-    The slope between them would overflow. Multiplying by a power of two is exact.
-    """
-    x, y = points
-    return np.interp(SCALE * values, SCALE * x, y)
 
 
 def _counts_by_value(values: Floats, correct: Bools) -> tuple[Array, Array, Array]:
