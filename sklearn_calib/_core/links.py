@@ -20,6 +20,9 @@ Summary: TypeAlias = tuple[Array, ...]
 # Smaller sums of exponentials may contain subnormal numbers, which are not precise.
 UNDERFLOW = 1e-280
 
+# Makes subnormal numbers normal.
+SCALE = 2.0**60
+
 
 def softmax(logits: Floats) -> Floats:
     """Return the softmax of each row, in the dtype of the logits."""
@@ -288,3 +291,12 @@ def _predicted(top: Ints, first: int, n_columns: int) -> tuple[Ints, Ints]:
     columns = top - first
     rows = np.flatnonzero((columns >= 0) & (columns < n_columns))
     return rows, columns[rows]
+
+
+def interpolate(values: Floats, points: tuple[Floats, Floats]) -> Floats:
+    """Return `np.interp` for points that may be subnormal numbers.
+
+    The slope between them would overflow. Multiplying by a power of two is exact.
+    """
+    x, y = points
+    return np.interp(SCALE * values, SCALE * x, y)

@@ -25,7 +25,8 @@ def replace_top(logits: Floats, confidence: Floats, rest: Floats) -> Floats:
         New probabilities of the predicted classes, at least 1 / n_classes.
 
     rest : ndarray of shape (n_samples,)
-        One minus the confidence, which may be too small for this difference.
+        One minus the confidence, passed separately because the difference would be
+        inaccurate if it is very small.
 
     Returns
     -------

@@ -164,10 +164,10 @@ class AutoCalibrator(_BlockCalibrator):
     .. math:: \sum_i \log \sum_m w_m p_{im} + \sum_m c_m \log w_m,
 
     with pseudo-counts :math:`c_m`, which are larger for calibrators with fewer
-    parameters. They are 0.5 for each of `calibrators`. Let g be the first sum minus the
-    log-likelihood of the probabilities before calibration. The total weight of the
-    calibrators is :math:`1 / (1 + e^{-g} / 3)`: the posterior probability that their
-    average predicts better, for prior odds of 3.
+    parameters. For calibrators passed as `calibrators`, they are 0.5. Let g be the
+    first sum minus the log-likelihood of the probabilities before calibration. The
+    total weight of the calibrators is :math:`1 / (1 + e^{-g} / 3)`: the posterior
+    probability that their average predicts better, for prior odds of 3.
 
     The calibrators are fitted `cv` + 1 times. Those that take too long for many classes
     are not used by default, which `report_` states.
@@ -243,8 +243,8 @@ class AutoCalibrator(_BlockCalibrator):
             for name, loss, weight, note in sorted(rows, key=lambda row: -row[2])
         ]
         return (
-            "Weighted average of the probabilities before calibration (none) and of "
-            "those of each calibrator.\nThe weights maximise the "
+            "Weighted average of the probabilities of each calibrator and of those "
+            "before calibration (none).\nThe weights maximise the "
             f"likelihood in {self.cv}-fold cross-validation.\n" + "\n".join(lines)
         )
 

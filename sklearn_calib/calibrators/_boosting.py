@@ -247,8 +247,7 @@ def _check_loss(estimator: Any) -> None:
         if value is not None and not np.array_equal(value, equal):
             raise ValueError(
                 f"estimator must not weight the classes, got {name}={value!r}. Omit "
-                "this parameter: calibrated probabilities contain the class "
-                "frequencies."
+                "this parameter: probabilities of weighted classes are not calibrated."
             )
     value = params.get(learner.loss)
     if value not in (None, learner.default_loss):

@@ -72,8 +72,8 @@ class ClassTemperatureScaling(_BlockCalibrator):
     Notes
     -----
     Class-based temperature scaling [1]_ divides the logit of each class by the
-    temperature of this class, which may change the predicted class, and searches the
-    temperatures with the lowest calibration error. Here, the temperature of the
+    temperature of this class, which may change the predicted class, and searches for
+    the temperatures with the lowest calibration error. Here, the temperature of the
     predicted class applies to the whole row. T is that of :class:`TemperatureScaling`,
     and the temperatures minimise
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import xlog1py, xlogy
 
 from sklearn_calib._core.binning import sums_by_value
-from sklearn_calib._core.interpolation import interpolate
+from sklearn_calib._core.links import interpolate
 from sklearn_calib._core.near_isotonic import near_isotonic_path
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib.calibrators._one_vs_rest import CURVE, _OneVsRestCalibrator

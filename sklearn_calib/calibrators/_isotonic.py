@@ -9,7 +9,7 @@ from scipy.optimize import isotonic_regression
 
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.blocks import Blocks
-from sklearn_calib._core.interpolation import interpolate
+from sklearn_calib._core.links import interpolate
 from sklearn_calib._core.replace_top import keep_top
 from sklearn_calib._core.state import FRACTION, Number, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints

@@ -48,9 +48,9 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
         Whether each predicted class has its own map.
 
     min_errors : float, default=None
-        With `per_class=True`, a class whose predictions include fewer errors, or fewer
-        correct ones, has the map that is fitted to all samples, with a warning. By
-        default, the number that the calibrator needs for two classes, see
+        With `per_class=True`, a class with fewer incorrect predictions, or fewer
+        correct ones, uses the map that is fitted to all samples, with a warning. By
+        default, the number of errors that the calibrator needs for two classes, see
         :class:`Calibrator`.
 
     from_logits : bool, default=False
@@ -183,7 +183,7 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
         if labels:
             warnings.warn(
                 f"Fewer than {least:g} predictions of {shown(labels)} are wrong, or "
-                "fewer are correct: these classes have the map that is fitted to all "
+                "fewer are correct: these classes use the map that is fitted to all "
                 "samples. Use more held-out samples, or a smaller min_errors.",
                 UserWarning,
             )

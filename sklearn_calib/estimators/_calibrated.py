@@ -60,10 +60,10 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
     calibrator : Calibrator, PerLabelCalibrator, classifier or "auto", default=None
         The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
         fold. Its parameter `from_logits` is set automatically. "auto" is an
-        :class:`AutoCalibrator`, or one for each label of a multilabel problem. Any
-        other classifier is fitted with the logits as features. None leaves the
-        probabilities unchanged. Other calibrators of multilabel problems must be a
-        `PerLabelCalibrator`.
+        :class:`AutoCalibrator`, or one for each label of a multilabel problem, and
+        needs probabilities or logits, not margins. Any other classifier is fitted with
+        the logits as features. None leaves the probabilities unchanged. Other
+        calibrators of multilabel problems must be a `PerLabelCalibrator`.
 
     cv : int, cross-validation generator or iterable, default=5
         Splitting strategy; an int is the number of stratified folds.
