@@ -22,7 +22,7 @@ which needs `probmetrics[extra]`. Each result is a row of `calarena/leaderboard.
 existing rows are not computed again, except those of the methods in `--again`. The
 folder keeps the predictions of the trained classifiers.
 
-Then updates the tables of `doc/leaderboard.md` and `doc/images/leaderboard.png`
+Then updates the tables of `doc/leaderboard.md` and `doc/images/win_rates.png`
 (`--draw` does only this). Uses one thread.
 """
 
@@ -59,7 +59,7 @@ from win_rates import improvement, intervals, win_shares
 CHECKOUT = Path(__file__).parents[1]
 RESULTS = CHECKOUT / "benchmarks" / "calarena" / "leaderboard.csv"
 PAGE = CHECKOUT / "doc" / "leaderboard.md"
-PICTURE = CHECKOUT / "doc" / "images" / "leaderboard.png"
+PICTURE = CHECKOUT / "doc" / "images" / "win_rates.png"
 FIELDS = ["group", "data", "model", "seed", "method", "brier", "nll", "seconds"]
 GROUPS = {
     "two classes": BINARY,

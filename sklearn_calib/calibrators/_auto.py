@@ -96,8 +96,8 @@ class AutoCalibrator(_BlockCalibrator):
         By default, those in the table below.
 
     cv : int, default=5
-        Number of folds, at least 2. They are stratified by class and random, but do not
-        depend on the order of the samples.
+        Number of folds, from 2 to 1000. They are stratified by class and random, but do
+        not depend on the order of the samples.
 
     from_logits : bool, default=False
         Whether `X` contains logits. It is not inferred from the values.
@@ -201,7 +201,7 @@ class AutoCalibrator(_BlockCalibrator):
     _parameter_constraints = {
         **_BlockCalibrator._parameter_constraints,
         "calibrators": [list, tuple, None],
-        "cv": [Interval(Integral, 2, None, closed="left")],
+        "cv": [Interval(Integral, 2, 1000, closed="both")],
     }
 
     def __init__(
