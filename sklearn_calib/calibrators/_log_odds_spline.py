@@ -111,7 +111,7 @@ class LogOddsSplineCalibration(_OneVsRestCalibrator):
     0.44
     """
 
-    _errors_needed = 10, 0.25
+    _errors_needed = 10, 0.4
     _returns_log_odds = True
     _map = CURVE
     _parameter_constraints = {

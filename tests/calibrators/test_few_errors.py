@@ -152,7 +152,7 @@ def test_the_page_says_how_many_errors_each_needs():
     section = page.read_text("utf-8").split("## How many errors")[1]
     table = section.split("| needs |")[1].split("\n\n")[0]
     rows = re.findall(r"^\| (\w+) \| ([\d, ]+) \|", table, re.MULTILINE)
-    assert len(rows) == 20
+    assert len(rows) == 25
     for name, printed in rows:
         number, power = get_calibrator(name)()._errors_needed
         needed = [round(number * (k - 1) ** power) for k in (2, 10, 100)]
