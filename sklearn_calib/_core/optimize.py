@@ -136,7 +136,10 @@ def _measure_gaps(data: Blocks) -> _Gaps:
             tops.append(top)
     rows = np.concatenate(sample)
     every = every_sum / data.weight_sum
-    variance = float((rows / every).var(axis=1).mean() or 1) if every else 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = float((rows / every).var(axis=1).mean()) if every else 1.0
+    if not 0 < variance < math.inf:
+        variance = 1.0  # rows of weight zero can be much larger than all others
     inverse = 1 / (every * variance) if every else 1.0
     is_double = rows.dtype == np.float64
     return _Gaps(true_sum / data.weight_sum, every, inverse, is_double, tops)
