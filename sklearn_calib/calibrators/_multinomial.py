@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.arrays import as_numbers, shown
-from sklearn_calib._core.blocks import Block, Blocks, as_float64
+from sklearn_calib._core.blocks import Blocks, as_float64
 from sklearn_calib._core.empirical_bayes import fit_empirical_bayes
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
@@ -352,28 +352,13 @@ def _as_sequence(name: str, value: Any) -> Sequence[float]:
 
 def make_folds(data: Blocks) -> Iterator[tuple[Blocks, Blocks]]:
     """Yield the training and the held-out samples of stratified folds."""
-    sizes, counts = np.zeros((2, N_FOLDS, len(data.sizes)))
-    for (_, codes, weight), fold in _with_folds(data):
-        cell = np.ravel_multi_index((fold, codes), sizes.shape)
-        sizes += np.bincount(cell, minlength=sizes.size).reshape(sizes.shape)
-        counts += np.bincount(cell, weight, sizes.size).reshape(sizes.shape)
-
-    def select(folds: list[int]) -> Blocks:
-        def read() -> Iterator[Block]:
-            for block, fold in _with_folds(data):
-                rows = np.isin(fold, folds)
-                if rows.any():
-                    yield Block(*(values[rows] for values in block))
-
-        own = sizes[folds].sum(axis=0).astype(np.int64), counts[folds].sum(axis=0)
-        return Blocks(read, *own).kept()
-
+    fold = np.concatenate(list(_folds(data)))
     for k in range(N_FOLDS):
-        yield select([j for j in range(N_FOLDS) if j != k]), select([k])
+        yield data.select(fold != k), data.select(fold == k)
 
 
-def _with_folds(data: Blocks) -> Iterator[tuple[Block, Ints]]:
-    """Yield each block with the fold of each sample.
+def _folds(data: Blocks) -> Iterator[Ints]:
+    """Yield the fold of each sample, for each block.
 
     If samples are sorted by class, each goes to the fold after that of the previous
     one. This depends on earlier samples only, and on the size of each class.
@@ -383,10 +368,10 @@ def _with_folds(data: Blocks) -> Iterator[tuple[Block, Ints]]:
         n_seen = np.bincount(block.codes, minlength=len(following))
         order = np.argsort(block.codes, kind="stable")
         first = np.repeat(following - (n_seen.cumsum() - n_seen), n_seen)
-        fold = np.empty(len(order), dtype=np.int64)
+        fold = np.empty(len(order), dtype=np.int8)
         fold[order] = (first + np.arange(len(order))) % N_FOLDS
         following = following + n_seen
-        yield block, fold
+        yield fold
 
 
 def _loss_sum(data: Blocks, kind: Any = None, parameters: Any = None) -> float:
