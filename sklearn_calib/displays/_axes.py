@@ -60,6 +60,20 @@ def artists(ax: Any, gid: str) -> list[Any]:
     return [artist for artist in ax.get_children() if artist.get_gid() == gid]
 
 
+def curve_style(ax: Any, gid: str, color: Any = None) -> dict[str, Any]:
+    """Return the style of the next curve with a group id, for `plot`."""
+    n_earlier = len(artists(ax, gid))
+    palette_color, marker = STYLES[n_earlier % len(STYLES)]
+    return {
+        "color": palette_color if color is None else color,
+        "marker": marker,
+        # Shifted, so that they do not cover those of earlier curves.
+        "markevery": ((0.1 + 0.03 * n_earlier) % 0.15, 0.15),
+        "markersize": 5,
+        "gid": gid,
+    }
+
+
 def find_axes_below(ax: Any, label: str) -> Any:
     """Return the axes that `add_axes_below` created with this label, or None."""
     return next(

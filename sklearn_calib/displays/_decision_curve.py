@@ -16,7 +16,7 @@ from sklearn_calib._core.net_benefit import (
 )
 from sklearn_calib._core.typing import Array, Floats, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.displays._axes import ABOVE, STYLES, artists, new_axes
+from sklearn_calib.displays._axes import ABOVE, artists, curve_style, new_axes
 from sklearn_calib.displays._bands import (
     BANDS,
     draw_bootstrap,
@@ -286,26 +286,20 @@ class DecisionCurveDisplay(FromEstimator):
         """
         self.ax_ = new_axes((5.6, 4.4)) if ax is None else ax
         self.figure_ = self.ax_.figure
-        n_earlier = len(artists(self.ax_, LINE))
-        palette_color, marker = STYLES[n_earlier % len(STYLES)]
-        color = palette_color if color is None else color
+        style = curve_style(self.ax_, LINE, color)
+        color = style["color"]
         name = self.name if name is None else name
         (self.line_,) = self.ax_.plot(
             self.thresholds,
             self.net_benefit,
-            color=color,
-            marker=marker,
-            # Shifted, so that they do not cover those of earlier curves.
-            markevery=((0.1 + 0.03 * n_earlier) % 0.15, 0.15),
-            markersize=5,
+            **style,
             label="Classifier" if name is None else name,
-            gid=LINE,
         )
         self.band_ = None
         if self.band is not None:
-            style = {"color": color, "alpha": 0.2, "linewidth": 0, "gid": BAND}
-            style["label"] = f"{100 * self.confidence_level:g} % interval"
-            self.band_ = self.ax_.fill_between(self.thresholds, *self.band, **style)
+            shade = {"color": color, "alpha": 0.2, "linewidth": 0, "gid": BAND}
+            shade["label"] = f"{100 * self.confidence_level:g} % interval"
+            self.band_ = self.ax_.fill_between(self.thresholds, *self.band, **shade)
         self.treat_all_line_ = self._draw_treat_all(color)
         self._decorate()
         return self

@@ -20,7 +20,7 @@ from sklearn_calib._core.risk_coverage import (
 )
 from sklearn_calib._core.typing import Confidence, Floats
 from sklearn_calib._core.validation import Interval, validate_params
-from sklearn_calib.displays._axes import ABOVE, STYLES, artists, new_axes
+from sklearn_calib.displays._axes import ABOVE, artists, curve_style, new_axes
 from sklearn_calib.displays._predictions import FromEstimator
 
 if TYPE_CHECKING:
@@ -302,15 +302,14 @@ class RiskCoverageDisplay(FromEstimator):
         """
         self.ax_ = new_axes((5.6, 4.4)) if ax is None else ax
         self.figure_ = self.ax_.figure
-        n_earlier = len(artists(self.ax_, LINE))
-        palette_color, marker = STYLES[n_earlier % len(STYLES)]
-        color = palette_color if color is None else color
+        style = curve_style(self.ax_, LINE, color)
+        color = style["color"]
         name = self.name if name is None else name
         aurc = f"AURC {self.aurc:.4f}"
 
         self.random_line_, self.oracle_line_ = (
-            self.ax_.plot(self.coverage, risk, color=color, zorder=1.5, **style)[0]
-            for risk, style in zip(
+            self.ax_.plot(self.coverage, risk, color=color, zorder=1.5, **reference)[0]
+            for risk, reference in zip(
                 (np.full_like(self.risk, self.risk[-1]), self.oracle_risk),
                 REFERENCES.values(),
                 strict=True,
@@ -319,13 +318,8 @@ class RiskCoverageDisplay(FromEstimator):
         (self.line_,) = self.ax_.plot(
             self.coverage,
             self.risk,
-            color=color,
-            marker=marker,
-            # Shifted, so that they do not cover those of earlier curves.
-            markevery=((0.1 + 0.03 * n_earlier) % 0.15, 0.15),
-            markersize=5,
+            **style,
             label=aurc if name is None else f"{name} ({aurc})",
-            gid=LINE,
         )
         self.point_ = None
         if self.operating_point is not None:
