@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "evaluation": {"_core", "estimators", "metrics"},
     "losses": {"_core"},
     "metrics": {"_core"},
-    "onnx": {"_core", "_maps", "calibrators", "estimators", "losses"},
+    "onnx": {"_core", "_maps", "calibrators", "deployment", "estimators", "losses"},
     # It finds estimators by the names in files, and imports them when they occur.
     "persistence": {"_core", "calibrators"},
 }

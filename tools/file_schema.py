@@ -14,6 +14,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
+from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence._documents import CLASSES
 
@@ -55,6 +56,7 @@ def render():
         PerLabelCalibrator(TemperatureScaling()),
         NeuralClassifier(),
         CalibratedClassifier(NeuralClassifier()),
+        PriorShiftClassifier(NeuralClassifier()),
         CalibrationAccumulator(labels=["a", "b"]),
         TemperatureAccumulator(labels=["a", "b"]),
     ]

@@ -25,6 +25,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
+from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.estimators import ConvNet
 from sklearn_calib.metrics import CalibrationAccumulator
 
@@ -69,6 +70,9 @@ def make_models():
     net = NeuralClassifier(module__hidden_sizes=(2,), loss="adafocal", **SMALL)
     net.set_params(loss__n_bins=2, validation_fraction=0.3)
     calibrated = CalibratedClassifier(net, TemperatureScaling(), cv=2)
+    shift = PriorShiftClassifier(
+        get_calibrator("vector")(), priors={"a": 0.2, "b": 0.5, "c": 0.3}
+    )
     images = np.arange(30 * 16).reshape(30, 1, 4, 4) % 7 / 7
     conv_net = NeuralClassifier(
         ConvNet, module__n_filters=2, module__n_stages=1, **SMALL
@@ -78,6 +82,7 @@ def make_models():
         "NeuralClassifier.safetensors": (net.fit(logits, y), logits),
         "NeuralClassifier_images.safetensors": (conv_net.fit(images, y), images),
         "CalibratedClassifier.safetensors": (calibrated.fit(logits, y), logits),
+        "PriorShiftClassifier.json": (shift.fit(proba, y), proba),
     }
 
 

@@ -241,7 +241,7 @@ class Numbers(Spec):
         if self.increasing == "strictly" and (array[1:] == array[:-1]).any():
             raise ValueError(f"{key} must be distinct, got equal values.")
         if self.total is not None and abs(array.sum() - self.total) > SUM_TOLERANCE:
-            refuse(key, f"numbers that sum to {self.total:g}", array.sum())
+            refuse(key, f"numbers that sum to {self.total:g}", float(array.sum()))
         return array
 
     def __str__(self) -> str:

@@ -5,7 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.dask_blocks import maps_blocks
@@ -14,6 +15,15 @@ from sklearn_calib._core.inputs import BETWEEN_0_AND_1
 from sklearn_calib._core.predicted_scores import find_response, predict_scores
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.routing import RoutingMixin
+from sklearn_calib._core.saved_wrapper import SavedWrapper, check_classes, thawed
+from sklearn_calib._core.state import (
+    FRACTION,
+    UP_TO_ONE,
+    Labels,
+    Numbers,
+    Object,
+    Spec,
+)
 from sklearn_calib._core.training_data import (
     MatrixLike,
     check_training_data,
@@ -35,7 +45,7 @@ from sklearn_calib.deployment._priors import (
 
 
 class PriorShiftClassifier(
-    RoutingMixin, ClassifierMixin, MetaEstimatorMixin, DocumentedEstimator
+    RoutingMixin, ClassifierMixin, SavedWrapper, DocumentedEstimator
 ):
     """Prior shift (label shift): adjust any classifier to changed class frequencies.
 
@@ -158,6 +168,7 @@ class PriorShiftClassifier(
         "n_resamples": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
+    _saved_params = {*_parameter_constraints}
 
     def __init__(
         self,
@@ -303,3 +314,37 @@ class PriorShiftClassifier(
         """
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
+
+    # What `sklearn_calib.save` writes.
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        return {
+            "classes_": Labels(),
+            "estimator_": Object(),
+            "train_priors_": Numbers("n_classes", range=UP_TO_ONE, total=1),
+            "priors_": Numbers("n_classes", range=FRACTION, total=1),
+            "priors_interval_": Numbers(
+                "n_classes", 2, range=FRACTION, is_optional=True
+            ),
+        }
+
+    def _get_saved_params(self) -> dict[str, Any]:
+        saved = super()._get_saved_params()
+        for name in ("priors", "train_priors") if "classes_" in vars(self) else ():
+            if not isinstance(saved[name], str | None):  # JSON has no dict of labels
+                saved[name] = check_priors(
+                    saved[name], self.classes_, name, may_be_zero=True
+                )
+        return saved
+
+    def _get_state(self) -> dict[str, Any]:
+        return {**super()._get_state(), "estimator_": thawed(self.estimator_)}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        check_classes(self.estimator_, self.classes_)
+        find_response(self.estimator_, "predict_proba")
+        if isinstance(self.estimator, FrozenEstimator):
+            self.estimator = self.estimator_ = FrozenEstimator(self.estimator_)
+        copy_features(self.estimator_, self)

@@ -2,28 +2,24 @@
 
 from typing import Any, Self
 
-import numpy as np
-from sklearn.base import MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib._core.doc_links import DocumentedEstimator
-from sklearn_calib._core.json_values import check_object, refuse
+from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.predicted_scores import find_response
-from sklearn_calib._core.state import Labels, ListOf, Object, Spec, StateMixin, Tuple
+from sklearn_calib._core.saved_wrapper import SavedWrapper, check_classes, thawed
+from sklearn_calib._core.state import Labels, ListOf, Object, Spec, Tuple
 from sklearn_calib._core.training_data import copy_features
-from sklearn_calib._core.typing import Array
 from sklearn_calib.calibrators import Calibrator
 from sklearn_calib.estimators._calibrated_pair import CalibratedPair
 
-_SAVED = {"calibrator", "cv", "ensemble", "estimator", "response_method"}
 
-
-class SavableEnsemble(StateMixin, MetaEstimatorMixin, DocumentedEstimator):
+class SavableEnsemble(SavedWrapper, DocumentedEstimator):
     """Calibrated classifiers with a state that `sklearn_calib.save` can write."""
 
-    estimator: Any
     response_method: str
     calibrated_classifiers_: list[Any]
+    _saved_params = {"calibrator", "cv", "ensemble", "estimator", "response_method"}
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
@@ -31,34 +27,16 @@ class SavableEnsemble(StateMixin, MetaEstimatorMixin, DocumentedEstimator):
         return {"classes_": Labels(), "calibrated_classifiers_": ListOf(pair)}
 
     def _get_saved_params(self) -> dict[str, Any]:
-        params = self.get_params(deep=False)
-        saved = {name: params[name] for name in sorted(_SAVED)}
+        saved = super()._get_saved_params()
         # A splitter is only used in training.
         saved["cv"] = self.cv if isinstance(self.cv, int) else None
-        saved["is_frozen"] = isinstance(self.estimator, FrozenEstimator)
-        saved["estimator"] = _thawed(self.estimator)
         return saved
-
-    def _get_passed_params(self) -> dict[str, Any]:
-        return _thawed(self.estimator)._get_passed_params()
 
     @classmethod
     def _from_saved_params(
-        cls,
-        params: dict[str, Any],
-        key: str,
-        passed: dict[str, Any],  # noqa: ARG003 - for networks
+        cls, params: dict[str, Any], key: str, passed: dict[str, Any]
     ) -> Self:
-        check_object(params, key, {"estimator"}, {*_SAVED, "is_frozen"})
-        if not isinstance(params["estimator"], StateMixin):
-            refuse(f"{key}.estimator", "an object", params["estimator"])
-        is_frozen = params.pop("is_frozen", False)
-        if not isinstance(is_frozen, bool):
-            refuse(f"{key}.is_frozen", "true or false", is_frozen)
-        if is_frozen:
-            params["estimator"] = FrozenEstimator(params["estimator"])
-        new = cls(**params)
-        new._validate_params()
+        new = super()._from_saved_params(params, key, passed)
         given = params.get("calibrator")
         if given != "auto" and not isinstance(given, Calibrator | None):
             refuse(f"{key}.calibrator", 'a calibrator, "auto" or null', given)
@@ -66,36 +44,23 @@ class SavableEnsemble(StateMixin, MetaEstimatorMixin, DocumentedEstimator):
 
     def _get_state(self) -> dict[str, Any]:
         pairs = self.calibrated_classifiers_
-        parts = [(_thawed(pair.estimator), pair.calibrator) for pair in pairs]
+        parts = [(thawed(pair.estimator), pair.calibrator) for pair in pairs]
         return {"classes_": self.classes_, "calibrated_classifiers_": parts}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         classes, pairs = state["classes_"], []
         for classifier, calibrator in state["calibrated_classifiers_"]:
-            _check_classes(classifier.classes_, classes)
+            check_classes(classifier, classes)
             response = find_response(classifier, self.response_method)
             from_logits = response != "probabilities"
             if calibrator is not None:
-                _check_classes(calibrator.classes_, classes, may_lack=False)
+                check_classes(calibrator, classes, may_lack=False)
                 _check_calibrator(calibrator, from_logits)
             pairs.append(CalibratedPair(classifier, calibrator, from_logits, classes))
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator = FrozenEstimator(pairs[0].estimator)
         self.classes_, self.calibrated_classifiers_ = classes, pairs
         copy_features(pairs[0].estimator, self)
-
-
-def _thawed(estimator: Any) -> Any:
-    """Return the classifier in a `FrozenEstimator`, or the estimator itself."""
-    is_frozen = isinstance(estimator, FrozenEstimator)
-    return estimator.estimator if is_frozen else estimator
-
-
-def _check_classes(own: Array, classes: Array, *, may_lack: bool = True) -> None:
-    """Raise ValueError for other classes; a classifier of a fold may lack some."""
-    known = classes[np.isin(classes, own)] if may_lack else classes
-    if not np.array_equal(own, known):
-        refuse("classes_", f"{own}, as in the nested object", classes)
 
 
 def _check_calibrator(calibrator: Any, from_logits: bool) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_calib import calibrators
 from sklearn_calib._maps.expressions import Tensor, hstack, maximum, node, where
-from sklearn_calib._maps.links import focal_posterior, softmax
+from sklearn_calib._maps.links import focal_posterior, log_of_tiny, softmax
 from sklearn_calib._maps.maps import MAPS, as_logits, calibrate, calibrate_labels
 from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
 from sklearn_calib.onnx._graph import Graph
@@ -118,6 +118,17 @@ def margin_proba(graph: Graph, calibrator: Any, margins: Tensor) -> Tensor:
         return part_proba(graph, per_label.calibrators_[0], scaled)
     proba = part_proba(graph, per_label, scaled)
     return proba / proba.sum()
+
+
+def prior_shift_proba(
+    graph: Graph, model: Any, sources: Sequence[Source], dtype: Any
+) -> Tensor:
+    classifier = model.estimator_
+    proba = part(graph, classifier, sources).cast(dtype)
+    proba = fill_absent(proba, classifier.classes_, model.classes_, False)
+    with np.errstate(divide="ignore"):  # a class may be absent from new data
+        log_ratio = np.log(model.priors_) - np.log(model.train_priors_)
+    return softmax(log_of_tiny(proba) + log_ratio)
 
 
 def neural_logits(graph: Graph, model: Any, sources: Sequence[Source]) -> Tensor:
@@ -260,6 +271,7 @@ def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> N
 
 def register() -> None:
     """Register the converters of the package with skl2onnx."""
+    from sklearn_calib.deployment import PriorShiftClassifier
     from sklearn_calib.estimators import CalibratedClassifier
 
     calibrator_converter = converter(calibrator_proba)
@@ -267,6 +279,7 @@ def register() -> None:
         register_one(getattr(calibrators, name), calibrator_converter)
     register_one(PerLabelCalibrator, converter(per_label_proba))
     register_one(CalibratedClassifier, converter(calibrated_proba))
+    register_one(PriorShiftClassifier, converter(prior_shift_proba))
     # Otherwise, no network can have been fitted, and importing torch takes seconds.
     if "torch" in sys.modules:
         from sklearn_calib.estimators import NeuralClassifier, RefCalClassifier

@@ -37,9 +37,10 @@ def to_onnx(
     ----------
     model : estimator
         A fitted calibrator, :class:`~sklearn_calib.NeuralClassifier`,
-        :class:`~sklearn_calib.RefCalClassifier` or
-        :class:`~sklearn_calib.CalibratedClassifier`, or a classifier of scikit-learn
-        that contains them, such as a `Pipeline`.
+        :class:`~sklearn_calib.RefCalClassifier`,
+        :class:`~sklearn_calib.CalibratedClassifier` or
+        :class:`~sklearn_calib.deployment.PriorShiftClassifier`, or a classifier of
+        scikit-learn that contains them, such as a `Pipeline`.
 
     X : array-like of shape (n_samples, n_features) or (n_samples, ...)
         Data for which `model` can predict, such as a few hundred test samples. The

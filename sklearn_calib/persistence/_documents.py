@@ -27,6 +27,7 @@ CLASSES = {
     "CalibrationAccumulator": "sklearn_calib.metrics",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
+    "PriorShiftClassifier": "sklearn_calib.deployment",
     "TemperatureAccumulator": "sklearn_calib.calibrators",
 }
 
@@ -36,8 +37,8 @@ def to_dict(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
-            CalibrationAccumulator
+    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier, \
+            PriorShiftClassifier or CalibrationAccumulator
         The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns

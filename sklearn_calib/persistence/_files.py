@@ -22,10 +22,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
-            CalibrationAccumulator
+    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier, \
+            PriorShiftClassifier or CalibrationAccumulator
         The fitted model. The classifier of a `CalibratedClassifier` must be a
-        `NeuralClassifier`.
+        `NeuralClassifier`; that of a `PriorShiftClassifier` must be one of these two or
+        a calibrator.
 
     path : str or path
         File to write, such as "calibrator.json" or "network.safetensors".
@@ -57,7 +58,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     `held_out_as`, `memory`, `n_jobs`, `verbose` and a splitter `cv` of a
     `CalibratedClassifier`.
 
-    Tuples in parameters become lists.
+    Tuples in parameters become lists, and `priors` and `train_priors` of a
+    `PriorShiftClassifier` become arrays in the order of `classes_`.
 
     Examples
     --------

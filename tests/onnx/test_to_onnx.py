@@ -11,6 +11,7 @@ from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -32,6 +33,7 @@ from sklearn_calib.calibrators import (
     PlattScaling,
     VennAbers,
 )
+from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.onnx import _export, to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -164,6 +166,26 @@ def test_classes_that_are_absent_from_a_fold(
     model.fit(X, np.array(["c", "a", "d", "b"])[y])
     assert len(model.calibrated_classifiers_[0].estimator.classes_) == n_present
     assert largest_difference(model, X) < 1e-9
+
+
+@pytest.mark.each(
+    "classifier",
+    [
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        CalibratedClassifier(GaussianNB(), PlattScaling(), cv=2),
+        RandomForestClassifier(5, random_state=0),
+    ],
+)
+@pytest.mark.each("absent", [False, True])
+def test_prior_shift(data, largest_difference, classifier, absent):
+    X, y = data
+    X = X.astype(np.float32)
+    priors = np.arange(1, y.max() + 2) - absent
+    model = PriorShiftClassifier(classifier, priors=priors / priors.sum()).fit(X, y)
+    assert largest_difference(model, X) < 1e-5
+    assert largest_difference(model.adapt(X), X) < 1e-5
+    calibrated = CalibratedClassifier(FrozenEstimator(model), PlattScaling()).fit(X, y)
+    assert largest_difference(calibrated, X) < 1e-5
 
 
 def test_multilabel(data, run_onnx):

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from sklearn.frozen import FrozenEstimator
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
 from sklearn_calib.calibrators import (
@@ -21,6 +22,7 @@ from sklearn_calib.calibrators import (
     SplineCalibration,
     VennAbers,
 )
+from sklearn_calib.deployment import PriorShiftClassifier
 from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence import from_dict, load, save, to_dict
 
@@ -121,6 +123,22 @@ def test_mutated_documents_of_labels(fit_per_label, data):
     document = to_dict(fitted)
     mutate(document, data.draw)
     check(lambda: from_dict(document), X)
+
+
+def test_mutated_documents_of_prior_shift(fit):
+    fitted, X = fit(TemperatureScaling())
+    model = PriorShiftClassifier(FrozenEstimator(fitted), n_resamples=5)
+    document = to_dict(model.fit(X, fitted.predict(X)))
+
+    @settings(max_examples=2 * settings.default.max_examples)
+    @given(st.data())
+    def refuse_or_read(data):
+        mutated = copy.deepcopy(document)
+        for _ in range(data.draw(st.integers(1, 2))):
+            mutate(mutated, data.draw)
+        check(lambda: from_dict(mutated), X)
+
+    refuse_or_read()
 
 
 @pytest.mark.parametrize("mode", ["top_label", "classwise"])
