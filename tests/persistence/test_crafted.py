@@ -103,38 +103,29 @@ def check(read, X):
 
 def test_mutated_documents_of_calibrators(calibrator, fit):
     fitted, X = fit(calibrator)
-    document = to_dict(fitted)
-    assert check(lambda: from_dict(document), X)
-
-    @given(st.data())
-    def refuse_or_read(data):
-        mutated = copy.deepcopy(document)
-        for _ in range(data.draw(st.integers(1, 3))):
-            mutate(mutated, data.draw)
-        check(lambda: from_dict(mutated), X)
-
-    refuse_or_read()
+    check_mutated(fitted, X, settings.default.max_examples)
 
 
-@settings(max_examples=2 * settings.default.max_examples)
-@given(st.data())
-def test_mutated_documents_of_labels(fit_per_label, data):
-    fitted, X = fit_per_label()
-    document = to_dict(fitted)
-    mutate(document, data.draw)
-    check(lambda: from_dict(document), X)
+def test_mutated_documents_of_labels(fit_per_label):
+    check_mutated(*fit_per_label(), 2 * settings.default.max_examples)
 
 
 def test_mutated_documents_of_prior_shift(fit):
     fitted, X = fit(TemperatureScaling())
-    model = PriorShiftClassifier(FrozenEstimator(fitted), n_resamples=5)
-    document = to_dict(model.fit(X, fitted.predict(X)))
+    model = PriorShiftClassifier(FrozenEstimator(fitted)).fit(X, fitted.predict(X))
+    check_mutated(model, X, 2 * settings.default.max_examples)
 
-    @settings(max_examples=2 * settings.default.max_examples)
+
+def check_mutated(fitted, X, max_examples):
+    """Check documents of a fitted model with up to three changes."""
+    document = to_dict(fitted)
+    assert check(lambda: from_dict(document), X)
+
+    @settings(max_examples=max_examples)
     @given(st.data())
     def refuse_or_read(data):
         mutated = copy.deepcopy(document)
-        for _ in range(data.draw(st.integers(1, 2))):
+        for _ in range(data.draw(st.integers(1, 3))):
             mutate(mutated, data.draw)
         check(lambda: from_dict(mutated), X)
 
