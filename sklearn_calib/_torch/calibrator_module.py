@@ -81,14 +81,19 @@ class CalibratorModule(nn.Module):
         Function of an expression that returns an expression.
 
     name : str
-        Name of the calibrator, for the representation.
+        Name of the calibrator, for the representation and messages.
+
+    n_columns : int
+        Number of columns of the input.
     """
 
     precision: torch.Tensor
 
-    def __init__(self, expression: Callable[[Tensor], Tensor], name: str) -> None:
+    def __init__(
+        self, expression: Callable[[Tensor], Tensor], name: str, n_columns: int
+    ) -> None:
         super().__init__()
-        self.name = name
+        self.name, self.n_columns = name, n_columns
         # Only its dtype is used: with the buffers, it follows that of the module.
         self.register_buffer("precision", torch.zeros((), dtype=torch.float64))
         graph = _Steps(self)
@@ -98,6 +103,14 @@ class CalibratorModule(nn.Module):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return the calibrated probabilities, of shape (n_samples, n_classes)."""
+        if X.ndim == self.n_columns == 1:
+            X = X[:, None]
+        if X.ndim != 2 or X.shape[1] != self.n_columns:
+            raise ValueError(
+                f"The input of {self.name} must have the shape (n_samples, "
+                f"{self.n_columns}), got {tuple(X.shape)}. Pass one row for each "
+                "sample, with the columns of the fit."
+            )
         dtype = torch.promote_types(self.precision.dtype, torch.float32)
         values = [X.to(dtype)]
         for op_type, inputs, options in self.steps:

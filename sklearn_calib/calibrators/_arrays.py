@@ -110,17 +110,17 @@ class ArrayClassifierMixin(ClassifierMixin):
         -------
         module : torch.nn.Module
             Module without parameters to train. Its input has the shape
-            (n_samples, n_classes), or (n_samples, 1) if the calibrator was fitted to
-            one column, and contains logits or probabilities as in `fit`. The output
-            has the dtype and the device of the input. Gradients flow to the input,
-            unless the map is piecewise constant, as that of histogram binning.
+            (n_samples, n_classes), or (n_samples, 1) or (n_samples,) if the calibrator
+            was fitted to one column, and contains logits or probabilities as in `fit`.
+            The output has the dtype and the device of the input. Gradients flow to the
+            input, unless the map is piecewise constant, as that of histogram binning.
 
         Notes
         -----
         The module computes in float64, for inputs of any precision. The result then
         differs from `predict_proba` by rounding errors. Use `module.to(torch.float32)`
-        for less precision, for example on devices without float64. The input is not
-        validated.
+        for less precision, for example on devices without float64. Only the shape of
+        the input is validated.
 
         Examples
         --------
@@ -140,4 +140,5 @@ class ArrayClassifierMixin(ClassifierMixin):
         # Imported here, as calibrators do not need torch.
         from sklearn_calib._torch.calibrator_module import CalibratorModule
 
-        return CalibratorModule(partial(self._expression, self), type(self).__name__)
+        expression, name = partial(self._expression, self), type(self).__name__
+        return CalibratorModule(expression, name, self.n_features_in_)

@@ -254,6 +254,25 @@ def test_torch_modules_show_the_calibrator():
     assert not [*module.parameters()]
 
 
+@pytest.mark.each("few", FEW)
+@pytest.mark.each("n_columns", [1, 2, 3])
+def test_shape_of_the_input_of_torch_modules(fresh, few, n_columns):
+    """A 1-d tensor is one column, as in `predict_proba`."""
+    X, y = make_data(max(n_columns, 2))
+    X = X if n_columns > 1 else X[:, 1:]
+    model = fitted(fresh, few, X, y)
+    module, tensor = model.to_torch(), torch.from_numpy(X)
+    if n_columns == 1:
+        torch.testing.assert_close(module(tensor[:, 0]), module(tensor))
+    else:
+        with pytest.raises(ValueError, match=rf"_samples, {n_columns}\), got \(400,\)"):
+            module(tensor[:, 0])
+    name = type(few).__name__
+    for wrong in (tensor[None], tensor[0, 0], torch.hstack([tensor, tensor])):
+        with pytest.raises(ValueError, match=f"input of {name} must have the shape"):
+            module(wrong)
+
+
 def test_torch_module_of_labels():
     X, y = make_data()
     model = PerLabelCalibrator(VectorScaling(from_logits=True))
@@ -284,6 +303,21 @@ def test_torch_export_of_all(fresh, calibrator):
     module, tensor = model.to_torch(), torch.from_numpy(X)
     program = torch.export.export(module, (tensor,))
     torch.testing.assert_close(program.module()(tensor), module(tensor))
+    check_compiled(module, tensor)
+
+
+@pytest.mark.slow
+def test_torch_export_of_one_column(fresh):
+    X, y = make_data(2)
+    column = torch.from_numpy(X[:, 1])
+    module = fitted(fresh, TemperatureScaling(), X[:, 1], y).to_torch()
+    shapes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(module, (column,), dynamic_shapes=shapes)
+    torch.testing.assert_close(program.module()(column[:9]), module(column[:9]))
+    check_compiled(module, column)
+
+
+def check_compiled(module, tensor):
     torch.compiler.reset()
     compiled = torch.compile(module, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(tensor), module(tensor))
