@@ -1,5 +1,6 @@
-"""Training data of a wrapped classifier, and the features that it knows."""
+"""Training data of classifiers and calibrators: checks, classes and features."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn_calib._core.arrays import (
     check_unmasked,
     is_dict,
     is_instance,
+    shown,
 )
 from sklearn_calib._core.indicator import check_indicator
 from sklearn_calib._core.typing import Array
@@ -59,6 +61,18 @@ def check_training_data(
             "Add samples of another class."
         )
     return _indexable(X, y), y, labels
+
+
+def warn_of_absent_classes(
+    absent: Array, consequence: str, otherwise: str = ""
+) -> None:
+    """Warn of the classes without samples, if there are any, and what follows."""
+    if len(absent):
+        warnings.warn(
+            f"y contains no samples of {shown(absent.tolist())}: {consequence}. "
+            f"Calibrate with samples of all classes{otherwise}.",
+            UserWarning,
+        )
 
 
 def _indexable(X: Any, y: Any) -> Any:

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.links import softmax
@@ -22,6 +21,7 @@ from sklearn_calib._core.stacking import (
     stacking_weights,
 )
 from sklearn_calib._core.state import FRACTION, NON_NEGATIVE, ListOf, Numbers, Object
+from sklearn_calib._core.training_data import warn_of_absent_classes
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval
 from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
@@ -296,7 +296,10 @@ class AutoCalibrator(_BlockCalibrator):
         self._fit_blocks(data.kept())
 
     def _fit_blocks(self, data: Blocks) -> None:
-        self._warn_of_absent(data.counts)
+        warn_of_absent_classes(
+            self.classes_[data.counts == 0],
+            "AutoCalibrator makes their probabilities small",
+        )
         (weight,) = data.collect(lambda block: (block.weight,))
         if (weight == 0).any():
             # They would change the folds of the others.
@@ -374,16 +377,6 @@ class AutoCalibrator(_BlockCalibrator):
                 for name in names
             ):
                 refuse("calibrators_", "calibrators of the same input", each)
-
-    def _warn_of_absent(self, counts: Floats) -> None:
-        """Warn of classes without samples."""
-        if counts.min() == 0:
-            absent = shown(self.classes_[counts == 0].tolist())
-            warnings.warn(
-                f"y contains no samples of {absent}: AutoCalibrator makes their "
-                "probabilities small. Calibrate with samples of all classes.",
-                UserWarning,
-            )
 
 
 def _name(calibrator: Any) -> str:

@@ -14,6 +14,7 @@ from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.blocks import array_blocks
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.optimize import fit_temperature
+from sklearn_calib._core.training_data import warn_of_absent_classes
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
 from sklearn_calib.calibrators._base import Calibrator
 from sklearn_calib.calibrators._temperature import TemperatureScaling
@@ -183,14 +184,11 @@ class BoostingCalibrator(MetaEstimatorMixin, Calibrator):
                 f"{type(self).__name__} needs samples of at least two classes, got "
                 f"only {shown(self.classes_[self._present].tolist())} in y."
             )
-        missing = np.delete(self.classes_, self._present).tolist()
-        if missing:
-            warnings.warn(
-                f"y contains no samples of {shown(missing)}: {type(self).__name__} "
-                "gives these classes the probabilities of temperature scaling. "
-                "Calibrate with samples of all classes.",
-                UserWarning,
-            )
+        warn_of_absent_classes(
+            np.delete(self.classes_, self._present),
+            f"{type(self).__name__} gives these classes the probabilities of "
+            "temperature scaling",
+        )
         if self.estimator.get_params().get("reg_lambda") == 0:
             warnings.warn(
                 "estimator has the penalty reg_lambda=0: a leaf of confident "

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.arrays import as_numbers, shown
+from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.blocks import Blocks, as_float64
 from sklearn_calib._core.empirical_bayes import fit_empirical_bayes
 from sklearn_calib._core.links import log_softmax, softmax
 from sklearn_calib._core.multinomial import fit_multinomial
 from sklearn_calib._core.optimize import fit_temperature, magnitude
 from sklearn_calib._core.state import NON_NEGATIVE, POSITIVE, Number, Numbers, Spec
+from sklearn_calib._core.training_data import warn_of_absent_classes
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
@@ -182,14 +183,11 @@ class _MultinomialCalibrator(_BlockCalibrator):
         """
         for name in ("lambd_", "mu_", "prior_precision_"):
             self.__dict__.pop(name, None)
-        if data.counts.min() == 0:
-            absent = shown(self.classes_[data.counts == 0].tolist())
-            warnings.warn(
-                f"y contains no samples of {absent}: {type(self).__name__} makes their "
-                "probabilities as small as its penalty allows. Calibrate with samples "
-                "of all classes.",
-                UserWarning,
-            )
+        warn_of_absent_classes(
+            self.classes_[data.counts == 0],
+            f"{type(self).__name__} makes their probabilities as small as its penalty "
+            "allows",
+        )
         return data.transform(as_float64)
 
 

@@ -1,13 +1,11 @@
 """One-vs-rest calibration: a map for the probability of each class."""
 
-import warnings
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
 
-from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.blocks import Blocks
 from sklearn_calib._core.class_scores import (
     EXPONENTIAL,
@@ -26,6 +24,7 @@ from sklearn_calib._core.state import (
     Spec,
     Tuple,
 )
+from sklearn_calib._core.training_data import warn_of_absent_classes
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import row_blocks
 from sklearn_calib.calibrators._base import MIN_ROWS
@@ -101,7 +100,13 @@ class _OneVsRestCalibrator(_BlockCalibrator):
         counts = np.bincount(codes, weight, n_classes)
         self.class_prior_ = (counts + 1) / (counts.sum() + n_classes)
         self._mixing = 1 / (counts.sum() + 1) if self._returns_zero else 0.0
-        self._warn_of_missing(self.classes_[counts == 0].tolist())
+        warn_of_absent_classes(
+            self.classes_[counts == 0],
+            f"{type(self).__name__} will give these classes probabilities close to "
+            "zero",
+            ", or use a calibrator with one map for all classes, such as "
+            "TemperatureScaling",
+        )
         self.maps_ = []
         for group in row_blocks(n_classes, data.n_samples, at_least=GROUP_SIZE):
             some = slice(1, 2) if n_classes == 2 else group
@@ -149,17 +154,6 @@ class _OneVsRestCalibrator(_BlockCalibrator):
             return expit(np.column_stack([-positive, positive]))
         # If 1 - positive is rounded to zero, its value is below the resolution.
         return np.column_stack([np.maximum(1 - positive, RESOLUTION), positive])
-
-    def _warn_of_missing(self, labels: list[Any]) -> None:
-        """Warn of classes without samples."""
-        if labels:
-            warnings.warn(
-                f"y contains no samples of {shown(labels)}: {type(self).__name__} will "
-                "give these classes probabilities close to zero. Calibrate with "
-                "samples of all classes, or use a calibrator with one map for all "
-                "classes, such as TemperatureScaling.",
-                UserWarning,
-            )
 
     @abstractmethod
     def _fit_map(self, score: Floats, target: Array, sample_weight: Floats) -> Any:

@@ -1,13 +1,12 @@
 """Any scikit-learn classifier as a calibrator."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.predicted_scores import fill_absent
+from sklearn_calib._core.training_data import warn_of_absent_classes
 from sklearn_calib._core.typing import Floats, Ints, Weights
 from sklearn_calib.calibrators import Calibrator
 
@@ -22,15 +21,11 @@ class ClassifierCalibrator(Calibrator):
     def _fit(self, logits: Floats, codes: Ints, sample_weight: Weights) -> None:
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.classifier_ = clone(self.classifier).fit(logits, codes, **weights)
-        missing = np.delete(self.classes_, self.classifier_.classes_).tolist()
-        if missing:
-            warnings.warn(
-                f"y contains no samples of {shown(missing)}: "
-                f"{type(self.classifier).__name__} gives these classes the smallest "
-                "positive probability of each row. Calibrate with samples of all "
-                "classes.",
-                UserWarning,
-            )
+        warn_of_absent_classes(
+            np.delete(self.classes_, self.classifier_.classes_),
+            f"{type(self.classifier).__name__} gives these classes the smallest "
+            "positive probability of each row",
+        )
 
     def _calibrate(self, logits: Floats) -> Floats:
         proba = self.classifier_.predict_proba(logits).copy()

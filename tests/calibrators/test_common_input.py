@@ -1,6 +1,8 @@
 """Common tests of input: labels, columns, precision, and invalid data."""
 
 import pickle
+import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -52,6 +54,21 @@ def test_pandas(calibrator, make_logits, fresh):
     positive = frame["dog"]
     fitted.fit(positive, target == 3)
     assert fitted.predict_proba(positive).shape == (2000, 2)
+
+
+def test_absent_classes_are_named(calibrator, make_logits, fresh):
+    """All warnings of absent classes begin and end in the same way."""
+    logits, y = make_logits()
+    X, kept = softmax(3 * logits), y != 2
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        fresh(calibrator).fit(X[kept], y[kept], labels=range(4))
+    texts = [str(each.message) for each in found if "samples of [" in str(each.message)]
+    assert len(texts) <= 1
+    wanted = r"y contains no samples of \[2\]: .+\. Calibrate with samples of all cl"
+    assert all(re.match(wanted, text) for text in texts)
+    by_class = {"PlattScaling", "VectorScaling", "AutoCalibrator", "HistogramBinning"}
+    assert texts or type(calibrator).__name__ not in by_class
 
 
 @pytest.mark.each("shape", [(-1,), (-1, 1)])
