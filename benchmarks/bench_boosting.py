@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from bench_public_logits import read_data
 from bench_trees import CLASSIFIERS, read_tables
+from calarena.custom_calibrators import SHALLOW
 from lightgbm import LGBMClassifier
 from resumable import open_results
 from sklearn.base import clone
@@ -44,7 +45,6 @@ from sklearn_calib.calibrators import BoostingCalibrator, get_calibrator
 from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
 
 SIZES = [250, 1000, 4000]
-SHALLOW = {"n_estimators": 50, "max_depth": 2, "learning_rate": 0.05, "reg_lambda": 30}
 ONE_THREAD = {"n_jobs": 1, "random_state": 0}
 BOOSTERS = {
     "LightGBM": LGBMClassifier(num_leaves=4, verbosity=-1, **SHALLOW, **ONE_THREAD),

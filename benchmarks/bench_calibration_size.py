@@ -34,6 +34,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from bench_priors import BAYES, PARAMETER
 from bench_public_logits import read_data
 from resumable import open_results
 from scipy.optimize import brentq
@@ -49,16 +50,10 @@ DATA = ["mnist_cnn", "cifar10_resnet50_mukhoti_ce"]
 # They invert a focal loss, or return uniform probabilities for some samples.
 LEFT_OUT = {"focal_posterior", "meta_cal"}
 CHOSEN = "structured_matrix, cv"  # the strength chosen by cross-validation
-BAYES = "empirical_bayes"
 # Methods that are not a calibrator with its defaults.
 VARIANTS = {
     CHOSEN: {"lambd": "cv"},
-    "structured_vector, eb": {"lambd": BAYES},
-    "structured_matrix, eb": {"lambd": BAYES},
-    "vector, eb": {"penalty": BAYES},
-    "matrix, eb": {"penalty": BAYES},
-    "dirichlet, eb": {"penalty": BAYES},
-    "joint_beta, eb": {"penalty": BAYES},
+    **{f"{name}, eb": {parameter: BAYES} for name, parameter in PARAMETER.items()},
 }
 METHODS = [name for name in get_calibrator_names() if name not in LEFT_OUT]
 METHODS += [name for name in VARIANTS if name != CHOSEN]

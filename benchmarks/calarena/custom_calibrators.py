@@ -32,20 +32,13 @@ SETTINGS = {
     "structured_matrix_eb": partial(StructuredMatrixScaling, lambd="empirical_bayes"),
     "joint_beta_eb": partial(JointBetaCalibration, penalty="empirical_bayes"),
 }
-# Trees of LightGBM, which is optional, with the parameters of its docstring.
-BOOSTING = {
-    "n_estimators": 50,
-    "learning_rate": 0.05,
-    "max_depth": 2,
-    "num_leaves": 4,
-    "reg_lambda": 30,
-    "n_jobs": 1,
-    "verbosity": -1,
-}
+# Boosted trees with the parameters in the docstring of BoostingCalibrator.
+SHALLOW = {"n_estimators": 50, "learning_rate": 0.05, "max_depth": 2, "reg_lambda": 30}
 if find_spec("lightgbm") is not None:
     from lightgbm import LGBMClassifier
 
-    SETTINGS["boosting"] = partial(BoostingCalibrator, LGBMClassifier(**BOOSTING))
+    trees = LGBMClassifier(num_leaves=4, n_jobs=1, verbosity=-1, **SHALLOW)
+    SETTINGS["boosting"] = partial(BoostingCalibrator, trees)
 METHODS = {
     **{n: get_calibrator(n) for n in get_calibrator_names() if n not in LEFT_OUT},
     **SETTINGS,
