@@ -1,24 +1,27 @@
 """Groups of samples, such as those defined by a sensitive feature."""
 
 from collections.abc import Mapping, Set
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from sklearn_calib._core.arrays import check_unmasked, without_gradient
+from sklearn_calib._core.arrays import (
+    as_array,
+    check_unmasked,
+    is_dict,
+    without_gradient,
+)
+from sklearn_calib._core.typing import Array, Ints
+from sklearn_calib._core.validation import did_you_mean, one_column
 
 
 def group_members(groups: Any, n_samples: int) -> dict[Any, Any]:
     """Return the indices of the samples of each group, by name or tuple of names."""
     import pandas as pd
 
-    frame = _as_frame(groups)
-    if len(frame) != n_samples:
-        raise ValueError(
-            "groups must contain one group for each sample, got "
-            f"{len(frame)} groups and {n_samples} samples. Pass the groups of these "
-            "samples."
-        )
+    frame = group_frame(groups, n_samples)
     try:
         codes, names = pd.MultiIndex.from_frame(frame).factorize(sort=True)
     except TypeError as error:
@@ -34,6 +37,120 @@ def group_members(groups: Any, n_samples: int) -> dict[Any, Any]:
             f"in the table, got {names.tolist()}. Rename that group."
         )
     return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
+
+
+def group_frame(groups: Any, n_samples: int) -> Any:
+    """Return groups as a DataFrame with one row for each of the samples."""
+    frame = _as_frame(groups)
+    if len(frame) != n_samples:
+        raise ValueError(
+            "groups must contain one group for each sample, got "
+            f"{len(frame)} groups and {n_samples} samples. Pass the groups of these "
+            "samples."
+        )
+    return frame
+
+
+def select_columns(X: Any, columns: Any) -> Any:
+    """Return columns of X as a DataFrame of groups.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, DataFrame or dict
+        Data with columns. A dict contains columns by name.
+
+    columns : str, int or sequence of these
+        Names of columns, or indices, which may be negative.
+    """
+    import pandas as pd
+
+    wanted = columns if isinstance(columns, list | tuple) else [columns]
+    if not wanted:
+        raise ValueError(
+            f"groups must be None or contain a column of X, got {columns!r}. Use None "
+            "if there are no groups."
+        )
+    if not (is_dict(X) or hasattr(X, "shape")):
+        X = as_array(X, "X")
+    if not is_dict(X) and len(X.shape) != 2:
+        raise ValueError(
+            "X must have columns if groups are selected from them, got shape "
+            f"{tuple(X.shape)}. Use groups=None, and pass the groups to the methods."
+        )
+    names = list(X if is_dict(X) else getattr(X, "columns", range(X.shape[1])))
+    places = [_place(names, each) for each in wanted]
+    # The names of several columns may be equal.
+    return pd.concat([_column(X, names, place) for place in places], axis=1)
+
+
+def _place(names: list[Any], wanted: Any) -> int:
+    """Return the index of a column, from its name or index."""
+    if isinstance(wanted, str) and wanted in names:
+        return names.index(wanted)
+    is_index = isinstance(wanted, Integral) and not isinstance(wanted, bool)
+    if is_index and -len(names) <= wanted < len(names):
+        return int(wanted) % len(names)
+    raise ValueError(
+        f"groups must be columns of X, got {wanted!r}, and X has {len(names)} columns"
+        f"{' with names' * isinstance(names[0], str)}. Pass a name, an index, or a "
+        f"list of these.{did_you_mean(wanted, names)}"
+    )
+
+
+def _column(X: Any, names: list[Any], place: int) -> Any:
+    """Return a column as a Series with its name."""
+    import pandas as pd
+
+    if hasattr(X, "iloc"):
+        return X.iloc[:, place].reset_index(drop=True)
+    if issparse(X):
+        values = X.tocsc()[:, [place]].toarray().ravel()
+    else:
+        values = X[names[place]] if is_dict(X) else X[:, place]
+    return pd.Series(one_column(as_array(values, "X"), "X"), name=names[place])
+
+
+def distinct_values(frame: Any) -> list[Array]:
+    """Return the distinct values of each column, sorted and without missing values."""
+    return [_sorted(frame.iloc[:, j].dropna()) for j in range(frame.shape[1])]
+
+
+def _sorted(column: Any) -> Array:
+    """Return the sorted distinct values of a column as an array of objects."""
+    try:
+        values = column.unique().tolist()
+    except TypeError as error:
+        raise TypeError(
+            "groups must contain hashable values, such as str or int, got "
+            f"{error}. Convert them to str."
+        ) from None
+    try:
+        values.sort()
+    except TypeError:  # values of several types
+        values.sort(key=lambda value: (type(value).__name__, str(value)))
+    # From a list of tuples or intervals, numpy would make several dimensions.
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def encode_groups(frame: Any, values: list[Array]) -> Ints:
+    """Return the index of each value of a DataFrame in the values of its column.
+
+    A missing value has the index `len(values)` of its column, and an unknown one -1.
+    """
+    codes = np.empty(frame.shape, dtype=np.int64)
+    for j, known in enumerate(values):
+        index = {value: code for code, value in enumerate(known.tolist())}
+        column = frame.iloc[:, j]
+        try:
+            own, distinct = column.factorize()
+        except TypeError:  # a list, for example, is no known value
+            codes[:, j] = -1
+            continue
+        found = [index.get(value, -1) for value in distinct.tolist()]
+        codes[:, j] = np.array([*found, len(known)])[own]
+    return codes
 
 
 def _as_frame(groups: Any) -> Any:

@@ -10,7 +10,7 @@ from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.saved_wrapper import SavedWrapper, check_classes, thawed
 from sklearn_calib._core.state import Labels, ListOf, Object, Spec, Tuple
 from sklearn_calib._core.training_data import copy_features
-from sklearn_calib.calibrators import Calibrator
+from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.estimators._calibrated_pair import CalibratedPair
 
 
@@ -19,7 +19,9 @@ class SavableEnsemble(SavedWrapper, DocumentedEstimator):
 
     response_method: str
     calibrated_classifiers_: list[Any]
-    _saved_params = {"calibrator", "cv", "ensemble", "estimator", "response_method"}
+    _saved_params = {
+        *("calibrator", "cv", "ensemble", "estimator", "groups", "response_method")
+    }
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
@@ -38,7 +40,9 @@ class SavableEnsemble(SavedWrapper, DocumentedEstimator):
     ) -> Self:
         new = super()._from_saved_params(params, key, passed)
         given = params.get("calibrator")
-        if given != "auto" and not isinstance(given, Calibrator | None):
+        if given != "auto" and not isinstance(
+            given, Calibrator | GroupCalibrator | None
+        ):
             refuse(f"{key}.calibrator", 'a calibrator, "auto" or null', given)
         return new
 
@@ -65,7 +69,7 @@ class SavableEnsemble(SavedWrapper, DocumentedEstimator):
 
 def _check_calibrator(calibrator: Any, from_logits: bool) -> None:
     """Raise ValueError unless a calibrator fits the predictions of the classifier."""
-    if not isinstance(calibrator, Calibrator):
+    if not isinstance(calibrator, Calibrator | GroupCalibrator):
         refuse("calibrated_classifiers_", "pairs with a calibrator", calibrator)
     wanted = from_logits, len(calibrator.classes_)
     found = calibrator.from_logits, calibrator.n_features_in_
