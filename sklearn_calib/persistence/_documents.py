@@ -25,6 +25,7 @@ CLASSES = {
     },
     "CalibratedClassifier": "sklearn_calib.estimators",
     "CalibrationAccumulator": "sklearn_calib.metrics",
+    "CalibrationMonitor": "sklearn_calib.deployment",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
     "TemperatureAccumulator": "sklearn_calib.calibrators",
@@ -37,7 +38,7 @@ def to_dict(model: Any) -> dict[str, Any]:
     Parameters
     ----------
     model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
-            CalibrationAccumulator
+            CalibrationAccumulator or CalibrationMonitor
         The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns
