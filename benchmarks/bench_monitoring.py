@@ -86,8 +86,11 @@ class Streams:
         self.p = proba[:, 1] if is_binary else proba.max(axis=1)
         self.label = np.ones(len(proba), int) if is_binary else proba.argmax(axis=1)
         self.bin = np.searchsorted(np.arange(1, N_BINS) / N_BINS, self.p)
-        powers = np.maximum(proba, 1e-300) ** SLOPES[:, None, None]
-        slopes = powers[:, np.arange(len(proba)), self.label] / powers.sum(axis=2)
+        powers = proba ** SLOPES[:, None, None]
+        power = powers[:, np.arange(len(proba)), self.label]
+        least = SMALL ** SLOPES[:, None]
+        slopes = power.clip(least)
+        slopes = slopes / (slopes + (powers.sum(axis=2) - power).clip(least))
         odds = logit(self.p.clip(SMALL, 1 - SMALL))
         q = np.concatenate([slopes, expit(odds + SHIFTS[:, None])])
         q = q.clip(SMALL, 1 - SMALL)

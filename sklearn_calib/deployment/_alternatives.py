@@ -138,11 +138,15 @@ class Alternatives:
         self, proba: Floats, events: Ints, p: Floats, occurs: Bools
     ) -> tuple[Floats, Floats]:
         """Return the log-likelihood ratio of each slope and shift for each event."""
+        slope = SLOPES[:, None, None]
         log_proba = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
-        log_proba -= log_proba.max(axis=1, keepdims=True)
-        powers = np.exp(SLOPES[:, None, None] * log_proba)
-        slopes = np.take_along_axis(powers, events[None], axis=2)
-        slopes /= powers.sum(axis=2, keepdims=True)
+        powers = np.exp(slope * log_proba)
+        power = np.take_along_axis(powers, events[None], axis=2)
+        # Probabilities of 0 and 1 are fixed points of powers.
+        least = RESOLUTION**slope
+        rest = np.maximum(powers.sum(axis=2, keepdims=True) - power, least)
+        slopes = np.maximum(power, least)
+        slopes /= slopes + rest
         log_odds = logit(np.clip(p, RESOLUTION, 1 - RESOLUTION))
         shifts = expit(log_odds + SHIFTS[:, None, None])
         q = np.concatenate([slopes, shifts])

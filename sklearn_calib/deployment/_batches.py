@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 from sklearn_calib._core.typing import Floats, Ints
 from sklearn_calib.deployment._alternatives import Alternatives, Sums
 
-# Number of blocks of the same number of batches. A change t batches ago is known to
-# about t / 8 batches.
+# Largest number of blocks with the same number of batches. A block that ended t batches
+# ago has at most t / 7 + 1 batches.
 N_BLOCKS = 8
 
 

@@ -138,9 +138,9 @@ class CalibrationMonitor(MonitorState):
       strong evidence, but not an infinite e-value.
     - Merged monitors must have the same batches, of other samples: batch i of the sum
       contains the samples of batch i of all workers. Batches of long ago are stored as
-      sums over at most an eighth of their age. Only their first batches are then
-      possible change points of the merged monitor, so that its e-value can be slightly
-      less than that of a single monitor. It is valid too.
+      sums over blocks, as long as about a seventh of their age. Only the first batch of
+      a block is then a possible change point of the merged monitor, so that its e-value
+      can be slightly less than that of a single monitor. It is valid too.
 
     References
     ----------
