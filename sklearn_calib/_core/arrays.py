@@ -39,6 +39,13 @@ def check_unmasked(values: Any, name: str) -> None:
         )
 
 
+def is_empty(array: Any) -> bool:
+    """Whether an array-like has no rows; other checks do not accept it."""
+    if isinstance(array, list | tuple):
+        return not array
+    return getattr(array, "shape", ())[:1] == (0,)
+
+
 def is_dict(X: Any) -> bool:
     """Return whether X contains several inputs by name."""
     # Sparse matrices in DOK format are mappings as well.

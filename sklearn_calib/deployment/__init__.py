@@ -1,6 +1,12 @@
-"""Deployment: classifiers on new data whose class frequencies have changed."""
+"""Deployment: classifiers on new data, and monitoring of their calibration."""
 
+from sklearn_calib.deployment._monitor import CalibrationMonitor
 from sklearn_calib.deployment._prior_shift import PriorShiftClassifier
 from sklearn_calib.deployment._priors import adjust_priors, estimate_priors
 
-__all__ = ["PriorShiftClassifier", "adjust_priors", "estimate_priors"]
+__all__ = [
+    "CalibrationMonitor",
+    "PriorShiftClassifier",
+    "adjust_priors",
+    "estimate_priors",
+]

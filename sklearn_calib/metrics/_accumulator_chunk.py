@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import as_labels, as_numbers
+from sklearn_calib._core.arrays import as_labels, as_numbers, is_empty
 from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.confidence import block_correct
 from sklearn_calib._core.groups import group_members
@@ -39,13 +39,6 @@ class Sums(NamedTuple):
     cells: dict[str, Cells]  # by mode
     totals: Floats
     factor: float
-
-
-def is_empty(array: Any) -> bool:
-    """Whether an array-like has no rows; other checks do not accept it."""
-    if isinstance(array, list | tuple):
-        return not array
-    return getattr(array, "shape", ())[:1] == (0,)
 
 
 def split_by_group(

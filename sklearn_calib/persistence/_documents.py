@@ -25,6 +25,7 @@ CLASSES = {
     },
     "CalibratedClassifier": "sklearn_calib.estimators",
     "CalibrationAccumulator": "sklearn_calib.metrics",
+    "CalibrationMonitor": "sklearn_calib.deployment",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerGroupCalibrator": "sklearn_calib.calibrators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
@@ -39,7 +40,7 @@ def to_dict(model: Any) -> dict[str, Any]:
     Parameters
     ----------
     model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier, \
-            PriorShiftClassifier or CalibrationAccumulator
+            PriorShiftClassifier, CalibrationAccumulator or CalibrationMonitor
         The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns

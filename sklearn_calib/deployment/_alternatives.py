@@ -1,0 +1,167 @@
+"""Likelihood ratios of alternatives to calibrated predictions, summed over samples."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from sklearn_calib._core.binning import bin_index, uniform_edges
+from sklearn_calib._core.inputs import as_columns, check_two_classes
+from sklearn_calib._core.typing import Bools, Floats, Ints, Weights
+from sklearn_calib._core.validation import check_proba, row_blocks
+
+# Differences of the log-odds: a bet on one of them finds a true difference of at least
+# half its size, for the smallest about 0.015 in probability at 0.5.
+SHIFTS = np.array([-2, -1, -0.5, -0.25, -0.125, 0.125, 0.25, 0.5, 1, 2])
+
+# Inverse temperatures, from 0.37 to 2.7.
+SLOPES = np.exp([-1, -0.5, -0.25, -0.125, 0.125, 0.25, 0.5, 1])
+
+# The resolution of float32. Probabilities nearer to 0 or 1 are not distinguished from
+# them, so that a single sample cannot refute the null hypothesis for ever.
+RESOLUTION = float(np.finfo(np.float32).eps)
+
+
+class Sums(NamedTuple):
+    """Sums over samples; those of batches add up."""
+
+    counts: Floats  # (2,), batches and samples
+    totals: Floats  # (4,), of weight, confidence, correctness, variance of correctness
+    bins: Floats  # (3, n_problems, n_bins), of weight, probability, occurrence
+    log_ratios: Floats  # (n_alternatives,), log-likelihood ratios
+
+    def add(self, other: Sums) -> Sums:
+        """Return the sums of both."""
+        return Sums(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+class Alternatives:
+    """Families of alternatives to the hypothesis that predictions are calibrated.
+
+    The predicted probability of an event is compared with that of each alternative. The
+    events are the correctness of the prediction, or the positive class, or each class;
+    those of each class are `n_problems` separate problems.
+    """
+
+    def __init__(
+        self, mode: str, n_classes: int, n_bins: int, tolerance: float
+    ) -> None:
+        self.mode, self.n_classes, self.n_bins = mode, n_classes, n_bins
+        self.tolerance = max(tolerance, RESOLUTION)
+        self.n_problems = n_classes if mode == "classwise" else 1
+        # Each family is a mixture with equal weights, over the last axis too.
+        self.shapes: dict[str, tuple[int, ...]] = {
+            "slope": (self.n_problems, len(SLOPES)),
+            "shift": (self.n_problems, len(SHIFTS)),
+            "bin": (self.n_problems, n_bins, len(SHIFTS)),
+        }
+        if mode == "top_label":
+            self.shapes["class"] = (n_classes, len(SHIFTS))
+        self.sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
+        shares = [np.full(size, 1 / size) for size in self.sizes]
+        self.log_prior = np.log(np.concatenate(shares) / len(shares))
+
+    def split(self, log_ratios: Floats) -> dict[str, Floats]:
+        """Return the part of each family, in its shape after the leading axes."""
+        parts = np.split(log_ratios, np.cumsum(self.sizes)[:-1], axis=-1)
+        leading = log_ratios.shape[:-1]
+        return {
+            name: part.reshape(*leading, *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
+
+    def empty(self) -> Sums:
+        """Return the sums of a batch without samples."""
+        bins = np.zeros((3, self.n_problems, self.n_bins))
+        counts = np.array([1.0, 0.0])
+        return Sums(counts, np.zeros(4), bins, np.zeros(sum(self.sizes)))
+
+    def sums(self, proba: Floats, codes: Ints, weight: Weights) -> Sums:
+        """Return the sums of a batch of at least one sample."""
+        columns = check_proba(as_columns(proba)).astype(np.float64, copy=False)
+        if self.mode == "positive":
+            check_two_classes(columns.shape[1])
+        total = self.empty()
+        total.counts[1] = len(codes)
+        n_ratios = len(SLOPES) * self.n_classes + len(SHIFTS) * self.n_problems
+        for rows in row_blocks(len(codes), n_ratios):
+            part = np.ones(len(codes[rows])) if weight is None else weight[rows]
+            block = self._block_sums(columns[rows], codes[rows], part)
+            for sums, new in zip(total[1:], block, strict=True):
+                sums += new
+        return total
+
+    def _block_sums(
+        self, proba: Floats, codes: Ints, weight: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the sums without counts."""
+        top = proba.argmax(axis=1)[:, None]
+        events = {
+            "top_label": top,
+            "positive": np.ones_like(top),
+            "classwise": np.broadcast_to(np.arange(self.n_classes), proba.shape),
+        }[self.mode]
+        p, occurs = np.take_along_axis(proba, events, axis=1), events == codes[:, None]
+        # A problem of each class has no gap in total.
+        shown = top if self.mode == "classwise" else events
+        confidence = np.take_along_axis(proba, shown, axis=1)[:, 0]
+        means = np.stack([np.ones(len(p)), confidence, shown[:, 0] == codes])
+        totals = [*means @ weight, weight**2 @ (confidence * (1 - confidence))]
+        index = bin_index(p, uniform_edges(self.n_bins, np.arange(1, self.n_bins)))
+        index += self.n_bins * np.arange(self.n_problems)
+        bins = _sums_at(
+            index.ravel(),
+            np.stack([np.ones_like(p), p, occurs]).reshape(3, -1),
+            np.repeat(weight, self.n_problems),
+            self.n_problems * self.n_bins,
+        )
+        slopes, shifts = self._log_ratios(proba, events, p, occurs)
+        sums = {
+            "slope": np.einsum("aij,i->ja", slopes, weight),
+            "shift": np.einsum("aij,i->ja", shifts, weight),
+            "bin": _sums_at(
+                index.ravel(),
+                shifts.reshape(len(SHIFTS), -1),
+                np.repeat(weight, self.n_problems),
+                self.n_problems * self.n_bins,
+            ).T,
+        }
+        if "class" in self.shapes:
+            ratios = shifts[:, :, 0]
+            sums["class"] = _sums_at(top[:, 0], ratios, weight, self.n_classes).T
+        flat = np.concatenate([sums[name].ravel() for name in self.shapes])
+        return np.array(totals), bins.reshape(3, self.n_problems, -1), flat
+
+    def _log_ratios(
+        self, proba: Floats, events: Ints, p: Floats, occurs: Bools
+    ) -> tuple[Floats, Floats]:
+        """Return the log-likelihood ratio of each slope and shift for each event."""
+        slope = SLOPES[:, None, None]
+        log_proba = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
+        powers = np.exp(slope * log_proba)
+        power = np.take_along_axis(powers, events[None], axis=2)
+        # Probabilities of 0 and 1 are fixed points of powers.
+        least = RESOLUTION**slope
+        rest = np.maximum(powers.sum(axis=2, keepdims=True) - power, least)
+        slopes = np.maximum(power, least)
+        slopes /= slopes + rest
+        log_odds = logit(np.clip(p, RESOLUTION, 1 - RESOLUTION))
+        shifts = expit(log_odds + SHIFTS[:, None, None])
+        q = np.concatenate([slopes, shifts])
+        np.clip(q, RESOLUTION, 1 - RESOLUTION, out=q)
+        # The null hypothesis that is closest to the alternative, so that the expected
+        # ratio is at most one under all others.
+        low, high = np.maximum(p - self.tolerance, 0), np.minimum(p + self.tolerance, 1)
+        nearest = np.clip(q, low, high)
+        ratios = np.log(np.where(occurs, q / nearest, (1 - q) / (1 - nearest)))
+        return ratios[: len(SLOPES)], ratios[len(SLOPES) :]
+
+
+def _sums_at(index: Ints, values: Floats, weight: Floats, size: int) -> Floats:
+    """Return weighted sums of the columns of values (n, n_samples) at each index."""
+    n = len(values)
+    places = (index + size * np.arange(n)[:, None]).ravel()
+    sums: Any = np.bincount(places, (values * weight).ravel(), n * size)
+    return sums.reshape(n, size)

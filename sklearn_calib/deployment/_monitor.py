@@ -1,0 +1,367 @@
+"""Monitoring of calibration after deployment."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_calib._core.array_api import on_cpu
+from sklearn_calib._core.arrays import as_numbers, is_empty
+from sklearn_calib._core.binning import class_gap_norm
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1, MODES, check_targets
+from sklearn_calib._core.typing import Floats
+from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib.deployment._batches import log_evidence, starts_of
+from sklearn_calib.deployment._monitor_state import MonitorState
+
+
+class Diagnosis(NamedTuple):
+    """What `CalibrationMonitor.diagnose` returns."""
+
+    change_point: int | None
+    n_samples: int
+    calibration_error: float
+    advice: str
+    log_evidence: dict[str, float]
+
+
+class CalibrationMonitor(MonitorState):
+    r"""Calibration monitor: a sequential test of calibration for deployed classifiers.
+
+    The labels of predictions are added in batches, as they become known. After every
+    batch, the e-value is the evidence against calibration so far. An alarm is raised
+    when it reaches :math:`1/\alpha`. For a calibrated classifier, the probability of
+    ever raising an alarm is at most :math:`\alpha`, however long it is monitored and
+    however often one looks. :meth:`diagnose` estimates when the calibration changed,
+    and says what to do.
+
+    The memory does not depend on the number of samples. Monitors of several workers can
+    be merged with `+` or `sum`, and saved by :func:`sklearn_calib.save` or
+    :func:`sklearn_calib.persistence.to_dict`. After recalibration, use
+    :func:`sklearn.base.clone` to create a new monitor.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_classes,)
+        Labels of the columns of `y_proba`, such as `classes_` of the classifier. A
+        batch need not contain all of them.
+
+    alpha : float, default=0.05
+        Probability of a false alarm, in (0, 1).
+
+    mode : {"top_label", "positive", "classwise"}, default="top_label"
+        Probability that is monitored: the confidence of the prediction, the probability
+        of the positive class of two, or that of each class.
+
+    n_bins : int, default=15
+        Number of bins of equal width, at most 1000.
+
+    tolerance : float, default=0
+        Largest difference between predicted and true probability that is not evidence
+        against calibration, in [0, 1). Few classifiers are perfectly calibrated; with
+        0, any difference is found in the end.
+
+    Attributes
+    ----------
+    e_value_ : float
+        Evidence against calibration after the last batch, at least 0. It is near or
+        below 1 for a calibrated classifier.
+
+    p_value_ : float
+        Anytime-valid p-value: one divided by the largest e-value of all batches, at
+        most 1.
+
+    is_alarm_ : bool
+        Whether the e-value of any batch has reached `1 / alpha`.
+
+    alarm_at_ : int or None
+        Index of the first batch at which it did, starting at 0.
+
+    n_batches_ : int
+        Number of batches.
+
+    n_samples_ : int
+        Number of samples.
+
+    See Also
+    --------
+    sklearn_calib.displays.MonitorDisplay : The e-value and the gap over time.
+    sklearn_calib.metrics.CalibrationAccumulator : Calibration errors over batches.
+    sklearn_calib.metrics.spiegelhalter_test : Test for a fixed number of samples.
+    PriorShiftClassifier : Adjust a classifier to new class frequencies.
+
+    Notes
+    -----
+    The null hypothesis is that, given the labels before it and the prediction, each
+    event occurs with the predicted probability :math:`p`, up to `tolerance`. The
+    alternatives are
+
+    - inverse temperatures from 0.37 to 2.7: :math:`p_k^b / \sum_l p_l^b`;
+    - shifts of the log-odds of the event by -2 to 2: for all samples, for those in a
+      bin of the probability and, for the top label, for those with a predicted class.
+
+    Let :math:`q` be the probability of an alternative, and :math:`\tilde p` the
+    probability within the tolerance of :math:`p` that is nearest to :math:`q`. The
+    likelihood ratio of a sample is :math:`q / \tilde p` if the event occurs and
+    :math:`(1-q) / (1-\tilde p)` otherwise. With weights :math:`\pi_j` of the
+    alternatives and :math:`w_s` of the batches, each with sum one, the e-value after
+    batch t is
+
+    .. math:: E_t = \sum_{s \le t} w_s \sum_j \pi_j \prod_{i = s}^t L_{ij}
+              + \sum_{s > t} w_s
+
+    where :math:`L_{ij}` is the product of the ratios of batch i. Batch s is a possible
+    change point. The weight of all batches from s on is :math:`1 / \log_2(s + 2)`, so
+    that a late change is found too.
+
+    This is valid because the ratio of a sample has an expectation of at most one under
+    the null hypothesis, given the past. Hence each product is a non-negative
+    supermartingale, and so is the average :math:`E_t`, which begins at one. By Ville's
+    inequality, it ever reaches :math:`1/\alpha` with probability at most
+    :math:`\alpha`. Likelihood ratios with predictions as the null hypothesis are
+    e-values [1]_, [2]_. Sums of e-processes that begin at consecutive times detect
+    changes [3]_; here, their weights sum to one, so that the probability of a false
+    alarm is bounded rather than its frequency.
+
+    - The order of the samples within a batch does not matter. The order of the batches
+      must not depend on their labels: if labels arrive with a delay, add a batch when
+      all its labels are known. Positive cases that become known earlier are an alarm.
+    - A sample with weight w in [0, 1] has its ratio raised to the power of w, whose
+      expectation is at most one too (Jensen's inequality). The weights must not depend
+      on the labels.
+    - Probabilities are distinguished from 0 and 1 down to 1.2e-7, the resolution of
+      float32, by a tolerance of at least this value. An event of probability 0 is
+      strong evidence, but not an infinite e-value.
+    - Merged monitors must have the same batches, of other samples: batch i of the sum
+      contains the samples of batch i of all workers. Batches of long ago are stored as
+      sums over blocks, as long as about a seventh of their age. Only the first batch of
+      a block is then a possible change point of the merged monitor, so that its e-value
+      can be slightly less than that of a single monitor. It is valid too.
+
+    References
+    ----------
+    .. [1] S. Arnold, A. Henzi and J. F. Ziegel, "Sequentially Valid Tests for Forecast
+       Calibration", Annals of Applied Statistics 17, 2023.
+    .. [2] A. Henzi and J. F. Ziegel, "Valid Sequential Inference on Probability
+       Forecast Performance", Biometrika 109, 2022.
+    .. [3] J. Shin, A. Ramdas and A. Rinaldo, "E-detectors: A Nonparametric Framework
+       for Sequential Change Detection", New England Journal of Statistics in Data
+       Science 2, 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_calib.deployment import CalibrationMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = CalibrationMonitor(labels=["ham", "spam"], mode="positive")
+    >>> for day in range(60):
+    ...     y_proba = rng.uniform(size=100)
+    ...     prevalence_has_changed = day >= 40
+    ...     p = y_proba**2 if prevalence_has_changed else y_proba
+    ...     y_true = np.where(rng.uniform(size=100) < p, "spam", "ham")
+    ...     _ = monitor.update(y_true, y_proba)
+    >>> monitor.is_alarm_, monitor.alarm_at_
+    (True, 40)
+    """
+
+    _parameter_constraints = {
+        "labels": ["array-like"],
+        "alpha": BETWEEN_0_AND_1,
+        "mode": [StrOptions(MODES)],
+        "n_bins": [Interval(Integral, 1, 1000, closed="both")],
+        "tolerance": [Interval(Real, 0, 1, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        labels: ArrayLike,
+        alpha: float = 0.05,
+        mode: str = "top_label",
+        n_bins: int = 15,
+        tolerance: float = 0.0,
+    ) -> None:
+        self.labels: Any = labels
+        self.alpha = alpha
+        self.mode = mode
+        self.n_bins = n_bins
+        self.tolerance = tolerance
+
+    def update(
+        self,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add a batch of samples.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels.
+
+        y_proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+            Predicted probabilities. A 1-d array contains the probabilities of the
+            positive class, which is the second of the two labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, in [0, 1].
+
+        Returns
+        -------
+        self : CalibrationMonitor
+            The object itself. A batch without samples is counted, too.
+
+        Raises
+        ------
+        ValueError
+            If a label is unknown, or `y_proba` contains values that are not
+            probabilities, or a weight exceeds one, or a parameter has changed. The
+            batch is then not added.
+        """
+        self._validate_params()
+        self._check_unchanged()
+        alternatives = self._alternatives()
+        if is_empty(y_true) and is_empty(y_proba):
+            return self._append(alternatives.empty())
+        has_weight = True
+        if sample_weight is not None:
+            sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
+            has_weight = bool(sample_weight.any())
+            # The other arguments are checked even if the batch adds nothing.
+            sample_weight = (
+                sample_weight if has_weight else np.ones(sample_weight.shape)
+            )
+        data = y_true, on_cpu(y_proba), self.labels, sample_weight
+        proba, codes, weight = check_targets(*data)
+        if weight is not None and weight.max() > 1:
+            raise ValueError(
+                f"sample_weight must be at most 1, got {weight.max():.6g}. A larger "
+                "weight would count a label more than once. Divide by the largest "
+                "weight that can occur."
+            )
+        new = alternatives.sums(proba, codes, weight)
+        return self._append(new if has_weight else alternatives.empty())
+
+    @property
+    def e_value_(self) -> float:
+        """Evidence against calibration after the last batch."""
+        self._check_has_seen()
+        return _exp(self.log_e_values_[-1])
+
+    @property
+    def p_value_(self) -> float:
+        """Anytime-valid p-value."""
+        self._check_has_seen()
+        return min(1.0, _exp(-self.largest_log_e_value_))
+
+    @property
+    def is_alarm_(self) -> bool:
+        """Whether the e-value of any batch has reached `1 / alpha`."""
+        return self.alarm_at_ is not None
+
+    def diagnose(self) -> Diagnosis:
+        """Estimate when the calibration changed, and what to do.
+
+        Unlike the alarm, the estimates have no error guarantee.
+
+        Returns
+        -------
+        change_point : int or None
+            Index of the first batch after the most likely change. It is None if there
+            is no alarm.
+
+        n_samples : int
+            Number of samples since then, or of all samples.
+
+        calibration_error : float
+            Expected calibration error of these samples, averaged over the classes with
+            mode "classwise".
+
+        advice : {"none", "priors", "temperature", "refit"}
+            What explains these samples best:
+
+            - "none": there is no alarm;
+            - "priors": the class frequencies have changed. Adjust the classifier with
+              :class:`PriorShiftClassifier`, or :func:`adjust_priors` with new priors;
+            - "temperature": the predictions are overconfident or underconfident. Refit
+              :class:`~sklearn_calib.calibrators.TemperatureScaling`;
+            - "refit": neither of the two. Refit the calibrator or the classifier.
+
+        log_evidence : dict of str to float
+            Logarithm of the marginal likelihood of these samples under each cause,
+            relative to the predicted probabilities.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If no batch has been added.
+
+        Notes
+        -----
+        The priors are a shift of the log-odds; for the top label, one for each
+        predicted class, and otherwise one for each class. "refit" has a shift for each
+        bin, and a common one for the top label. The marginal likelihood averages over
+        the sizes of the change, so that simpler causes are preferred. The change point
+        maximises the sum over the causes.
+        """
+        self._check_has_seen()
+        evidence = log_evidence(self.blocks_, self._alternatives())
+        logs = np.array([*evidence.values()])
+        start = int(np.logaddexp.reduce(logs).argmax()) if self.is_alarm_ else 0
+        causes = {name: float(values[start]) for name, values in evidence.items()}
+        since = self.blocks_[start:]
+        weight, probability, occurrence = np.sum([b.bins for b in since], axis=0)
+        error = math.nan
+        if weight.sum() > 0:
+            error = float(class_gap_norm(weight, probability - occurrence, "l1"))
+        return Diagnosis(
+            int(starts_of(self.blocks_)[start]) if self.is_alarm_ else None,
+            int(sum(block.counts[1] for block in since)),
+            error,
+            max(causes, key=causes.__getitem__) if self.is_alarm_ else "none",
+            causes,
+        )
+
+    def history(self) -> dict[str, Floats]:
+        """Return the e-value and the calibration gap over time.
+
+        Batches of long ago are summarised: each block of batches is one point.
+
+        Returns
+        -------
+        history : dict of str to ndarray of shape (n_blocks,)
+            - "batch": index of the last batch of the block;
+            - "n_samples": number of samples in the block;
+            - "confidence" and "accuracy": their means in the block, with mode
+              "positive" those of the positive class; nan without samples;
+            - "deviation": standard deviation of the accuracy if the classifier is
+              calibrated;
+            - "log_e_value": natural logarithm of the e-value after the block.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If no batch has been added.
+        """
+        self._check_has_seen()
+        counts = np.array([block.counts for block in self.blocks_])
+        totals = np.array([block.totals for block in self.blocks_])
+        weight = np.where(totals[:, 0] > 0, totals[:, 0], np.nan)
+        return {
+            "batch": np.cumsum(counts[:, 0]).astype(int) - 1,
+            "n_samples": counts[:, 1].astype(int),
+            "confidence": totals[:, 1] / weight,
+            "accuracy": totals[:, 2] / weight,
+            "deviation": np.sqrt(totals[:, 3]) / weight,
+            "log_e_value": np.array(self.log_e_values_),
+        }
+
+
+def _exp(value: float) -> float:
+    """Return the exponential, infinity for large values."""
+    return math.exp(value) if value < 700 else math.inf
