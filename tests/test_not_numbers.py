@@ -131,10 +131,12 @@ SETTINGS = {
     "ece_consistency_bound": {"n_resamples": 9},
     "ece_interval": {"n_resamples": 9},
     "kernel_calibration_test": {"n_resamples": 9},
+    "multicalibration_error": {"groups": Y},
     "net_benefit_score": {"threshold": 0.5},
     "per_group": {"metric": ECE, "groups": Y},
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},
+    "worst_group": {"metric": ECE, "groups": Y},
 }
 NO_METRICS = {"CalibrationAccumulator", "lowest_error_within_one_se"}
 NO_METRICS |= {"get_scorer", "get_scorer_names"}
