@@ -57,6 +57,7 @@ COMMON_NAMES = {
     "ConfidenceDynamicsDisplay": ["confidence"],
     "CorpReliabilityDisplay": ["CORP"],
     "GammaDynamicsDisplay": ["gamma"],
+    "GroupReliabilityDisplay": ["reliability diagram"],
     "ReliabilityDisplay": ["reliability diagram"],
 }
 

@@ -98,7 +98,9 @@ shift = deployment.PriorShiftClassifier(CLASSIFIER).fit(X, CODES)
 shift.adapt(X).predict(X)
 for name in displays.__all__:
     if hasattr(getattr(displays, name), "from_predictions"):
-        getattr(displays, name).from_predictions(CODES, PROBA)
+        method = getattr(displays, name).from_predictions
+        needs_groups = "groups" in inspect.signature(method).parameters
+        method(CODES, PROBA, **({"groups": CODES} if needs_groups else {}))
 evaluation.compare({"one": CLASSIFIER}, X, CODES, n_resamples=5)
 evaluation.evaluate_ood(CLASSIFIER, X, X + 3)
 evaluation.calibration_report(CODES, PROBA)
