@@ -130,11 +130,14 @@ SETTINGS = {
     "difference_test": {"metric": metrics.aurc_loss, "n_resamples": 9},
     "ece_consistency_bound": {"n_resamples": 9},
     "ece_interval": {"n_resamples": 9},
+    "GroupReliabilityDisplay": {"groups": Y},
     "kernel_calibration_test": {"n_resamples": 9},
+    "multicalibration_error": {"groups": Y},
     "net_benefit_score": {"threshold": 0.5},
     "per_group": {"metric": ECE, "groups": Y},
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},
+    "worst_group": {"metric": ECE, "groups": Y},
 }
 NO_METRICS = {"CalibrationAccumulator", "lowest_error_within_one_se"}
 NO_METRICS |= {"get_scorer", "get_scorer_names"}
@@ -148,7 +151,9 @@ FUNCTIONS = {
     "CalibrationAccumulator": metrics.CalibrationAccumulator(labels=[0, 1]).update,
     "calibration_report": calibration_report,
     **{
-        f"{name}.from_predictions": getattr(displays, name).from_predictions
+        f"{name}.from_predictions": partial(
+            getattr(displays, name).from_predictions, **SETTINGS.get(name, {})
+        )
         for name in displays.__all__
         if hasattr(getattr(displays, name), "from_predictions")
     },
@@ -172,7 +177,7 @@ CASES = [
 
 
 def test_settings_are_of_metrics():
-    assert set(SETTINGS) <= set(metrics.__all__)
+    assert set(SETTINGS) <= {*metrics.__all__, *displays.__all__}
     assert set(metrics.__all__) >= NO_METRICS
 
 

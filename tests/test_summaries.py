@@ -42,6 +42,7 @@ COMMON_NAMES = {
     "per_group": ["group"],
     "per_label": ["label"],
     "risk_at_coverage": ["risk"],
+    "worst_group": ["group"],
     # calibrators
     "BBQ": ["BBQ", "Bayesian binning into quantiles"],
     "ENIR": ["ENIR", "near-isotonic"],
@@ -56,6 +57,7 @@ COMMON_NAMES = {
     "ConfidenceDynamicsDisplay": ["confidence"],
     "CorpReliabilityDisplay": ["CORP"],
     "GammaDynamicsDisplay": ["gamma"],
+    "GroupReliabilityDisplay": ["reliability diagram"],
     "ReliabilityDisplay": ["reliability diagram"],
 }
 

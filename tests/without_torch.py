@@ -24,6 +24,7 @@ class Refuse(MetaPathFinder):
 sys.meta_path.insert(0, Refuse())
 warnings.simplefilter("ignore")
 
+import sklearn  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from sklearn_calib import (  # noqa: E402
@@ -53,10 +54,12 @@ OPTIONS = {
     "difference_test": {"metric": ECE, **FEW, "y_proba_b": PROBA[::-1]},
     "get_scorer": {"scoring": "neg_ece"},
     "lowest_error_within_one_se": {"score": "neg_ece", "guard": "neg_log_loss"},
+    "multicalibration_error": {"groups": CODES},
     "net_benefit_score": {"threshold": 0.2},
     "per_group": {"metric": ECE, "groups": CODES},
     "per_label": {"metric": ECE, "y_true": np.eye(3, dtype=int)[CODES]},
     "risk_at_coverage": {"coverage": 0.5},
+    "worst_group": {"metric": ECE, "groups": CODES},
 }
 DATA = {
     "labels": range(3),
@@ -80,8 +83,11 @@ for name in metrics.__all__:
     if name != "CalibrationAccumulator":
         run_metric(name)
 metrics.CalibrationAccumulator(labels=range(3)).update(CODES, PROBA).compute()
-for name in metrics.get_scorer_names():
-    metrics.get_scorer(name)(CLASSIFIER, X, CODES)
+with sklearn.config_context(enable_metadata_routing=True):
+    for name in metrics.get_scorer_names():
+        scorer = metrics.get_scorer(name)
+        is_of_groups = scorer.get_metadata_routing().score.requests.get("groups")
+        scorer(CLASSIFIER, X, CODES, **({"groups": CODES} if is_of_groups else {}))
 for name in calibrators.get_calibrator_names():
     fitted = calibrators.get_calibrator(name)().fit(PROBA, CODES)
     persistence.from_dict(persistence.to_dict(fitted)).predict_proba(PROBA)
@@ -92,7 +98,9 @@ shift = deployment.PriorShiftClassifier(CLASSIFIER).fit(X, CODES)
 shift.adapt(X).predict(X)
 for name in displays.__all__:
     if hasattr(getattr(displays, name), "from_predictions"):
-        getattr(displays, name).from_predictions(CODES, PROBA)
+        method = getattr(displays, name).from_predictions
+        needs_groups = "groups" in inspect.signature(method).parameters
+        method(CODES, PROBA, **({"groups": CODES} if needs_groups else {}))
 evaluation.compare({"one": CLASSIFIER}, X, CODES, n_resamples=5)
 evaluation.evaluate_ood(CLASSIFIER, X, X + 3)
 evaluation.calibration_report(CODES, PROBA)

@@ -27,6 +27,29 @@ class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run t
         )
 
 
+class GroupScorer(LabelledScorer):
+    """Scorer of a metric that needs the group of each sample, by metadata routing."""
+
+    # Groups are always requested, as by the splitters of scikit-learn that need them.
+    __metadata_request__score = {"groups": True}
+
+    def set_score_request(self, **requests: Any) -> Any:
+        """Set the requested metadata; groups are requested unless stated otherwise."""
+        return super().set_score_request(**{"groups": True, **requests})
+
+    def _score(
+        self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any
+    ) -> Any:
+        if kwargs.get("groups") is None:
+            raise ValueError(
+                "groups must be passed to a scorer that evaluates groups, got none. "
+                "Call sklearn.set_config(enable_metadata_routing=True), and pass "
+                'params={"groups": groups} to cross_validate, or groups=groups to the '
+                "method fit of a search."
+            )
+        return super()._score(method_caller, estimator, X, y_true, **kwargs)
+
+
 class _Precomputed(ClassifierMixin, BaseEstimator):
     """Classifier that returns its input as predicted probabilities, for scorers."""
 

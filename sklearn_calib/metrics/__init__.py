@@ -28,6 +28,7 @@ from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._kernel_significance import kernel_calibration_test
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
+from sklearn_calib.metrics._multicalibration_error import multicalibration_error
 from sklearn_calib.metrics._net_benefit import net_benefit_curve, net_benefit_score
 from sklearn_calib.metrics._ood import (
     fpr_at_tpr,
@@ -35,7 +36,7 @@ from sklearn_calib.metrics._ood import (
     ood_auroc_score,
     ood_detection_error,
 )
-from sklearn_calib.metrics._per_group import per_group
+from sklearn_calib.metrics._per_group import per_group, worst_group
 from sklearn_calib.metrics._per_label import per_label
 from sklearn_calib.metrics._post_processing_gap import post_processing_gap
 from sklearn_calib.metrics._posterior_confidence import (
@@ -91,6 +92,7 @@ __all__ = [
     "ks_calibration_error",
     "lowest_error_within_one_se",
     "maximum_calibration_error",
+    "multicalibration_error",
     "net_benefit_curve",
     "net_benefit_score",
     "ood_aupr_score",
@@ -111,4 +113,5 @@ __all__ = [
     "smooth_expected_calibration_error",
     "spiegelhalter_test",
     "underconfidence",
+    "worst_group",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from sklearn.metrics import (
@@ -9,7 +10,7 @@ from sklearn.metrics import (
     get_scorer_names as get_sklearn_scorer_names,
 )
 
-from sklearn_calib._core.scorers import LabelledScorer
+from sklearn_calib._core.scorers import GroupScorer, LabelledScorer
 from sklearn_calib._core.typing import Metric
 from sklearn_calib._core.validation import did_you_mean, validate_params
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
@@ -27,6 +28,8 @@ from sklearn_calib.metrics._integrated_calibration_index import (
 from sklearn_calib.metrics._kde_calibration_error import kde_calibration_error
 from sklearn_calib.metrics._kernel_calibration import kernel_calibration_error
 from sklearn_calib.metrics._ks_calibration_error import ks_calibration_error
+from sklearn_calib.metrics._multicalibration_error import multicalibration_error
+from sklearn_calib.metrics._per_group import worst_group
 from sklearn_calib.metrics._refinement import (
     proper_calibration_error,
     refinement_error,
@@ -69,6 +72,11 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     For two classes, scorers such as `neg_ece` evaluate the probability of the predicted
     class, as for more classes. Scorers named after future scorers of scikit-learn, such
     as `neg_l2_calibration_error`, evaluate the probability of the positive class.
+
+    Scorers of groups, such as `neg_multicalibration_error`, receive `groups` by
+    metadata routing, which they always request. After
+    `sklearn.set_config(enable_metadata_routing=True)`, use `cross_validate(...,
+    scoring="neg_multicalibration_error", params={"groups": groups})`.
 
     `import sklearn_calib` registers the names with scikit-learn, so that
     `scoring="neg_ece"` works. The names are only known in processes that have imported
@@ -131,6 +139,11 @@ def _negative(metric: Metric, **options: Any) -> LabelledScorer:
     return LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
+def _negative_of_groups(metric: Metric, **options: Any) -> GroupScorer:
+    """Return the scorer of a metric with groups for which lower is better."""
+    return GroupScorer(metric, -1, options, response_method="predict_proba")
+
+
 # Options of scikit-learn's future calibration_error, which evaluates the positive
 # class. This is the default of `mode` for binary problems.
 _COMING = {"n_bins": "cube_root", "strategy": "quantile"}
@@ -179,6 +192,7 @@ _SCORERS = {
         expected_calibration_error, norm="max", **_COMING
     ),
     "neg_mce": _negative(maximum_calibration_error, mode="top_label"),
+    "neg_multicalibration_error": _negative_of_groups(multicalibration_error),
     # The default, log loss with temperature scaling, may be negative.
     "neg_proper_calibration": _negative(
         proper_calibration_error, loss="brier", recalibration="isotonic"
@@ -196,6 +210,11 @@ _SCORERS = {
         mode="top_label",
         n_bins="sweep",
         strategy="quantile",
+    ),
+    "neg_worst_group_debiased_ece": _negative_of_groups(
+        partial(worst_group, expected_calibration_error),
+        mode="top_label",
+        reduce_bias=True,
     ),
     # The name of "failure_auroc" in the literature on refinement.
     "refinement_auc": _positive(failure_auroc_score),

@@ -20,7 +20,7 @@ from sklearn_calib import NeuralClassifier, displays
 from sklearn_calib.callbacks import RecordBins
 
 # Number of axes of a display if it is not one.
-N_AXES = {"ClasswiseReliabilityDisplay": 3}
+N_AXES = {"ClasswiseReliabilityDisplay": 3, "GroupReliabilityDisplay": 4}
 DISPLAYS = {name: getattr(displays, name) for name in displays.__all__}
 OF_PREDICTIONS = [
     name for name, c in DISPLAYS.items() if hasattr(c, "from_predictions")
@@ -69,14 +69,15 @@ def draw(classifier, network):
         if not arguments:
             arguments = Y, classifier.predict_proba(X)
             options.setdefault("labels", classifier.classes_)
-        return from_predictions(*arguments, **few_draws(from_predictions), **options)
+        fixed = basic_options(from_predictions, arguments[0])
+        return from_predictions(*arguments, **fixed, **options)
 
     return draw
 
 
-def few_draws(method):
-    """Return options that make random draws fast and reproducible."""
-    options = {"n_resamples": 20, "random_state": 0}
+def basic_options(method, y_true):
+    """Return options for fast and reproducible draws, and groups of the samples."""
+    options = {"n_resamples": 20, "random_state": 0, "groups": y_true}
     return {
         k: v for k, v in options.items() if k in inspect.signature(method).parameters
     }
@@ -148,7 +149,7 @@ def test_methods_are_those_of_scikit_learn(name):
 def test_from_estimator(name, classifier, network, draw):
     cls = DISPLAYS[name]
     if name in OF_PREDICTIONS:
-        options = few_draws(cls.from_predictions)
+        options = basic_options(cls.from_predictions, Y)
         display = cls.from_estimator(classifier, X, Y, name="one", **options)
     else:
         display = cls.from_estimator(network, name="one")
@@ -159,7 +160,10 @@ def test_from_estimator(name, classifier, network, draw):
 def test_name_of_an_estimator(name, classifier, network):
     """By default, the class of the classifier or of its loss."""
     data = (classifier, X, Y) if name in OF_PREDICTIONS else (network,)
-    display = DISPLAYS[name].from_estimator(*data)
+    cls, options = DISPLAYS[name], {}
+    if name in OF_PREDICTIONS:
+        options = basic_options(cls.from_predictions, Y)
+    display = cls.from_estimator(*data, **options)
     default = "GaussianNB" if name in OF_PREDICTIONS else "AdaFocalLoss"
     assert default in " ".join(legend_texts(display.figure_))
 
@@ -318,11 +322,12 @@ def test_bad_input_raises(name, draw, not_refused):
 @of_predictions
 def test_estimator_without_probabilities(name):
     classifier = RidgeClassifier().fit(X, Y)
+    options = basic_options(DISPLAYS[name].from_predictions, Y)
     with pytest.raises(
         TypeError,
         match=r"predict_proba, got RidgeClassifier\(\)\. .*in CalibratedClassifier",
     ):
-        DISPLAYS[name].from_estimator(classifier, X, Y)
+        DISPLAYS[name].from_estimator(classifier, X, Y, **options)
 
 
 @pytest.mark.parametrize("name", [n for n in DISPLAYS if n not in OF_PREDICTIONS])

@@ -8,7 +8,7 @@ setting, with the reason, under the name of the test.
 """
 
 import inspect
-from functools import partial
+from functools import partial, wraps
 
 import numpy as np
 import pytest
@@ -78,6 +78,11 @@ SETTINGS = {
         {"strategy": "quantile", "n_bins": 4},
         {"strategy": "isotonic"},
     ],
+    "multicalibration_error": [
+        {},
+        {"scale": "noise"},
+        {"mode": "classwise"},
+    ],
     "net_benefit_score": [{"threshold": 0.2}],
     "post_processing_gap": [{}, {"loss": "squared"}],
     "proper_calibration_error": [{}, {"loss": "brier", "recalibration": "isotonic"}],
@@ -99,6 +104,16 @@ SETTINGS = {
         {"mode": "classwise"},
     ],
 }
+
+
+@wraps(metrics.multicalibration_error)
+def multicalibration_error(y_true, y_proba, **options):
+    """Return the error with groups that go with the samples, whatever these are."""
+    return metrics.multicalibration_error(y_true, y_proba, groups=y_true, **options)
+
+
+# Metrics that need more than labels and probabilities.
+FUNCTIONS = {"multicalibration_error": multicalibration_error}
 # Public names that are not held to the laws, and why.
 OF_A_METRIC = "takes a metric, which is held to the laws, as its first argument"
 OF_SCORES = "ranks scores of two samples: the laws are in test_ood.py"
@@ -120,6 +135,7 @@ NOT_HELD = {
     "per_group": OF_A_METRIC,
     "per_label": OF_A_METRIC,
     "underconfidence": OF_POSTERIORS,
+    "worst_group": OF_A_METRIC,
 }
 
 
@@ -159,7 +175,7 @@ def held():
 
 
 METRICS = [
-    Metric(getattr(metrics, name), **options)
+    Metric(FUNCTIONS.get(name, getattr(metrics, name)), **options)
     for name in held()
     for options in SETTINGS.get(name, [{}])
 ]

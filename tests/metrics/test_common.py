@@ -89,6 +89,7 @@ RANGES = {
     "kde_calibration_error(mode='canonical', bandwidth=0.1)": (0, 2),
     "kde_calibration_error(mode='classwise', bandwidth=0.1)": (0, 5),
     "kernel_calibration_error": (0, 2**0.5),
+    "multicalibration_error(scale='noise')": (0, np.inf),
     "net_benefit_score": (-0.25, 1),
     "post_processing_gap": (0, 4),
     "post_processing_gap(loss='squared')": (0, 1),

@@ -9,6 +9,7 @@ from sklearn.metrics import accuracy_score, log_loss
 
 from sklearn_calib.metrics import (
     augrc_loss,
+    bootstrap_interval,
     classwise_calibration_error,
     expected_calibration_error,
     per_group,
@@ -108,9 +109,59 @@ def test_missing_values_are_a_group():
     assert table["value"].tolist() == [0.5, 0.5, 0.5]
 
 
+@pytest.mark.parametrize("metric", [METRICS[2], METRICS[3], log_loss])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals(metric, weighted, problem):
+    """Each is the interval of the samples of the group alone."""
+    y_true, proba, groups = problem
+    weight = 1.0 + np.arange(300) % 3 if weighted else None
+    draws = {"n_resamples": 20, "random_state": 0, "confidence_level": 0.8}
+    given = {"groups": groups, "sample_weight": weight}
+    table = per_group(metric, y_true, proba, **given, **draws)
+    assert list(table.columns) == ["n_samples", "value", "low", "high"]
+    plain = per_group(metric, y_true, proba, **given)
+    pd.testing.assert_frame_equal(table[["n_samples", "value"]], plain)
+    for name, (_, value, low, high) in table.iterrows():
+        rows = slice(None) if name == "overall" else groups == name
+        expected = bootstrap_interval(
+            metric,
+            y_true[rows],
+            proba[rows],
+            labels=["ash", "birch", "cedar"],
+            sample_weight=weight[rows] if weighted else None,
+            **draws,
+        )
+        assert (low, high) == expected
+        assert low < value < high
+
+
+def test_interval_of_options():
+    """The debiased ECE keeps its options, and a group of one sample has no interval."""
+    rng = np.random.default_rng(0)
+    proba, groups = rng.uniform(size=200), np.repeat(["a", "b", "c"], [100, 99, 1])
+    y_true = rng.uniform(size=200) < proba
+    draws = {"n_resamples": 20, "random_state": 0, "confidence_level": 0.8}
+    options = {"reduce_bias": True, "n_bins": 5}
+    metric = partial(expected_calibration_error, **options)
+    data = {"groups": groups, **draws}
+    table = per_group(expected_calibration_error, y_true, proba, **options, **data)
+    pd.testing.assert_frame_equal(table, per_group(metric, y_true, proba, **data))
+    table = per_group(log_loss, y_true, proba, **data)
+    assert table.loc["c", ["low", "high"]].isna().all()
+    assert table.drop("c").notna().all(axis=None)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            {"confidence_level": 95},
+            "The 'confidence_level' parameter of per_group .* Got 95",
+        ),
+        (
+            {"n_resamples": 0, "confidence_level": 0.9},
+            "The 'n_resamples' parameter of per_group",
+        ),
         (
             {"groups": ["a"]},
             "groups must contain one group for each sample, got 1 groups",

@@ -29,6 +29,7 @@ def problem(n_classes=N_CLASSES):
 
 BINS = [{"strategy": "quantile"}, {"norm": "l2"}, {"n_bins": 150}]
 ISOTONIC = {"strategy": "isotonic"}
+GROUPS = np.arange(N_SAMPLES) % 7
 # Options of each metric; None represents the defaults.
 SETTINGS = {
     "aurc_loss": [{"estimator": "trapezoid"}],
@@ -47,6 +48,10 @@ SETTINGS = {
     "failure_auroc_score": [None, {"confidence": "margin"}],
     "kernel_calibration_error": [None, {"mode": "top_label", "kernel": "gaussian"}],
     "maximum_calibration_error": [None, {"strategy": "quantile"}, ISOTONIC],
+    "multicalibration_error": [
+        {"groups": GROUPS},
+        {"groups": GROUPS, "scale": "noise"},
+    ],
     "net_benefit_score": [{"threshold": 0.2}],
     "overconfidence": [None, {"measure": "share"}],
     "underconfidence": [None, {"measure": "share"}],
@@ -68,12 +73,8 @@ SETTINGS = {
     "bootstrap_interval": [{**SEED, "metric": root_brier_score_loss}],
     "consistency_test": [{**SEED, "metric": metrics.ks_calibration_error}],
     "difference_test": [{**SEED, "metric": root_brier_score_loss}],
-    "per_group": [
-        {
-            "metric": expected_calibration_error,
-            "groups": np.arange(N_SAMPLES) % 7,
-        }
-    ],
+    "per_group": [{"metric": expected_calibration_error, "groups": GROUPS}],
+    "worst_group": [{"metric": expected_calibration_error, "groups": GROUPS}],
     "per_label": [{"metric": expected_calibration_error}],
 }
 # Metrics that treat weights as numbers of samples, as their docstrings say. The number

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.svm import SVC
 
-from sklearn_calib._core.scorers import metric_of
+from sklearn_calib._core.scorers import GroupScorer, metric_of
 from sklearn_calib.metrics import (
     augrc_loss,
     aurc_loss,
@@ -90,7 +90,11 @@ PROMISED = {
     ),
     "refinement_auc": failure_auroc_score,
 }
-all_scorers = pytest.mark.parametrize("name", get_scorer_names())
+# Those of groups, which need metadata, are tested in test_group_scorers.py.
+NAMES = [
+    name for name in get_scorer_names() if not isinstance(get_scorer(name), GroupScorer)
+]
+all_scorers = pytest.mark.parametrize("name", NAMES)
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -193,7 +197,7 @@ def test_predictions_are_shared_between_scorers(problem):
             Counting.n_calls += 1
             return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
 
-    names = [*get_scorer_names(), "neg_log_loss"]
+    names = [*NAMES, "neg_log_loss"]
     scoring = {name: get_scorer(name) for name in names}
     cross_validate(Counting(), X, y, cv=3, scoring=scoring)
     assert Counting.n_calls == 3
