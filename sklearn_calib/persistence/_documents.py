@@ -39,8 +39,8 @@ def to_dict(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier, \
-            PriorShiftClassifier, CalibrationAccumulator or CalibrationMonitor
+    model : calibrator, NeuralClassifier, CalibratedClassifier, PriorShiftClassifier, \
+            CalibrationAccumulator, TemperatureAccumulator or CalibrationMonitor
         The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns

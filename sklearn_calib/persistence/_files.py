@@ -22,8 +22,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier, \
-            PriorShiftClassifier or CalibrationAccumulator
+    model : calibrator, NeuralClassifier, CalibratedClassifier, PriorShiftClassifier, \
+            CalibrationAccumulator, TemperatureAccumulator or CalibrationMonitor
         The fitted model. The classifier of a `CalibratedClassifier` must be a
         `NeuralClassifier`; that of a `PriorShiftClassifier` must be one of these two or
         a calibrator.
