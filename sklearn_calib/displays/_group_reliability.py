@@ -26,7 +26,7 @@ N_GROUPS = 12
 
 
 class GroupReliabilityDisplay(ReliabilityPanels):
-    """Reliability diagram of each group: one panel for each group of samples.
+    r"""Reliability diagram of each group: one panel for each group of samples.
 
     A classifier can be calibrated over all samples, and overconfident for one group and
     underconfident for another. The last panel shows all samples. With bins, the title
@@ -78,7 +78,11 @@ class GroupReliabilityDisplay(ReliabilityPanels):
     >>> display = GroupReliabilityDisplay.from_estimator(
     ...     nb, X[1::2], y[1::2], groups=X[1::2, 0] > 14, random_state=0
     ... )
-    >>> print(display.axes_[0].get_title())
+    >>> for ax in display.axes_:
+    ...     print(ax.get_title().replace("\n", ", "))
+    False, 167 samples, ECE 0.053 [0.001, 0.095]
+    True, 117 samples, ECE 0.084 [0.023, 0.144]
+    overall, 284 samples, ECE 0.059 [0.030, 0.089]
     """
 
     _parts = "groups"

@@ -34,6 +34,12 @@ def problem():
     return np.arange(60) % 3, proba, rng.uniform(0.5, 2, size=60)
 
 
+def options_of(display_class, **options):
+    """Return those of the options that the display takes."""
+    taken = inspect.signature(display_class.from_predictions).parameters
+    return {name: value for name, value in options.items() if name in taken}
+
+
 def numbers(display):
     """Return the constructor arguments, with counts as fractions."""
     found = {}
@@ -45,7 +51,11 @@ def numbers(display):
                 for index, one in enumerate(value)
                 for each, part in numbers(one).items()
             }
-        elif isinstance(value, np.ndarray | tuple | float) and name != "classes":
+        elif (
+            isinstance(value, np.ndarray | tuple | float)
+            and np.asarray(value).dtype.kind in "iuf"
+            and name != "classes"
+        ):
             found[name] = np.asarray(value, dtype=float)
             if name in COUNTS:
                 found[name] /= found[name].sum()
@@ -58,11 +68,8 @@ def test_scale_does_not_matter(name, factor):
     display_class = getattr(displays, name)
     if display_class is RiskCoverageDisplay and factor < 1:
         pytest.skip("no area of less than one sample")
-    seed = (
-        "random_state" in inspect.signature(display_class.from_predictions).parameters
-    )
-    options = {"random_state": 0} if seed else {}
     codes, proba, weight = problem()
+    options = options_of(display_class, random_state=0, groups=codes)
     expected, scaled = (
         numbers(
             display_class.from_predictions(
@@ -92,8 +99,10 @@ def test_weights_of_any_range_are_drawn(name):
     """This includes bins where the squares of all weights underflow."""
     codes, proba, _ = problem()
     weight = np.logspace(0, -320, 60)
-    display = getattr(displays, name).from_predictions(
-        codes, proba, sample_weight=weight
+    display_class = getattr(displays, name)
+    options = options_of(display_class, groups=codes)
+    display = display_class.from_predictions(
+        codes, proba, sample_weight=weight, **options
     )
     display.figure_.canvas.draw()
 
