@@ -44,10 +44,16 @@ def maps_blocks(*, keeps_float32: bool = False) -> Callable[[Function], Function
 
     def decorate(method: Function) -> Function:
         @wraps(method)
-        def mapping(self: Any, X: Any) -> Any:
+        def mapping(self: Any, X: Any, **params: Any) -> Any:
             if not is_dask_array(X):
                 check_in_memory(X, "X", "Pass an array: X.to_dask_array().")
-                return method(self, X)
+                return method(self, X, **params)
+            if params:
+                raise TypeError(
+                    "X must be in memory if other arguments are passed, got a Dask "
+                    f"array and {sorted(params)}. Pass numpy arrays, or select groups "
+                    "from the columns of X."
+                )
             check_is_fitted(self)
             if X.ndim > 1:
                 validate_data(self, X, reset=False, skip_check_array=True)

@@ -40,8 +40,13 @@ LONGEST = 4.0
 
 
 def fit_empirical_bayes(
-    kind: Kind, data: Blocks, *, center: Floats, group: Ints
-) -> tuple[Floats, Floats]:
+    kind: Kind,
+    data: Sequence[Blocks],
+    *,
+    center: Floats,
+    group: Ints,
+    precision: float | None = None,
+) -> tuple[list[Floats], Floats]:
     """Return the parameters with the largest posterior, and the precisions.
 
     Each step of Newton's method approximates the likelihood by that of a linear model,
@@ -53,8 +58,9 @@ def fit_empirical_bayes(
     kind : {DiagonalMap, PairMap, FullMap}
         Class of the map.
 
-    data : Blocks
-        Features and weights, see :func:`fit_multinomial`. The weights sum to one.
+    data : sequence of Blocks
+        Data sets with a map for each. The maps have the same priors. Each contains
+        features and weights, see :func:`fit_multinomial`. The weights sum to one.
 
     center : ndarray, shape of the parameters
         Means of the priors, and initial values.
@@ -62,58 +68,111 @@ def fit_empirical_bayes(
     group : ndarray of int, shape of the parameters
         Group of each parameter: 0, 1, ...
 
+    precision : float, default=None
+        Precision of all groups. It is not estimated then.
+
     Returns
     -------
-    parameters : ndarray
-        Parameters for the features as they are.
+    parameters : list of ndarray
+        For each data set, parameters for the features as they are.
 
     precision : ndarray of shape (n_groups,)
         Precision of the prior of each group.
     """
-    origin = _origin(kind, data, center)
-    data = data.transform(lambda features: features - origin).kept()
-    center = _moved(kind, center, origin)
-    problem = Problem(kind, data, np.zeros_like(center), center)
-    is_exact = center.size <= kind.max_dense
-    n_samples = data.weight_sum
-    parameters: Floats = center
+    maps = [_Map(kind, each, center) for each in data]
+    n_groups = int(group.max()) + 1
+    if precision is None:
+        precisions = _fit_precisions(kind, maps, group, n_groups)
+    else:
+        precisions = np.full(n_groups, precision)
+    return [each.finish(precisions[group]) for each in maps], precisions
+
+
+def _fit_precisions(
+    kind: Kind, maps: Sequence["_Map"], group: Ints, n_groups: int
+) -> Floats:
+    """Return the precisions after moving the parameters of the maps close to theirs."""
+    is_exact = group.size <= kind.max_dense
     # The parts of a large full map do not contain the relations between its elements,
     # so that only their change in a step is reliable.
     is_close = is_exact or kind is not FullMap
     n_updates = MAX_UPDATES if is_close else 1
-    precision: Floats = np.full(group.max() + 1, LEAST if is_close else STRONG)
+    precision: Floats = np.full(n_groups, LEAST if is_close else STRONG)
     used: Floats = np.zeros_like(precision)
     for _ in range(MAX_STEPS):
-        distance = parameters - center
-        problem.ridge = np.zeros_like(center)
-        slope = problem.evaluate(parameters)[1]
-        if is_exact:
-            every: Ints = np.arange(center.size)[None]
-            parts = [(every, problem.hessian(parameters)[None])]
-        else:
-            parts = kind.parts(problem.predictions(parameters))
-        terms = []
-        for places, curvature in parts:
-            target = _products(curvature, distance.flat[places]) - slope.flat[places]
-            own = group.flat[places]
-            terms.append((n_samples * curvature, n_samples * target, own))
+        # The terms of all maps have the same shapes.
+        parts = zip(*(each.terms(group, is_exact) for each in maps), strict=True)
+        terms = [_concatenate(same) for same in parts]
         previous = used
         precision, means, used = estimate_precisions(terms, precision, n_updates)
-        problem.ridge = precision[group] / (2 * n_samples)
-        value, gradient = problem.evaluate(parameters)
-        step: Floats
-        if is_exact:
-            step = means[0].reshape(center.shape) - distance
-        else:
-            step = problem.conjugate_gradients(parameters, gradient)
-        length, _ = problem.search(parameters, step, value, -(gradient * step).sum())
-        parameters = parameters + length * step
+        for i, each in enumerate(maps):
+            each.move(precision[group], means[0][i] if is_exact else None)
         if not _changes(used, previous):
             break
-    parameters, _ = fit_multinomial(
-        kind, data, ridge=problem.ridge, center=center, start=parameters
-    )
-    return _moved(kind, parameters, -origin), precision
+    return precision
+
+
+class _Map:
+    """The map of a data set, whose intercepts are the scores at the origin."""
+
+    def __init__(self, kind: Kind, data: Blocks, center: Floats) -> None:
+        origin = _origin(kind, data, center)
+        self.origin = origin
+        self.data = data.transform(lambda features: features - origin).kept()
+        self.center = self.parameters = _moved(kind, center, origin)
+        self.problem = Problem(kind, self.data, np.zeros_like(center), self.center)
+
+    def terms(self, group: Ints, is_exact: bool) -> Sequence[Term]:
+        """Return the terms of the linear model that approximates the likelihood."""
+        kind, parameters = self.problem.kind, self.parameters
+        distance = parameters - self.center
+        self.problem.ridge = np.zeros_like(distance)
+        slope = self.problem.evaluate(parameters)[1]
+        if is_exact:
+            every: Ints = np.arange(distance.size)[None]
+            parts = [(every, self.problem.hessian(parameters)[None])]
+        else:
+            parts = kind.parts(self.problem.predictions(parameters))
+        terms, n_samples = [], self.data.weight_sum
+        for places, curvature in parts:
+            target = _products(curvature, distance.flat[places]) - slope.flat[places]
+            terms.append(
+                (n_samples * curvature, n_samples * target, group.flat[places])
+            )
+        return terms
+
+    def move(self, precision: Floats, mean: Floats | None) -> None:
+        """Move the parameters towards those with the largest posterior.
+
+        `mean` is their distance from the center in the linear model, None if unknown.
+        """
+        problem, parameters = self.problem, self.parameters
+        problem.ridge = precision / (2 * self.data.weight_sum)
+        value, gradient = problem.evaluate(parameters)
+        step: Floats
+        if mean is None:
+            step = problem.conjugate_gradients(parameters, gradient)
+        else:
+            step = mean.reshape(parameters.shape) - (parameters - self.center)
+        length, _ = problem.search(parameters, step, value, -(gradient * step).sum())
+        self.parameters = parameters + length * step
+
+    def finish(self, precision: Floats) -> Floats:
+        """Return the parameters with the largest posterior, for the features."""
+        kind = self.problem.kind
+        parameters, _ = fit_multinomial(
+            kind,
+            self.data,
+            ridge=precision / (2 * self.data.weight_sum),
+            center=self.center,
+            start=self.parameters,
+        )
+        return _moved(kind, parameters, -self.origin)
+
+
+def _concatenate(terms: Sequence[Term]) -> Term:
+    curvatures, targets, groups = zip(*terms, strict=True)
+    return np.concatenate(curvatures), np.concatenate(targets), np.concatenate(groups)
 
 
 def _origin(kind: Kind, data: Blocks, center: Floats) -> Floats:

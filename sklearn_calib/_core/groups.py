@@ -1,12 +1,20 @@
 """Groups of samples, such as those defined by a sensitive feature."""
 
 from collections.abc import Mapping, Set
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from sklearn_calib._core.arrays import check_unmasked, without_gradient
+from sklearn_calib._core.arrays import (
+    as_array,
+    check_unmasked,
+    is_dict,
+    without_gradient,
+)
 from sklearn_calib._core.typing import Array, Ints
+from sklearn_calib._core.validation import did_you_mean, one_column
 
 
 def group_members(groups: Any, n_samples: int) -> dict[Any, Any]:
@@ -41,6 +49,65 @@ def group_frame(groups: Any, n_samples: int) -> Any:
             "samples."
         )
     return frame
+
+
+def select_columns(X: Any, columns: Any) -> Any:
+    """Return columns of X as a DataFrame of groups.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, DataFrame or dict
+        Data with columns. A dict contains columns by name.
+
+    columns : str, int or sequence of these
+        Names of columns, or indices, which may be negative.
+    """
+    import pandas as pd
+
+    wanted = columns if isinstance(columns, list | tuple) else [columns]
+    if not wanted:
+        raise ValueError(
+            f"groups must be None or contain a column of X, got {columns!r}. Use None "
+            "if there are no groups."
+        )
+    if not (is_dict(X) or hasattr(X, "shape")):
+        X = as_array(X, "X")
+    if not is_dict(X) and len(X.shape) != 2:
+        raise ValueError(
+            "X must have columns if groups are selected from them, got shape "
+            f"{tuple(X.shape)}. Use groups=None, and pass the groups to the methods."
+        )
+    names = list(X if is_dict(X) else getattr(X, "columns", range(X.shape[1])))
+    places = [_place(names, each) for each in wanted]
+    # The names of several columns may be equal.
+    return pd.concat([_column(X, names, place) for place in places], axis=1)
+
+
+def _place(names: list[Any], wanted: Any) -> int:
+    """Return the index of a column, from its name or index."""
+    if isinstance(wanted, str) and wanted in names:
+        return names.index(wanted)
+    is_index = isinstance(wanted, Integral) and not isinstance(wanted, bool)
+    if is_index and -len(names) <= wanted < len(names):
+        return int(wanted) % len(names)
+    raise ValueError(
+        f"groups must be columns of X, got {wanted!r}, and X has {len(names)} columns"
+        f"{' with names' * isinstance(names[0], str)}. Pass a name, an index, or a "
+        f"list of these.{did_you_mean(wanted, names)}"
+    )
+
+
+def _column(X: Any, names: list[Any], place: int) -> Any:
+    """Return a column as a Series with its name."""
+    import pandas as pd
+
+    if hasattr(X, "iloc"):
+        return X.iloc[:, place].reset_index(drop=True)
+    if issparse(X):
+        values = X.tocsc()[:, [place]].toarray().ravel()
+    else:
+        values = X[names[place]] if is_dict(X) else X[:, place]
+    return pd.Series(one_column(as_array(values, "X"), "X"), name=names[place])
 
 
 def distinct_values(frame: Any) -> list[Array]:

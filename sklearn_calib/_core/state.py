@@ -177,24 +177,28 @@ class Names(Spec):
 
 @dataclass(frozen=True)
 class GroupNames(Spec):
-    """Distinct names of groups, of any type."""
+    """Distinct names of groups, of any type; possibly none if there is no size."""
 
-    is_optional = True
+    size: Size | None = "n_groups"
+    is_optional: bool = True
 
     def read(self, value: Any, key: str, source: Source) -> Array:
         names = read_array(value, key, source.tensors)
-        values = names.tolist() if names.ndim == 1 else []
-        if not values or len(set(values)) < len(values):
+        values = names.tolist() if names.ndim == 1 else [[]]
+        is_empty = self.size is not None and not values
+        if names.ndim != 1 or is_empty or len(set(values)) < len(values):
             refuse(key, "distinct names of groups", values)
-        source.check_size(len(values), "n_groups", key)
+        if self.size is not None:
+            source.check_size(len(values), self.size, key)
         return names
 
     def __str__(self) -> str:
-        return "array (n_groups,) of distinct names"
+        shape = "" if self.size is None else f" ({self.size},)"
+        return f"array{shape} of distinct names"
 
 
 class Numbers(Spec):
-    """An array of finite floats.
+    """An array of finite floats, or of integers.
 
     Parameters
     ----------
@@ -212,6 +216,9 @@ class Numbers(Spec):
 
     is_optional : bool, default=False
         Whether the attribute may be missing.
+
+    kind : {"f", "i"}, default="f"
+        Kind of the dtype: floats or integers.
     """
 
     def __init__(
@@ -221,16 +228,18 @@ class Numbers(Spec):
         increasing: bool | str = False,
         total: float | None = None,
         is_optional: bool = False,
+        kind: str = "f",
     ) -> None:
-        self.sizes, self.range = sizes, range
+        self.sizes, self.range, self.kind = sizes, range, kind
         self.is_optional = is_optional
         self.increasing, self.total = increasing, total
 
     def read(self, value: Any, key: str, source: Source) -> Array:
         array = read_array(value, key, source.tensors)
-        if array.dtype.kind != "f" or array.ndim != len(self.sizes):
+        if array.dtype.kind != self.kind or array.ndim != len(self.sizes):
             found = f"{array.dtype} of shape {array.shape}"
-            refuse(key, f"floats in {len(self.sizes)} dimensions", found)
+            kind = "floats" if self.kind == "f" else "integers"
+            refuse(key, f"{kind} in {len(self.sizes)} dimensions", found)
         for size, wanted in zip(array.shape, self.sizes, strict=True):
             source.check_size(size, wanted, key)
         if array.size:
@@ -249,7 +258,8 @@ class Numbers(Spec):
         distinct = " and distinct" * (self.increasing == "strictly")
         order = f", sorted{distinct}" * bool(self.increasing)
         total = "" if self.total is None else f", sum {self.total:g}"
-        return f"array ({sizes}){_shown(self.range)}{order}{total}"
+        integers = " of integers" * (self.kind == "i")
+        return f"array ({sizes}){integers}{_shown(self.range)}{order}{total}"
 
 
 class Tuple(Spec):

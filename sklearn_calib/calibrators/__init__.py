@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
         FocalPosterior as FocalPosterior,
         FocalTemperatureScaling as FocalTemperatureScaling,
     )
+    from sklearn_calib.calibrators._group_calibrator import (
+        GroupCalibrator as GroupCalibrator,
+    )
     from sklearn_calib.calibrators._histogram import (
         HistogramBinning as HistogramBinning,
         ScalingBinning as ScalingBinning,
@@ -46,6 +49,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     )
     from sklearn_calib.calibrators._matrix import MatrixScaling as MatrixScaling
     from sklearn_calib.calibrators._metacal import MetaCal as MetaCal
+    from sklearn_calib.calibrators._per_group import (
+        PerGroupCalibrator as PerGroupCalibrator,
+    )
     from sklearn_calib.calibrators._per_label import (
         PerLabelCalibrator as PerLabelCalibrator,
     )
@@ -81,6 +87,8 @@ _HOMES = {
     },
     "BoostingCalibrator": "sklearn_calib.calibrators._boosting",
     "Calibrator": "sklearn_calib.calibrators._base",
+    "GroupCalibrator": "sklearn_calib.calibrators._group_calibrator",
+    "PerGroupCalibrator": "sklearn_calib.calibrators._per_group",
     "PerLabelCalibrator": "sklearn_calib.calibrators._per_label",
     "TemperatureAccumulator": "sklearn_calib.calibrators._temperature_accumulator",
     "get_calibrator": "sklearn_calib.calibrators._registry",

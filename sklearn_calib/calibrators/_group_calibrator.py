@@ -15,12 +15,26 @@ from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.groups import distinct_values, encode_groups, group_frame
+from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.restore import restores
-from sklearn_calib._core.state import StateMixin
+from sklearn_calib._core.state import (
+    GroupNames,
+    Labels,
+    ListOf,
+    Names,
+    Object,
+    Spec,
+    StateMixin,
+)
+from sklearn_calib._core.training_data import copy_features
 from sklearn_calib._core.typing import Array, Floats, Ints
-from sklearn_calib._core.validation import check_sample_weight, encode_labels
+from sklearn_calib._core.validation import (
+    check_sample_weight,
+    encode_labels,
+    row_blocks,
+)
 from sklearn_calib.calibrators._auto import AutoCalibrator
-from sklearn_calib.calibrators._base import Calibrator
+from sklearn_calib.calibrators._base import MIN_ROWS, Calibrator
 
 
 class GroupCalibrator(
@@ -66,6 +80,11 @@ class GroupCalibrator(
         Number of misclassified samples in `fit`, see :class:`Calibrator`.
     """
 
+    # A calibrator of groups needs them. CalibratedClassifier passes the weights itself.
+    __metadata_request__fit = {"groups": True, "sample_weight": False}
+    __metadata_request__predict = {"groups": True}
+    __metadata_request__predict_proba = {"groups": True}
+
     calibrator: Calibrator | None
     from_logits: bool
     group_names_in_: Array
@@ -74,6 +93,36 @@ class GroupCalibrator(
         "calibrator": [Calibrator, None],
         "from_logits": ["boolean"],
     }
+
+    # What `_fit_groups` sets, for files.
+    _fitted: dict[str, Spec] = {}
+
+    @property
+    def _state_schema(self) -> dict[str, Spec]:
+        return {
+            "classes_": Labels(),
+            "calibrator_": Object(),
+            "values_": ListOf(GroupNames(size=None), "n_group_columns"),
+            "group_names_in_": Names("n_group_columns"),
+            **self._fitted,
+        }
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        first = state["calibrator_"]
+        if not isinstance(first, Calibrator) or first.from_logits != self.from_logits:
+            wanted = f"a calibrator with from_logits={self.from_logits}"
+            refuse("calibrator_", wanted, first)
+        if not np.array_equal(first.classes_, state["classes_"]):
+            refuse(
+                "classes_", f"{first.classes_}, as in calibrator_", state["classes_"]
+            )
+        super()._set_state(state)
+        self._copy(first)
+
+    def _copy(self, calibrator: Calibrator) -> None:
+        """Set the attributes that are those of the calibrator without groups."""
+        self.classes_, self.n_errors_ = calibrator.classes_, calibrator.n_errors_
+        copy_features(calibrator, self)
 
     @restores()
     def fit(
@@ -137,8 +186,7 @@ class GroupCalibrator(
         first = AutoCalibrator() if self.calibrator is None else clone(self.calibrator)
         first.set_params(from_logits=self.from_logits)
         self.calibrator_ = first._fit_checked(X, y, sample_weight, labels)
-        self.classes_, self.n_errors_ = first.classes_, first.n_errors_
-        self.n_features_in_ = first.n_features_in_
+        self._copy(first)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` warns itself
             logits = self._logits(X)
@@ -175,10 +223,10 @@ class GroupCalibrator(
             columns are in the order of `classes_`.
         """
         check_is_fitted(self)
-        logits = self._logits(X)
-        codes = self._encode(groups, len(logits))
-        proba = self._correct(logits.astype(np.float64), codes)
-        proba = proba.astype(logits.dtype, copy=False)
+        proba = self._logits(X)
+        codes = self._encode(groups, len(proba))
+        for rows in row_blocks(len(proba), proba.shape[1], MIN_ROWS):
+            proba[rows] = self._correct(proba[rows].astype(np.float64), codes[rows])
         return np.maximum(proba, np.finfo(proba.dtype).tiny, out=proba)
 
     def predict(self, X: ArrayLike, *, groups: ArrayLike) -> Array:

@@ -95,9 +95,9 @@ class _MultinomialCalibrator(_BlockCalibrator):
     def _fit_empirical_bayes(self, features: Blocks) -> Floats:
         """Return the parameters for features whose temperature is one."""
         n_classes = len(features.sizes)
-        parameters, self.prior_precision_ = fit_empirical_bayes(
+        (parameters,), self.prior_precision_ = fit_empirical_bayes(
             self._kind,
-            features.normalised(),
+            [features.normalised()],
             center=self._kind.identity(n_classes),
             group=self._kind.groups(n_classes),
         )

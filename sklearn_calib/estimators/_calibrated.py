@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.restore import restores
-from sklearn_calib._core.routing import RoutingMixin
 from sklearn_calib._core.training_data import (
     MatrixLike,
     check_training_data,
@@ -21,7 +20,7 @@ from sklearn_calib._core.training_data import (
 )
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import HasMethods, StrOptions, check_sample_weight
-from sklearn_calib.calibrators import Calibrator
+from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.estimators._calibrated_pair import CalibratedPair
 from sklearn_calib.estimators._fold_calibrators import (
     accepts_margins,
@@ -29,6 +28,7 @@ from sklearn_calib.estimators._fold_calibrators import (
     fit_calibrators,
     make_calibrator,
 )
+from sklearn_calib.estimators._group_routing import GroupRoutingMixin
 from sklearn_calib.estimators._intervals import IntervalMixin
 from sklearn_calib.estimators._out_of_fold import (
     MemoryLike,
@@ -40,7 +40,7 @@ from sklearn_calib.estimators._out_of_fold import (
 from sklearn_calib.estimators._saved_ensemble import SavableEnsemble
 
 
-class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
+class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
     """Calibrate the probabilities of any classifier with a post-hoc calibrator.
 
     For each fold of a cross-validation, the classifier is trained on the training part,
@@ -57,7 +57,8 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         used for calibration, and must not contain its training data. A decision
         threshold is set outside, see Notes.
 
-    calibrator : Calibrator, PerLabelCalibrator, classifier or "auto", default=None
+    calibrator : Calibrator, GroupCalibrator, PerLabelCalibrator, classifier or "auto",\
+            default=None
         The :term:`post-hoc calibration <Post-hoc calibration>` method, cloned for each
         fold. Its parameter `from_logits` is set automatically. "auto" is an
         :class:`AutoCalibrator`, or one for each label of a multilabel problem, and
@@ -98,6 +99,11 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         for early stopping: "eval_set" for `eval_set=[(X_test, y_test)]` of LightGBM,
         XGBoost and CatBoost, or ("X_val", "y_val") for two arguments, as in
         HistGradientBoostingClassifier. Needs `ensemble=True`.
+
+    groups : str, int or list of these, default=None
+        Columns of X that contain the groups of a :class:`PerGroupCalibrator`, by name
+        or index. The classifier gets them too; a pipeline may drop them. With None, the
+        groups are passed to `fit` and to `predict_proba`.
 
     n_jobs : int, default=None
         Number of classifiers to train in parallel, as in scikit-learn: None means 1,
@@ -176,6 +182,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         "ensemble": ["boolean", StrOptions({"auto"})],
         "response_method": [StrOptions({"auto", "decision_function", "predict_proba"})],
         "held_out_as": [str, tuple, None],
+        "groups": [str, Integral, list, tuple, None],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
@@ -183,13 +190,14 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
     def __init__(
         self,
         estimator: BaseEstimator,
-        calibrator: Calibrator | ClassifierMixin | str | None = None,
+        calibrator: Calibrator | GroupCalibrator | ClassifierMixin | str | None = None,
         *,
         cv: SplitterLike = 5,
         ensemble: bool | str = "auto",
         response_method: str = "auto",
         memory: MemoryLike = None,
         held_out_as: str | tuple[str, str] | None = None,
+        groups: str | int | list[str | int] | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -200,6 +208,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         self.response_method = response_method
         self.memory = memory
         self.held_out_as = held_out_as
+        self.groups = groups
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -228,7 +237,9 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
 
         **fit_params : dict
             Passed to `fit` of the classifier. Values of length n_samples are split
-            like X. With metadata routing enabled, also passed to the splitter.
+            like X. With metadata routing enabled, also passed to the splitter. `groups`
+            of shape (n_samples,) or (n_samples, n_group_columns) is passed to a
+            calibrator of groups instead, if the parameter `groups` is None.
 
         Returns
         -------
@@ -253,6 +264,8 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         calibrator = make_calibrator(self.calibrator, is_multilabel)
         check_calibrator(calibrator, is_multilabel)
         sample_weight = check_sample_weight(sample_weight, y)
+        passed, fit_params = self._find_groups("fit", fit_params)
+        groups = self._group_frame(X, len(y), passed)
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit = self._plan(X, y, split_params)
         takes_margins = accepts_margins(calibrator)
@@ -282,7 +295,7 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         if calibrator is None:
             calibrators = [None] * len(classifiers)
         else:
-            data = y, sample_weight, self.classes_
+            data = y, sample_weight, self.classes_, groups
             calibrators = fit_calibrators(calibrator, response, scores, tests, *data)
         self.calibrated_classifiers_ = [
             CalibratedPair(classifier, calibrator, from_logits, self.classes_)
@@ -324,18 +337,21 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
         find_response(pairs[0].estimator, self.response_method)  # refuses margins
-        plain = copy.copy(self).set_params(calibrator=None)
+        plain = copy.copy(self).set_params(calibrator=None, groups=None)
         plain.calibrated_classifiers_ = [pair.uncalibrated() for pair in pairs]
         return plain
 
     @maps_blocks()
-    def predict_proba(self, X: MatrixLike) -> Floats:
+    def predict_proba(self, X: MatrixLike, **params: Any) -> Floats:
         """Predict calibrated probabilities, averaged over the ensemble.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Data in the form that the classifier accepts.
+
+        **params : dict
+            `groups` of the samples, if they were passed to `fit`.
 
         Returns
         -------
@@ -346,11 +362,12 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         """
         check_is_fitted(self)
         pairs = self.calibrated_classifiers_
-        total: Any = sum(pair.predict_proba(X) for pair in pairs)
+        groups = self._groups_of(X, params)
+        total: Any = sum(pair.predict_proba(X, groups) for pair in pairs)
         return total / len(pairs)
 
     @maps_blocks()
-    def predict(self, X: MatrixLike) -> Array:
+    def predict(self, X: MatrixLike, **params: Any) -> Array:
         """Predict the most probable class, or the labels with a probability above 0.5.
 
         Ties go to the first class.
@@ -360,12 +377,15 @@ class CalibratedClassifier(RoutingMixin, IntervalMixin, SavableEnsemble):
         X : array-like of shape (n_samples, n_features)
             Data in the form that the classifier accepts.
 
+        **params : dict
+            `groups` of the samples, if they were passed to `fit`.
+
         Returns
         -------
         y_pred : ndarray of shape (n_samples,) or (n_samples, n_labels)
             Predicted labels, for multilabel problems as an indicator matrix.
         """
-        proba = self.predict_proba(X)
+        proba = self.predict_proba(X, **params)
         if isinstance(self.classes_, list):
             return (proba > 0.5).astype(np.int64)
         return self.classes_[proba.argmax(axis=1)]

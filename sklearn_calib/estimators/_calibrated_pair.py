@@ -21,8 +21,11 @@ class CalibratedPair:
         self.from_logits = from_logits and not is_plain
         self.classes = classes
 
-    def predict_proba(self, X: MatrixLike) -> Floats:
+    def predict_proba(self, X: MatrixLike, groups: Any = None) -> Floats:
+        """Return calibrated probabilities; `groups` is None if they are not used."""
         scores = predict_scores(self.estimator, X, self.from_logits, self.classes)
+        if groups is not None:
+            return self.calibrator.predict_proba(scores, groups=groups)
         if self.calibrator is not None:
             return self.calibrator.predict_proba(scores)
         return softmax(scores) if self.from_logits else scores

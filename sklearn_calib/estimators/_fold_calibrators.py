@@ -8,8 +8,14 @@ from sklearn.base import clone
 from sklearn_calib._core.predicted_scores import has_threshold
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import encode_labels
-from sklearn_calib.calibrators import AutoCalibrator, Calibrator, PerLabelCalibrator
+from sklearn_calib.calibrators import (
+    AutoCalibrator,
+    Calibrator,
+    GroupCalibrator,
+    PerLabelCalibrator,
+)
 from sklearn_calib.estimators._classifier_calibrator import ClassifierCalibrator
+from sklearn_calib.estimators._out_of_fold import take
 
 
 def make_calibrator(calibrator: Any, is_multilabel: bool) -> Any:
@@ -47,7 +53,7 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
             f"{calibrator!r}. Pass PerLabelCalibrator(TemperatureScaling()), for "
             "example. If y is one-hot, pass y.argmax(axis=1)."
         )
-    if isinstance(calibrator, Calibrator | PerLabelCalibrator):
+    if isinstance(calibrator, Calibrator | GroupCalibrator | PerLabelCalibrator):
         calibrator._validate_params()  # before the classifiers are trained
 
 
@@ -57,6 +63,8 @@ def accepts_margins(calibrator: Any) -> bool:
         return calibrator.calibrator._accepts_margins
     if isinstance(calibrator, Calibrator):
         return calibrator._accepts_margins
+    if isinstance(calibrator, GroupCalibrator):
+        return False
     return calibrator is not None  # any classifier uses the margins as features
 
 
@@ -68,10 +76,12 @@ def fit_calibrators(
     y: Any,
     sample_weight: Any,
     labels: Any,
+    groups: Any,
 ) -> list[Any]:
     """Fit a clone of the calibrator to the scores of each test part.
 
-    `response` is what the scores are: "logits", "margins" or "probabilities".
+    `response` is what the scores are: "logits", "margins" or "probabilities". `groups`
+    is None unless the calibrator uses groups.
     """
     fitted = [
         _for_response(calibrator, response)._fit_checked(
@@ -79,6 +89,7 @@ def fit_calibrators(
             y[test],
             None if sample_weight is None else sample_weight[test],
             labels,
+            **({} if groups is None else {"groups": take(groups, test)}),
         )
         for part, test in zip(scores, tests, strict=True)
     ]
@@ -92,7 +103,7 @@ def fit_calibrators(
 def _for_response(calibrator: Any, response: str) -> Any:
     """Return a clone of the calibrator for logits, margins or probabilities."""
     fresh, from_logits = clone(calibrator), response != "probabilities"
-    if isinstance(calibrator, Calibrator):
+    if isinstance(calibrator, Calibrator | GroupCalibrator):
         fresh.set_params(from_logits=from_logits)
     elif isinstance(calibrator, PerLabelCalibrator):
         fresh.set_params(calibrator__from_logits=from_logits)

@@ -12,10 +12,10 @@ from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.state import Labels, ListOf, Object, Spec, StateMixin, Tuple
 from sklearn_calib._core.training_data import copy_features
 from sklearn_calib._core.typing import Array
-from sklearn_calib.calibrators import Calibrator
+from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.estimators._calibrated_pair import CalibratedPair
 
-_SAVED = {"calibrator", "cv", "ensemble", "estimator", "response_method"}
+_SAVED = {"calibrator", "cv", "ensemble", "estimator", "groups", "response_method"}
 
 
 class SavableEnsemble(StateMixin, MetaEstimatorMixin, DocumentedEstimator):
@@ -60,7 +60,9 @@ class SavableEnsemble(StateMixin, MetaEstimatorMixin, DocumentedEstimator):
         new = cls(**params)
         new._validate_params()
         given = params.get("calibrator")
-        if given != "auto" and not isinstance(given, Calibrator | None):
+        if given != "auto" and not isinstance(
+            given, Calibrator | GroupCalibrator | None
+        ):
             refuse(f"{key}.calibrator", 'a calibrator, "auto" or null', given)
         return new
 
@@ -100,7 +102,7 @@ def _check_classes(own: Array, classes: Array, *, may_lack: bool = True) -> None
 
 def _check_calibrator(calibrator: Any, from_logits: bool) -> None:
     """Raise ValueError unless a calibrator fits the predictions of the classifier."""
-    if not isinstance(calibrator, Calibrator):
+    if not isinstance(calibrator, Calibrator | GroupCalibrator):
         refuse("calibrated_classifiers_", "pairs with a calibrator", calibrator)
     wanted = from_logits, len(calibrator.classes_)
     found = calibrator.from_logits, calibrator.n_features_in_

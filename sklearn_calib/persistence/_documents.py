@@ -26,6 +26,7 @@ CLASSES = {
     "CalibratedClassifier": "sklearn_calib.estimators",
     "CalibrationAccumulator": "sklearn_calib.metrics",
     "NeuralClassifier": "sklearn_calib.estimators",
+    "PerGroupCalibrator": "sklearn_calib.calibrators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
     "TemperatureAccumulator": "sklearn_calib.calibrators",
 }

@@ -1,0 +1,110 @@
+"""The groups of `CalibratedClassifier`: columns of X, or passed to its methods."""
+
+from typing import Any
+
+from sklearn import get_config
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
+from sklearn.utils.validation import has_fit_parameter
+
+from sklearn_calib._core.groups import group_frame, select_columns
+from sklearn_calib._core.routing import RoutingMixin
+from sklearn_calib.calibrators import GroupCalibrator
+
+
+class GroupRoutingMixin(RoutingMixin):
+    """Mixin for a classifier with the parameters `calibrator` and `groups`."""
+
+    calibrator: Any
+    groups: Any
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.groups is not None and not self._uses_groups:
+            raise ValueError(
+                "groups must be None for a calibrator that does not use groups, got "
+                f"groups={self.groups!r} and calibrator={self.calibrator!r}. Use "
+                "calibrator=PerGroupCalibrator(), for example."
+            )
+
+    @property
+    def _uses_groups(self) -> bool:
+        return isinstance(self.calibrator, GroupCalibrator)
+
+    @property
+    def _takes_groups(self) -> bool:
+        """Whether groups must be passed to the methods."""
+        return self._uses_groups and self.groups is None
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata routing to the classifier, calibrator and splitter.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            See scikit-learn's user guide on metadata routing.
+        """
+        router = super().get_metadata_routing()
+        if self._takes_groups:
+            methods = MethodMapping().add(caller="fit", callee="fit")
+            for caller in ("predict", "predict_proba"):
+                methods.add(caller=caller, callee="predict_proba")
+            router.add(calibrator=self.calibrator, method_mapping=methods)
+        return router
+
+    def _find_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
+        """Return the groups among the parameters of a method, and the parameters.
+
+        Without metadata routing, the groups are removed from the parameters.
+        """
+        if get_config()["enable_metadata_routing"]:
+            # The groups may also be those of the splitter, or have another name.
+            routed = process_routing(self, method, **params)
+            own = routed.calibrator[method] if self._takes_groups else {}
+            return own.get("groups"), params
+        is_of_classifier = method == "fit" and has_fit_parameter(
+            self.estimator, "groups"
+        )
+        if "groups" not in params or (is_of_classifier and not self._takes_groups):
+            return None, params
+        if not self._takes_groups:
+            raise ValueError(
+                f"groups must not be passed to {method} here, got "
+                f"groups={self.groups!r} and calibrator={self.calibrator!r} as "
+                "parameters of CalibratedClassifier. Use groups=None and a calibrator "
+                "of groups, such as PerGroupCalibrator(). To pass groups to a "
+                "splitter, call sklearn.set_config(enable_metadata_routing=True)."
+            )
+        others = {name: value for name, value in params.items() if name != "groups"}
+        return params["groups"], others
+
+    def _groups_of(self, X: Any, params: dict[str, Any]) -> Any:
+        """Return the groups of new samples, or None if the calibrator uses none."""
+        passed, others = self._find_groups("predict_proba", params)
+        if others and not get_config()["enable_metadata_routing"]:
+            raise TypeError(
+                "predict_proba must be called with X, and with groups if they were "
+                f"passed to fit, got also {sorted(others)}."
+            )
+        return self._group_frame(X, None, passed)
+
+    def _group_frame(self, X: Any, n_samples: int | None, passed: Any) -> Any:
+        """Return the groups, or None if the calibrator uses none.
+
+        Those that are passed are checked by the calibrator, or, if their number is
+        known, here.
+        """
+        if not self._uses_groups:
+            return None
+        if self.groups is not None:
+            return select_columns(X, self.groups)
+        if passed is None:
+            raise ValueError(
+                f"groups must be given for calibrator={self.calibrator!r}, got None. "
+                "Set groups to columns of X, CalibratedClassifier(..., groups=...), or "
+                "pass groups to fit and to predict_proba."
+            )
+        return passed if n_samples is None else group_frame(passed, n_samples)
