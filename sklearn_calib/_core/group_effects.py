@@ -85,8 +85,8 @@ class Shifts(Effects):
         # diagonal, which is its value for two classes.
         curvature = 2 * weight[:, None] * proba * (1 - proba)
         index, size = self._index.ravel(), len(self.value)
-        gradient = np.bincount(index, residual.ravel(), size)
-        return gradient, np.bincount(index, curvature.ravel(), size)
+        gradient = _sums(index, residual.ravel(), size)
+        return gradient, _sums(index, curvature.ravel(), size)
 
     def changes(self, step: Floats) -> Floats:
         return step[self._index]
@@ -113,10 +113,8 @@ class Scales(Effects):
         mean = (proba * self._scores).sum(axis=1, keepdims=True)
         spread = (proba * (self._scores - mean) ** 2).sum(axis=1)
         gradient, size = (residual * self._scores).sum(axis=1), len(self.value)
-        return (
-            np.bincount(self._group, gradient, size),
-            np.bincount(self._group, weight * spread, size),
-        )
+        curvature = _sums(self._group, weight * spread, size)
+        return _sums(self._group, gradient, size), curvature
 
     def changes(self, step: Floats) -> Floats:
         return step[self._group, None] * self._scores
@@ -159,3 +157,7 @@ def fit_effects(
         change = max([update(each, n_iter) for each in ordered])
         n_iter += 1
     return n_iter
+
+
+def _sums(index: Ints, values: Floats, size: int) -> Floats:
+    return np.bincount(index, values, size).astype(np.float64, copy=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from sklearn_calib._core.binning import bin_index, interior_edges
 from sklearn_calib._core.group_effects import Effects, Scales, Shifts, fit_effects
+from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.state import NON_NEGATIVE, Count, Numbers
 from sklearn_calib._core.typing import Floats, Ints
@@ -166,7 +168,7 @@ class MulticalibrationBoosting(GroupCalibrator):
     """
 
     _fitted = {
-        "shift_": Numbers("n_groups", "n_bins", "n_classes"),
+        "shift_": Numbers("n_groups", "n_edges + 1", "n_classes"),
         "scale_": Numbers("n_groups"),
         "bin_edges_": Numbers("n_classes", "n_edges"),
         "variance_": Numbers("n_group_columns", 3, range=NON_NEGATIVE),
@@ -208,15 +210,18 @@ class MulticalibrationBoosting(GroupCalibrator):
     ) -> None:
         counted = weight > 0
         logits, codes, weight = logits[counted], codes[counted], weight[counted]
-        options = {"n_bins": self.n_bins, "strategy": "quantile"}
-        self.bin_edges_ = np.array(
-            [interior_edges(z, **options, sample_weight=weight) for z in logits.T]
+        edges_of = partial(
+            interior_edges,
+            n_bins=self.n_bins,
+            strategy="quantile",
+            sample_weight=weight,
         )
+        self.bin_edges_ = np.array([edges_of(column) for column in logits.T])
         scores, bins = _centred(logits), self._bins(logits)
         variance = None if isinstance(self.lambd, str) else 1 / self.lambd
         columns = []
-        for group, known in zip(groups[counted].T, self.values_, strict=True):
-            size, one = len(known) + 1, group[:, None]
+        for group, size in zip(groups[counted].T, self._sizes(), strict=True):
+            one = group[:, None]
             columns.append(
                 [
                     Shifts(one + np.zeros_like(bins), size, variance),
@@ -237,17 +242,25 @@ class MulticalibrationBoosting(GroupCalibrator):
         return own + cells.value.reshape(-1, self.n_bins, n_classes)
 
     def _correct(self, logits: Floats, groups: Ints) -> Floats:
-        # An unknown value has the index -1, that of the last row.
-        shift = np.pad(self.shift_, [(0, 1), (0, 0), (0, 0)])
-        scale = np.append(self.scale_, 0.0)
         scores, bins = _centred(logits), self._bins(logits)
         columns, corrected, first = np.arange(logits.shape[1]), scores.copy(), 0
-        for group, known in zip(groups.T, self.values_, strict=True):
-            row = np.where(group < 0, -1, first + group)
-            corrected += shift[row[:, None], bins, columns]
-            corrected += scale[row, None] * scores
-            first += len(known) + 1
+        for group, size in zip(groups.T, self._sizes(), strict=True):
+            known = group >= 0
+            row = first + group[known, None]
+            corrected[known] += self.shift_[row, bins[known], columns]
+            corrected[known] += self.scale_[row] * scores[known]
+            first += size
         return softmax(corrected)
+
+    def _sizes(self) -> list[int]:
+        """Return the number of groups of each column, with that of missing values."""
+        return [len(known) + 1 for known in self.values_]
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        super()._set_state(state)
+        if len(self.scale_) != sum(self._sizes()):
+            wanted = f"{sum(self._sizes())} groups, as in values_"
+            refuse("scale_", wanted, len(self.scale_))
 
     def _bins(self, logits: Floats) -> Ints:
         """Return the bin of the probability of each class."""

@@ -25,6 +25,7 @@ CLASSES = {
     },
     "CalibratedClassifier": "sklearn_calib.estimators",
     "CalibrationAccumulator": "sklearn_calib.metrics",
+    "MulticalibrationBoosting": "sklearn_calib.calibrators",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerGroupCalibrator": "sklearn_calib.calibrators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
