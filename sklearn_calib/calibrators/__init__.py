@@ -49,6 +49,9 @@ if TYPE_CHECKING:  # editors and type checkers cannot follow lazy loading
     )
     from sklearn_calib.calibrators._matrix import MatrixScaling as MatrixScaling
     from sklearn_calib.calibrators._metacal import MetaCal as MetaCal
+    from sklearn_calib.calibrators._multicalibration_boosting import (
+        MulticalibrationBoosting as MulticalibrationBoosting,
+    )
     from sklearn_calib.calibrators._per_group import (
         PerGroupCalibrator as PerGroupCalibrator,
     )
@@ -88,6 +91,9 @@ _HOMES = {
     "BoostingCalibrator": "sklearn_calib.calibrators._boosting",
     "Calibrator": "sklearn_calib.calibrators._base",
     "GroupCalibrator": "sklearn_calib.calibrators._group_calibrator",
+    "MulticalibrationBoosting": (
+        "sklearn_calib.calibrators._multicalibration_boosting"
+    ),
     "PerGroupCalibrator": "sklearn_calib.calibrators._per_group",
     "PerLabelCalibrator": "sklearn_calib.calibrators._per_label",
     "TemperatureAccumulator": "sklearn_calib.calibrators._temperature_accumulator",

@@ -7,6 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from sklearn_calib._core.blocks import Blocks, as_float64
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.marginal_likelihood import likelihood_ratios
 from sklearn_calib._core.optimize import MAX_STEP, fit_temperature, row_gaps
 from sklearn_calib._core.state import POSITIVE, Number, Numbers
 from sklearn_calib._core.typing import Floats
@@ -183,10 +184,7 @@ def _estimate_precision(curvature: Floats, pull: Floats) -> float:
     """Return the precision of the prior with the largest marginal likelihood."""
 
     def cost(log_variance: Floats) -> Floats:
-        total = 1 + np.multiply.outer(np.exp(log_variance), curvature)
-        # The logarithm of twice the likelihood ratio to a variance of zero.
-        gain = pull**2 * (np.exp(log_variance)[..., None] / total) - np.log(total)
-        return -gain.sum(axis=-1)
+        return -likelihood_ratios(np.exp(log_variance), curvature, pull)
 
     levels = np.log(VARIANCES)
     best = int(cost(levels).argmin())

@@ -26,6 +26,7 @@ CLASSES = {
     "CalibratedClassifier": "sklearn_calib.estimators",
     "CalibrationAccumulator": "sklearn_calib.metrics",
     "CalibrationMonitor": "sklearn_calib.deployment",
+    "MulticalibrationBoosting": "sklearn_calib.calibrators",
     "NeuralClassifier": "sklearn_calib.estimators",
     "PerGroupCalibrator": "sklearn_calib.calibrators",
     "PerLabelCalibrator": "sklearn_calib.calibrators",
