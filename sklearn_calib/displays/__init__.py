@@ -5,6 +5,7 @@ from sklearn_calib.displays._confidence_dynamics import ConfidenceDynamicsDispla
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
 from sklearn_calib.displays._decision_curve import DecisionCurveDisplay
 from sklearn_calib.displays._gamma_dynamics import GammaDynamicsDisplay
+from sklearn_calib.displays._monitor import MonitorDisplay
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._risk_coverage import RiskCoverageDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
@@ -15,6 +16,7 @@ __all__ = [
     "CorpReliabilityDisplay",
     "DecisionCurveDisplay",
     "GammaDynamicsDisplay",
+    "MonitorDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
     "SmoothReliabilityDisplay",
