@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "callbacks": {"_core", "_torch", "losses"},
     "datasets": {"_core"},
     "deployment": {"_core"},
-    "displays": {"_core", "metrics"},
+    "displays": {"_core", "deployment", "metrics"},
     "estimators": {"_core", "_torch", "calibrators", "callbacks", "datasets", "losses"},
     "evaluation": {"_core", "estimators", "metrics"},
     "losses": {"_core"},

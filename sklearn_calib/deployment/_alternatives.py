@@ -55,7 +55,7 @@ class Alternatives:
         self.shapes: dict[str, tuple[int, ...]] = {
             "slope": (self.n_problems, len(SLOPES)),
             "shift": (self.n_problems, len(SHIFTS)),
-            "bin": (self.n_problems, n_bins, len(SHIFTS)),
+            "bin": (n_bins, len(SHIFTS)),
         }
         if mode == "top_label":
             self.shapes["class"] = (n_classes, len(SHIFTS))
@@ -104,59 +104,88 @@ class Alternatives:
             "classwise": np.broadcast_to(np.arange(self.n_classes), proba.shape),
         }[self.mode]
         p, occurs = np.take_along_axis(proba, events, axis=1), events == codes[:, None]
-        # A problem of each class has no gap in total.
-        shown = top if self.mode == "classwise" else events
-        confidence = np.take_along_axis(proba, shown, axis=1)[:, 0]
-        means = np.stack([np.ones(len(p)), confidence, shown[:, 0] == codes])
-        totals = [*means @ weight, weight**2 @ (confidence * (1 - confidence))]
         index = bin_index(p, uniform_edges(self.n_bins, np.arange(1, self.n_bins)))
-        index += self.n_bins * np.arange(self.n_problems)
-        bins = _sums_at(
-            index.ravel(),
-            np.stack([np.ones_like(p), p, occurs]).reshape(3, -1),
-            np.repeat(weight, self.n_problems),
-            self.n_problems * self.n_bins,
-        )
-        slopes, shifts = self._log_ratios(proba, events, p, occurs)
-        sums = {
-            "slope": np.einsum("aij,i->ja", slopes, weight),
-            "shift": np.einsum("aij,i->ja", shifts, weight),
-            "bin": _sums_at(
-                index.ravel(),
-                shifts.reshape(len(SHIFTS), -1),
-                np.repeat(weight, self.n_problems),
-                self.n_problems * self.n_bins,
-            ).T,
+        shifts = self._log_ratios(p, _shifted(p), occurs)
+        sums: dict[str, Floats] = {
+            "slope": self._log_ratios(p, _powers(proba, events), occurs) @ weight,
+            "shift": shifts @ weight,
         }
+        if self.mode == "classwise":
+            sums["bin"] = self._log_ratios_of_bins(p, index, codes) @ weight
+        else:
+            sums["bin"] = _sums_at(index[:, 0], shifts[:, 0], weight, self.n_bins)
         if "class" in self.shapes:
-            ratios = shifts[:, :, 0]
-            sums["class"] = _sums_at(top[:, 0], ratios, weight, self.n_classes).T
-        flat = np.concatenate([sums[name].ravel() for name in self.shapes])
-        return np.array(totals), bins.reshape(3, self.n_problems, -1), flat
+            sums["class"] = _sums_at(top[:, 0], shifts[:, 0], weight, self.n_classes)
+        flat = np.concatenate([sums[name].T.ravel() for name in self.shapes])
+        # The events of all classes have no gap in total.
+        shown = top if self.mode == "classwise" else events
+        return (
+            _totals(proba, shown, codes, weight),
+            self._bin_sums(index, p, occurs, weight),
+            flat,
+        )
+
+    def _bin_sums(
+        self, index: Ints, p: Floats, occurs: Bools, weight: Floats
+    ) -> Floats:
+        """Return the sums of weight, probability and occurrence in each bin."""
+        place = index + self.n_bins * np.arange(self.n_problems)
+        values = np.stack([np.ones_like(p), p, occurs]).reshape(3, -1)
+        weight = np.repeat(weight, self.n_problems)
+        sums = _sums_at(place.ravel(), values, weight, self.n_problems * self.n_bins)
+        return sums.reshape(3, self.n_problems, self.n_bins)
 
     def _log_ratios(
-        self, proba: Floats, events: Ints, p: Floats, occurs: Bools
-    ) -> tuple[Floats, Floats]:
-        """Return the log-likelihood ratio of each slope and shift for each event."""
-        slope = SLOPES[:, None, None]
-        log_proba = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
-        powers = np.exp(slope * log_proba)
-        power = np.take_along_axis(powers, events[None], axis=2)
-        # Probabilities of 0 and 1 are fixed points of powers.
-        least = RESOLUTION**slope
-        rest = np.maximum(powers.sum(axis=2, keepdims=True) - power, least)
-        slopes = np.maximum(power, least)
-        slopes /= slopes + rest
-        log_odds = logit(np.clip(p, RESOLUTION, 1 - RESOLUTION))
-        shifts = expit(log_odds + SHIFTS[:, None, None])
-        q = np.concatenate([slopes, shifts])
-        np.clip(q, RESOLUTION, 1 - RESOLUTION, out=q)
+        self, p: Floats, q: Floats, occurs: Bools, n_classes: Any = 1
+    ) -> Floats:
+        """Return log-likelihood ratios (n_alternatives, n_events, n_samples).
+
+        `n_classes` is the number of classes of which an event consists.
+        """
+        q = np.clip(q, RESOLUTION, 1 - RESOLUTION)
         # The null hypothesis that is closest to the alternative, so that the expected
         # ratio is at most one under all others.
-        low, high = np.maximum(p - self.tolerance, 0), np.minimum(p + self.tolerance, 1)
-        nearest = np.clip(q, low, high)
+        tolerance = self.tolerance * n_classes
+        nearest = np.clip(q, np.maximum(p - tolerance, 0), np.minimum(p + tolerance, 1))
         ratios = np.log(np.where(occurs, q / nearest, (1 - q) / (1 - nearest)))
-        return ratios[: len(SLOPES)], ratios[len(SLOPES) :]
+        return np.swapaxes(ratios, 1, 2)
+
+    def _log_ratios_of_bins(self, p: Floats, index: Ints, codes: Ints) -> Floats:
+        """Return `_log_ratios` of the true class being one of those in each bin."""
+        rows = np.arange(len(p))
+        place, shape = index + self.n_bins * rows[:, None], (len(p), self.n_bins)
+        mass: Any = np.bincount(place.ravel(), p.ravel(), len(p) * self.n_bins)
+        number = np.bincount(place.ravel(), None, len(p) * self.n_bins).reshape(shape)
+        mass = np.minimum(mass.reshape(shape), 1)
+        occurs = index[rows, codes][:, None] == np.arange(self.n_bins)
+        ratios = self._log_ratios(mass, _shifted(mass), occurs, np.maximum(number, 1))
+        return np.where(number.T > 0, ratios, 0)
+
+
+def _shifted(p: Floats) -> Floats:
+    """Return the probabilities with shifted log-odds, along a new first axis."""
+    log_odds = logit(np.clip(p, RESOLUTION, 1 - RESOLUTION))
+    shifted: Floats = expit(log_odds + SHIFTS[:, None, None])
+    return shifted
+
+
+def _powers(proba: Floats, events: Ints) -> Floats:
+    """Return the probabilities with other temperatures, along a new first axis."""
+    slope = SLOPES[:, None, None]
+    powers = np.exp(slope * np.log(np.maximum(proba, np.finfo(np.float64).tiny)))
+    power = np.take_along_axis(powers, events[None], axis=2)
+    # Probabilities of 0 and 1 would be fixed points.
+    least = RESOLUTION**slope
+    rest = np.maximum(powers.sum(axis=2, keepdims=True) - power, least)
+    power = np.maximum(power, least)
+    return power / (power + rest)
+
+
+def _totals(proba: Floats, events: Ints, codes: Ints, weight: Floats) -> Floats:
+    """Return sums of weight, confidence, correctness, and variance of correctness."""
+    confidence = np.take_along_axis(proba, events, axis=1)[:, 0]
+    means = np.stack([np.ones(len(proba)), confidence, events[:, 0] == codes]) @ weight
+    return np.append(means, weight**2 @ (confidence * (1 - confidence)))
 
 
 def _sums_at(index: Ints, values: Floats, weight: Floats, size: int) -> Floats:

@@ -76,10 +76,9 @@ def log_evidence(blocks: list[Sums], alternatives: Alternatives) -> dict[str, Fl
     ratios = np.array([block.log_ratios for block in blocks])
     since = alternatives.split(np.cumsum(ratios[::-1], axis=0)[::-1])
     n = alternatives.n_problems
-    # The events of the classes are counted once each, although they depend on each
-    # other: the probabilities of all but one class determine the last.
+    # The events of all classes depend on each other: all but one determine the last.
     share = (n - 1) / n if n > 1 else 1.0
-    bins = share * _of_parts(since["bin"]).sum(axis=(1, 2))
+    bins = share * _of_parts(since["bin"]).sum(axis=1)
     slopes = _mean_exp(share * since["slope"].sum(axis=1))
     shifts = _mean_exp(since["shift"])
     if "class" in since:

@@ -6,6 +6,7 @@ from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
 from sklearn_calib.displays._decision_curve import DecisionCurveDisplay
 from sklearn_calib.displays._gamma_dynamics import GammaDynamicsDisplay
 from sklearn_calib.displays._group_reliability import GroupReliabilityDisplay
+from sklearn_calib.displays._monitor import MonitorDisplay
 from sklearn_calib.displays._reliability import ReliabilityDisplay
 from sklearn_calib.displays._risk_coverage import RiskCoverageDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
@@ -17,6 +18,7 @@ __all__ = [
     "DecisionCurveDisplay",
     "GammaDynamicsDisplay",
     "GroupReliabilityDisplay",
+    "MonitorDisplay",
     "ReliabilityDisplay",
     "RiskCoverageDisplay",
     "SmoothReliabilityDisplay",

@@ -1,6 +1,7 @@
 """Common tests of all displays. New displays are included automatically.
 
-The signatures determine whether a display has ``from_predictions`` or ``from_history``.
+A display is drawn by its method ``from_predictions``, ``from_history`` or
+``from_monitor``.
 """
 
 import inspect
@@ -18,6 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import NeuralClassifier, displays
 from sklearn_calib.callbacks import RecordBins
+from sklearn_calib.deployment import CalibrationMonitor
 
 # Number of axes of a display if it is not one.
 N_AXES = {"ClasswiseReliabilityDisplay": 3, "GroupReliabilityDisplay": 4}
@@ -25,7 +27,11 @@ DISPLAYS = {name: getattr(displays, name) for name in displays.__all__}
 OF_PREDICTIONS = [
     name for name, c in DISPLAYS.items() if hasattr(c, "from_predictions")
 ]
+OF_MONITORS = [name for name, c in DISPLAYS.items() if hasattr(c, "from_monitor")]
 all_displays = pytest.mark.parametrize("name", DISPLAYS)
+of_estimators = pytest.mark.parametrize(
+    "name", [name for name in DISPLAYS if name not in OF_MONITORS]
+)
 of_predictions = pytest.mark.parametrize("name", OF_PREDICTIONS)
 X, CODES = load_iris(return_X_y=True)
 # The labels are not sorted, so that the tests detect a wrong order.
@@ -58,11 +64,23 @@ def _close_figures():
     plt.close("all")
 
 
+@pytest.fixture(scope="module")
+def monitor(classifier):
+    """Return a monitor whose classifier becomes useless."""
+    monitor = CalibrationMonitor(labels=classifier.classes_)
+    for batch in range(30):
+        y = Y if batch < 10 else np.roll(Y, 50)
+        monitor.update(y[batch::30], classifier.predict_proba(X[batch::30]))
+    return monitor
+
+
 @pytest.fixture
-def draw(classifier, network):
-    """Return a function that draws a display by name, of predictions or a history."""
+def draw(classifier, network, monitor):
+    """Return a function that draws a display by name."""
 
     def draw(display, /, *arguments, **options):
+        if display in OF_MONITORS:
+            return DISPLAYS[display].from_monitor(monitor, **options)
         if display not in OF_PREDICTIONS:
             return DISPLAYS[display].from_history(network.history_, **options)
         from_predictions = DISPLAYS[display].from_predictions
@@ -132,9 +150,11 @@ def test_methods_are_those_of_scikit_learn(name):
     """All have `ax` and `name`, and options are keyword-only."""
     cls = DISPLAYS[name]
     assert name.endswith("Display")
-    sources = {"from_predictions", "from_history"} & {*dir(cls)}
-    assert sources, "add from_predictions or from_history"
-    for method in (cls.from_estimator, *(getattr(cls, s) for s in sources)):
+    sources = {"from_predictions", "from_history", "from_monitor"} & {*dir(cls)}
+    assert sources, "add from_predictions, from_history or from_monitor"
+    if name not in OF_MONITORS:
+        sources.add("from_estimator")
+    for method in (getattr(cls, s) for s in sources):
         options = inspect.signature(method).parameters
         assert {"ax", "options"} & {*options}
         if "name" in options:
@@ -145,7 +165,7 @@ def test_methods_are_those_of_scikit_learn(name):
     assert "name" in {option.name for option in options}
 
 
-@all_displays
+@of_estimators
 def test_from_estimator(name, classifier, network, draw):
     cls = DISPLAYS[name]
     if name in OF_PREDICTIONS:
@@ -156,7 +176,7 @@ def test_from_estimator(name, classifier, network, draw):
     assert_close(parameters(display), parameters(draw(name, name="one")), rtol=0)
 
 
-@all_displays
+@of_estimators
 def test_name_of_an_estimator(name, classifier, network):
     """By default, the class of the classifier or of its loss."""
     data = (classifier, X, Y) if name in OF_PREDICTIONS else (network,)
@@ -330,7 +350,9 @@ def test_estimator_without_probabilities(name):
         DISPLAYS[name].from_estimator(classifier, X, Y, **options)
 
 
-@pytest.mark.parametrize("name", [n for n in DISPLAYS if n not in OF_PREDICTIONS])
+@pytest.mark.parametrize(
+    "name", [n for n in DISPLAYS if n not in {*OF_PREDICTIONS, *OF_MONITORS}]
+)
 def test_nothing_was_recorded(name):
     with pytest.raises(TypeError, match="estimator must be a fitted NeuralClassifier"):
         DISPLAYS[name].from_estimator(NeuralClassifier())
