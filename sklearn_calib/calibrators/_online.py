@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers, shown
 from sklearn_calib._core.blocks import Block, Blocks, array_blocks
+from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.online import (
     Loss,
     Quadratic,
@@ -34,6 +35,11 @@ from sklearn_calib.calibrators._survey import Survey
 # is only precise near its minimum.
 N_KEPT = 1000
 
+# What is known of past samples, in addition to their weights: the samples, with the
+# weight of each in the column of its class, or the expansion of their log loss.
+KEPT = "scores", "weights"
+EXPANDED = "curvature", "target"
+
 
 class _OnlineCalibrator(_BlockCalibrator):
     """Base class of calibrators with `partial_fit`.
@@ -52,8 +58,10 @@ class _OnlineCalibrator(_BlockCalibrator):
     def _state_schema(self) -> dict[str, Spec]:
         past = Fields(
             counts=Numbers("n_classes", range=NON_NEGATIVE),
-            scores=Numbers("n", "n_classes", is_optional=True),
-            weights=Numbers("n", "n_classes", range=NON_NEGATIVE, is_optional=True),
+            scores=Numbers("n_kept", "n_classes", is_optional=True),
+            weights=Numbers(
+                "n_kept", "n_classes", range=NON_NEGATIVE, is_optional=True
+            ),
             curvature=Numbers(
                 "n_fits", "n_parameters", "n_parameters", is_optional=True
             ),
@@ -122,10 +130,10 @@ class _OnlineCalibrator(_BlockCalibrator):
 
         While `n_errors_`, the number of misclassified samples in all calls, is smaller
         than the number that the calibrator needs, the parameters are shrunk towards no
-        calibration: their distance to it is multiplied by the ratio of the two numbers.
-        Therefore `partial_fit` does not warn of few errors. With `half_life`, one
-        additional sample that agrees with the predictions is never forgotten, so that
-        the parameters remain finite.
+        calibration: their distance to it is multiplied by the square root of the ratio
+        of the two numbers. Therefore `partial_fit` does not warn of few errors. With
+        `half_life`, one additional sample that agrees with the predictions is never
+        forgotten, so that the parameters remain finite.
 
         `fit` starts anew. A calibrator that was fitted by `fit` cannot be updated: pass
         its data to a first call of `partial_fit`, which has the same result. A saved
@@ -151,8 +159,8 @@ class _OnlineCalibrator(_BlockCalibrator):
         counts = np.bincount(block.codes, block.weight, len(self.classes_))
         self._past = {"counts": remaining * self._past["counts"] + counts, **past}
         self.n_errors_ = n_errors
-        identity = self._identity
-        parameters = identity + self._share(n_errors) * (parameters - identity)
+        share = self._share(n_errors)
+        parameters = share * parameters + (1 - share) * self._identity
         self._set_parameters(parameters, self._as_logits_of(block))
         return self
 
@@ -229,12 +237,23 @@ class _OnlineCalibrator(_BlockCalibrator):
             weights = np.zeros(block.logits.shape)
             weights[np.arange(len(weights)), block.codes] = block.weight
             return parameters, {"scores": block.logits, "weights": weights}
+        return parameters, self._expand_fit(data, parameters)
+
+    def _expand_fit(self, data: Blocks, parameters: Floats) -> dict[str, Array]:
+        """Return the expansion of what a fit to the data has minimised."""
         sums: Any = None
-        for each in data:
-            losses = self._online_losses(self._as_logits_of(each))
-            parts = [*map(expand, losses, parameters)]
+        for block in data:
+            losses = self._online_losses(self._as_logits_of(block))
+            with np.errstate(over="ignore", invalid="ignore"):
+                parts = [*map(expand, losses, parameters)]
             sums = parts if sums is None else [*map(Quadratic.plus, sums, parts)]
-        return parameters, _as_past(sums, block.logits)
+        for k, (curvature, target) in enumerate(sums):
+            # Its slope is zero except at bounds. That of the log loss is not, if the
+            # targets were smoothed, for example, as they are for separable classes.
+            own, least = parameters[k], curvature @ parameters[k]
+            is_bound = own <= self._lowest(own)
+            sums[k] = Quadratic(curvature, np.where(is_bound, target, least))
+        return _as_past(sums, block.logits)
 
     def _step(self, block: Block, remaining: float) -> tuple[Floats, dict[str, Array]]:
         """Fit to new samples and to the expansion of the log loss of past ones."""
@@ -254,7 +273,7 @@ class _OnlineCalibrator(_BlockCalibrator):
                 # The expansion of one sample that agrees with the predictions.
                 curvature = new * loss(identity[k])[2]
                 prior = Quadratic(curvature, curvature @ identity[k])
-                past = prior.plus(Quadratic(curvatures[k], targets[k]), remaining)
+                past = Quadratic(curvatures[k], targets[k]).plus(prior, remaining)
                 fitted = minimise(loss, past, start[k], self._lowest(start[k]))
                 parameters.append(fitted)
                 sums.append(past.plus(expand(loss, fitted)))
@@ -266,8 +285,17 @@ class _OnlineCalibrator(_BlockCalibrator):
         return block._replace(logits=logits.astype(np.float64, copy=False))
 
     def _share(self, n_errors: float) -> float:
-        """Return the weight of the fitted parameters, given the number of errors."""
-        return min(1.0, n_errors / max(self._n_errors_needed, 1))
+        """Return the weight of the fitted parameters, given the number of errors.
+
+        With fewer than needed, their standard error then remains about the same.
+        """
+        return min(1.0, (n_errors / max(self._n_errors_needed, 1)) ** 0.5)
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        names = {*state.get("_past", KEPT)} - {"counts"}
+        if names not in ({*KEPT}, {*EXPANDED}):
+            refuse("_past", f"an object with {KEPT} or with {EXPANDED}", sorted(names))
+        super()._set_state(state)
 
     def _fit_validated(self, data: Blocks) -> None:
         self.__dict__.pop("_past", None)
