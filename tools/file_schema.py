@@ -42,7 +42,7 @@ def table(head, rows):
 def render():
     """Return the page."""
     calibrators = [get_calibrator(name)() for name in get_calibrator_names()]
-    own = {"temperature_"}
+    own = {"_past", "temperature_"}
     common = {
         name: spec
         for name, spec in TemperatureScaling()._state_schema.items()

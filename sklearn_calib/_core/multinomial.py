@@ -107,7 +107,7 @@ def fit_multinomial(
     return parameters, False
 
 
-def _solve(hessian: Floats, gradient: Floats) -> Floats:
+def solve_jittered(hessian: Floats, gradient: Floats) -> Floats:
     """Solve a linear system after adding a small term to the diagonal.
 
     The term is needed for directions that do not change the probabilities, such as a
@@ -208,7 +208,7 @@ class Problem:
         """Return minus the inverse Hessian times the gradient."""
         hessian = self.hessian(parameters)
         hessian[np.diag_indices_from(hessian)] += 2 * self.ridge.ravel()
-        return -_solve(hessian, gradient.ravel()).reshape(gradient.shape)
+        return -solve_jittered(hessian, gradient.ravel()).reshape(gradient.shape)
 
     def hessian(self, parameters: Floats) -> Floats:
         """Return the Hessian of the mean NLL, without the penalty."""

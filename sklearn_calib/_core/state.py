@@ -303,6 +303,28 @@ class ListOf(Spec):
         return f"list of {self.size or 'any length'}: {self.item}"
 
 
+class Fields(Spec):
+    """An optional object of values by name, each with its own spec."""
+
+    is_optional = True
+
+    def __init__(self, **fields: Spec) -> None:
+        self.fields = fields
+
+    def read(self, value: Any, key: str, source: Source) -> dict[str, Any]:
+        optional = {name for name, spec in self.fields.items() if spec.is_optional}
+        check_object(value, key, self.fields.keys() - optional, optional)
+        return {
+            name: spec.read(value[name], f"{key}.{name}", source)
+            for name, spec in self.fields.items()
+            if name in value
+        }
+
+    def __str__(self) -> str:
+        shown = (f"{n}{'*' * s.is_optional}: {s}" for n, s in self.fields.items())
+        return f"object of {', '.join(shown)}"
+
+
 @dataclass(frozen=True)
 class Object(Spec):
     """A nested object that is fitted; possibly None."""

@@ -354,8 +354,7 @@ class Calibrator(
 
         `n_errors` may be the sum over several calibrators.
         """
-        number, power = self._errors_needed
-        needed = round(number * (len(self.classes_) - 1) ** power)
+        needed = self._n_errors_needed
         if n_errors >= needed:
             return
         warnings.warn(
@@ -365,6 +364,12 @@ class Calibrator(
             "calibrator with fewer parameters, or no calibration.",
             UserWarning,
         )
+
+    @property
+    def _n_errors_needed(self) -> int:
+        """Misclassified samples needed for the number of classes."""
+        number, power = self._errors_needed
+        return round(number * (len(self.classes_) - 1) ** power)
 
     @property
     def _errors_needed(self) -> tuple[int, float]:

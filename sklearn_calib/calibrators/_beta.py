@@ -8,10 +8,18 @@ from sklearn_calib._core.logistic import fit_nonnegative
 from sklearn_calib._core.state import Numbers
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import StrOptions
-from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._online_logistic import _OnlineLogistic
+
+# a, b and c as linear functions of the fitted parameters. For "ab", c is (a - b) log 2,
+# so that a probability of one half is not changed.
+BASES = {
+    "abm": np.eye(3),
+    "am": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),
+    "ab": np.array([[1.0, 0.0], [0.0, 1.0], [np.log(2), -np.log(2)]]),
+}
 
 
-class BetaCalibration(_OneVsRestCalibrator):
+class BetaCalibration(_OnlineLogistic):
     r"""Beta calibration: map probabilities by a likelihood ratio of beta distributions.
 
     The calibrated log-odds are :math:`a \log p - b \log(1 - p) + c` with non-negative a
@@ -88,8 +96,9 @@ class BetaCalibration(_OneVsRestCalibrator):
     _errors_needed = 10, 1
     _returns_log_odds = True
     _map = Numbers(3)
+    _identity_map = 1.0, 1.0, 0.0
     _parameter_constraints = {
-        **_OneVsRestCalibrator._parameter_constraints,
+        **_OnlineLogistic._parameter_constraints,
         "parameters": [StrOptions({"abm", "am", "ab"})],
     }
 
@@ -97,24 +106,22 @@ class BetaCalibration(_OneVsRestCalibrator):
         self.parameters = parameters
         self.from_logits = from_logits
 
+    @property
+    def _basis(self) -> Floats:
+        return BASES[self.parameters]
+
+    @property
+    def _n_nonnegative(self) -> int:
+        return 1 if self.parameters == "am" else 2
+
     def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
-        features = _features(log_odds)
-        if self.parameters == "am":
-            ends = np.column_stack([features[:, 0] + features[:, 1], features[:, 2]])
-            slope, intercept = fit_nonnegative(ends, 1, target, sample_weight)
-            return np.array([slope, slope, intercept])
-        if self.parameters == "abm":
-            return fit_nonnegative(features, 2, target, sample_weight)
-        # With c = (a - b) log 2, a probability of one half is not changed.
-        ends = features[:, :2] + np.log(2) * np.array([1, -1])
-        a, b = fit_nonnegative(ends, 2, target, sample_weight)
-        return np.array([a, b, (a - b) * np.log(2)])
+        features = self._map_features(log_odds) @ self._basis
+        n_nonnegative = self._n_nonnegative
+        fitted = fit_nonnegative(features, n_nonnegative, target, sample_weight)
+        return self._basis @ fitted
 
-    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        return _features(log_odds) @ fitted
-
-
-def _features(log_odds: Floats) -> Floats:
-    """Return log p, -log(1 - p) and 1."""
-    parts = -np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds)
-    return np.column_stack([*parts, np.ones_like(log_odds)])
+    @staticmethod
+    def _map_features(log_odds: Floats) -> Floats:
+        """Return log p, -log(1 - p) and 1."""
+        parts = -np.logaddexp(0, -log_odds), np.logaddexp(0, log_odds)
+        return np.column_stack([*parts, np.ones_like(log_odds)])

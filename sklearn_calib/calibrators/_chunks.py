@@ -121,10 +121,10 @@ class Chunks:
             return None
         X = self._calibrator._check_input(X, reset=reset)
         codes = encode_labels(y, labels=self._labels, n_classes=X.shape[1], name="y")
-        return X, codes, _check_weight(weight[0], X) if weight else None
+        return X, codes, check_chunk_weight(weight[0], X) if weight else None
 
 
-def _check_weight(weight: Any, X: Floats) -> Weights:
+def check_chunk_weight(weight: Any, X: Floats) -> Weights:
     """Return the weights of a chunk, which may all be zero but not extreme."""
     if weight is None:
         return None

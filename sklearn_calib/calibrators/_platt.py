@@ -11,10 +11,10 @@ from sklearn_calib._core.logistic import (
 )
 from sklearn_calib._core.state import Numbers
 from sklearn_calib._core.typing import Array, Floats
-from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
+from sklearn_calib.calibrators._online_logistic import _OnlineLogistic
 
 
-class PlattScaling(_OneVsRestCalibrator):
+class PlattScaling(_OnlineLogistic):
     r"""Platt scaling: logistic regression on the log-odds of each class.
 
     The calibrated probability is :math:`\sigma(a\, \mathrm{logit}(p) + b)` [1]_. For
@@ -92,8 +92,9 @@ class PlattScaling(_OneVsRestCalibrator):
     _accepts_margins = True
     _returns_log_odds = True
     _map = Numbers(2)
+    _identity_map = 1.0, 0.0
     _parameter_constraints = {
-        **_OneVsRestCalibrator._parameter_constraints,
+        **_OnlineLogistic._parameter_constraints,
         "smooth_targets": ["boolean"],
     }
 
@@ -104,15 +105,12 @@ class PlattScaling(_OneVsRestCalibrator):
         self.from_logits = from_logits
 
     def _fit_map(self, log_odds: Floats, target: Array, sample_weight: Floats) -> Any:
-        features = _features(log_odds)
+        features = self._map_features(log_odds)
         if not self.smooth_targets:
             return fit_logistic(features, target, sample_weight)
         target = smoothed_targets(target, sample_weight)
         return newton_logistic(features, target, sample_weight)[0]
 
-    def _apply_map(self, fitted: Any, log_odds: Floats) -> Floats:
-        return _features(log_odds) @ fitted
-
-
-def _features(log_odds: Floats) -> Floats:
-    return np.column_stack([log_odds, np.ones_like(log_odds)])
+    @staticmethod
+    def _map_features(log_odds: Floats) -> Floats:
+        return np.column_stack([log_odds, np.ones_like(log_odds)])

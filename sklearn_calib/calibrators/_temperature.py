@@ -7,20 +7,24 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_calib._core.binning import bin_index, check_n_bins, interior_edges
-from sklearn_calib._core.blocks import Blocks
+from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
+from sklearn_calib._core.online import Loss, temperature_loss
 from sklearn_calib._core.optimize import fit_temperature
 from sklearn_calib._core.state import POSITIVE, Number
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval, StrOptions
-from sklearn_calib.calibrators._block_calibrator import _BlockCalibrator
+from sklearn_calib.calibrators._online import _OnlineCalibrator
 
 # Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
 
+# A call of `partial_fit` multiplies T by at most this factor.
+MAX_FACTOR = 100.0
 
-class TemperatureScaling(_BlockCalibrator):
+
+class TemperatureScaling(_OnlineCalibrator):
     r"""Temperature scaling: divide the logits by a temperature fitted to held-out data.
 
     The calibrated probabilities are softmax(z / T), where z are logits or
@@ -112,7 +116,7 @@ class TemperatureScaling(_BlockCalibrator):
     _fitted = {"temperature_": Number(POSITIVE)}
 
     _parameter_constraints = {
-        **_BlockCalibrator._parameter_constraints,
+        **_OnlineCalibrator._parameter_constraints,
         "objective": [StrOptions({"ece", "nll"})],
         "n_bins": [Interval(Integral, 1, None, closed="left")],
     }
@@ -133,6 +137,30 @@ class TemperatureScaling(_BlockCalibrator):
 
     def _calibrate(self, logits: Floats) -> Floats:
         return softmax(logits / self.temperature_)
+
+    def _check_can_update(self) -> None:
+        if self.objective != "nll":
+            raise ValueError(
+                'objective must be "nll" for partial_fit, got '
+                f"{self.objective!r}. Call fit instead."
+            )
+
+    @property
+    def _identity(self) -> Floats:
+        return np.ones((1, 1))
+
+    def _online_losses(self, block: Block) -> list[Loss]:
+        return [temperature_loss(block)]
+
+    def _get_parameters(self) -> Floats:
+        return np.array([[1 / self.temperature_]])
+
+    def _set_parameters(self, parameters: Floats, block: Block) -> None:  # noqa: ARG002
+        self.temperature_ = float(1 / parameters[0, 0])
+
+    def _lowest(self, start: Floats) -> Floats:
+        # T must stay finite if the predictions are worse than random ones.
+        return start / MAX_FACTOR
 
 
 def _search_ece(data: Blocks, n_bins: int) -> float:

@@ -1,13 +1,19 @@
 """Vector scaling: slope and intercept for the logit of each class."""
 
+import numpy as np
+
+from sklearn_calib._core.blocks import Block, array_blocks
 from sklearn_calib._core.multinomial_maps import DiagonalMap
+from sklearn_calib._core.online import Loss, multinomial_loss
+from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._multinomial import (
     _PenalisedCalibrator,
     errors_needed,
 )
+from sklearn_calib.calibrators._online import _OnlineCalibrator
 
 
-class VectorScaling(_PenalisedCalibrator):
+class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
     r"""Vector scaling: a slope and an intercept for the logit of each class.
 
     The calibrated probabilities are softmax(w * x + b), where x are the logits, centred
@@ -129,3 +135,26 @@ class VectorScaling(_PenalisedCalibrator):
 
     _errors_needed = errors_needed(10, 1)
     _kind = DiagonalMap
+
+    def _check_can_update(self) -> None:
+        if self.penalty != "none":
+            raise ValueError(
+                f'penalty must be "none" for partial_fit, got {self.penalty!r}. Call '
+                "fit instead."
+            )
+
+    @property
+    def _identity(self) -> Floats:
+        return self._kind.identity(len(self.classes_)).reshape(1, -1)
+
+    def _online_losses(self, block: Block) -> list[Loss]:
+        features = block._replace(logits=self._features(block.logits))
+        return [multinomial_loss(self._kind, features, len(self.classes_))]
+
+    def _get_parameters(self) -> Floats:
+        return np.column_stack([self.coef_, self.intercept_]).reshape(1, -1)
+
+    def _set_parameters(self, parameters: Floats, block: Block) -> None:
+        logits = array_blocks(*block)
+        features = logits.transform(self._features)
+        self._set(parameters.reshape(-1, 2), logits, features)

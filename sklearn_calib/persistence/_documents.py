@@ -9,7 +9,7 @@ from sklearn_calib._core.json_values import (
     refuse,
     write_value,
 )
-from sklearn_calib._core.state import Source
+from sklearn_calib._core.state import Fields, Source
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.calibrators import get_calibrator, get_calibrator_names
@@ -242,11 +242,4 @@ def _read_object(
 
 def _read_state(value: Any, key: str, model: Any, source: Source) -> dict[str, Any]:
     """Return the fitted attributes, in the order of the schema."""
-    schema = model._state_schema
-    optional = {name for name, spec in schema.items() if spec.is_optional}
-    check_object(value, key, schema.keys() - optional, optional)
-    return {
-        name: spec.read(value[name], f"{key}.{name}", source)
-        for name, spec in schema.items()
-        if name in value
-    }
+    return Fields(**model._state_schema).read(value, key, source)

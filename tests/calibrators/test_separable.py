@@ -215,10 +215,10 @@ def test_blobs(likeliest, centers, n_features, fresh):
 def test_hessian_whose_trace_is_negative_by_rounding():
     hessian = -1e-30 * np.ones((3, 3))
     with bounded():
-        step = multinomial._solve(hessian, np.ones(3))
+        step = multinomial.solve_jittered(hessian, np.ones(3))
     assert np.isfinite(step).all()
     with bounded():
-        multinomial._solve(np.full((3, 3), np.nan), np.ones(3))
+        multinomial.solve_jittered(np.full((3, 3), np.nan), np.ones(3))
 
 
 def test_steps_are_bounded(monkeypatch):
