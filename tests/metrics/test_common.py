@@ -10,6 +10,7 @@ from sklearn_calib import metrics
 
 # Exceptions by the name of a test, with the reason; see conftest.py.
 SEVERAL = {
+    "calibration_belt_test": "a statistic, its p-value and a degree",
     "calibration_slope": "several parameters",
     "ece_interval": "two ends",
     "hosmer_lemeshow_test": "a statistic and its p-value",
@@ -36,6 +37,7 @@ EXCUSED = {
     },
     "test_weights_are_repetitions": {
         **WITHOUT_WEIGHTS,
+        "calibration_belt_test": WORTH_LESS,
         "calibration_slope": WORTH_LESS,
         "proper_calibration_error": EFFECTIVE,
         "refinement_error": EFFECTIVE,

@@ -33,6 +33,7 @@ ISOTONIC = {"strategy": "isotonic"}
 SETTINGS = {
     "aurc_loss": [{"estimator": "trapezoid"}],
     "augrc_loss": [None, {"loss": "log"}],
+    "calibration_belt_test": [None],
     "calibration_slope": [None, {"mode": "classwise"}],
     "classwise_calibration_error": [None, *BINS, ISOTONIC, {"norm": "max"}],
     "coverage_at_risk": [{"max_risk": 0.3}],
