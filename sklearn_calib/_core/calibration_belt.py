@@ -255,7 +255,7 @@ def _merge(sample: Sample) -> Sample:
     if len(log_odds) > MOST_VALUES:
         edges = np.linspace(log_odds[0], log_odds[-1], MOST_VALUES + 1)[1:-1]
         index = np.unique(edges.searchsorted(sample.log_odds), return_inverse=True)[1]
-    total = np.bincount(index, sample.weight)
+    total = np.bincount(index, sample.weight).astype(np.float64)
     log_odds, outcome = (
         np.bincount(index, sample.weight * each) / total
         for each in (sample.log_odds, sample.outcome)

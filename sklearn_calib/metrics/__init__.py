@@ -43,6 +43,7 @@ from sklearn_calib.metrics._posterior_confidence import (
     overconfidence,
     underconfidence,
 )
+from sklearn_calib.metrics._recalibration_test import recalibration_test
 from sklearn_calib.metrics._refinement import (
     proper_calibration_error,
     refinement_error,
@@ -104,6 +105,7 @@ __all__ = [
     "post_processing_gap",
     "proper_calibration_error",
     "quantile_squared_error",
+    "recalibration_test",
     "refinement_error",
     "risk_at_coverage",
     "risk_coverage_curve",
