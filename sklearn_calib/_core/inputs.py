@@ -71,6 +71,15 @@ def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
     return as_labels(labels, "labels")
 
 
+def code_of_label(label: Any, classes: Array) -> int | None:
+    """Return the column of a label, or None if it is not one of the classes."""
+    # Arrays of integers cannot be compared with integers of more than 64 bits.
+    for code, other in enumerate(classes.tolist()):
+        if np.ndim(label) == 0 and other == label:
+            return code
+    return None
+
+
 def check_lengths(n_labels: int, n_rows: int) -> None:
     """Raise ValueError unless labels and probabilities have the same length."""
     if n_labels != n_rows:

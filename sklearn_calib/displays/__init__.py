@@ -1,5 +1,6 @@
 """Plots with the interface of scikit-learn's displays. They need matplotlib."""
 
+from sklearn_calib.displays._calibration_belt import CalibrationBeltDisplay
 from sklearn_calib.displays._classwise_reliability import ClasswiseReliabilityDisplay
 from sklearn_calib.displays._confidence_dynamics import ConfidenceDynamicsDisplay
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
@@ -12,6 +13,7 @@ from sklearn_calib.displays._risk_coverage import RiskCoverageDisplay
 from sklearn_calib.displays._smooth_reliability import SmoothReliabilityDisplay
 
 __all__ = [
+    "CalibrationBeltDisplay",
     "ClasswiseReliabilityDisplay",
     "ConfidenceDynamicsDisplay",
     "CorpReliabilityDisplay",

@@ -13,6 +13,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     classes_of,
+    code_of_label,
     confidence_and_correct,
     resolve_mode,
 )
@@ -151,11 +152,10 @@ def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:
             f"got {pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
             "ClasswiseReliabilityDisplay to show the probability of each class."
         )
-    # Arrays of integers cannot be compared with integers of more than 64 bits.
-    for code, label in enumerate(classes.tolist()):
-        if np.ndim(pos_label) == 0 and label == pos_label:
-            return code
-    raise ValueError(
-        f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
-        "label of the class whose probability to show."
-    )
+    code = code_of_label(pos_label, classes)
+    if code is None:
+        raise ValueError(
+            f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
+            "label of the class whose probability to show."
+        )
+    return code

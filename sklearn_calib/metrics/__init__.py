@@ -7,6 +7,7 @@ better.
 from sklearn_calib.metrics._accumulator import CalibrationAccumulator
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
+from sklearn_calib.metrics._calibration_belt import calibration_belt_test
 from sklearn_calib.metrics._calibration_error import (
     expected_calibration_error,
     maximum_calibration_error,
@@ -43,6 +44,7 @@ from sklearn_calib.metrics._posterior_confidence import (
     overconfidence,
     underconfidence,
 )
+from sklearn_calib.metrics._recalibration_test import recalibration_test
 from sklearn_calib.metrics._refinement import (
     proper_calibration_error,
     refinement_error,
@@ -69,6 +71,7 @@ __all__ = [
     "aurc_loss",
     "averaged_two_bin_error",
     "bootstrap_interval",
+    "calibration_belt_test",
     "calibration_slope",
     "classwise_calibration_error",
     "consistency_test",
@@ -104,6 +107,7 @@ __all__ = [
     "post_processing_gap",
     "proper_calibration_error",
     "quantile_squared_error",
+    "recalibration_test",
     "refinement_error",
     "risk_at_coverage",
     "risk_coverage_curve",

@@ -15,21 +15,30 @@ from sklearn_calib._core.inputs import (
     BETWEEN_0_AND_1,
     MODES,
     TARGETS,
+    as_columns,
     check_targets,
+    classes_of,
     evaluated_problems,
     resolve_mode,
 )
 from sklearn_calib._core.links import log_odds_of_one
 from sklearn_calib._core.logistic import newton_logistic
 from sklearn_calib._core.typing import Bools, Floats
-from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib._core.validation import StrOptions, check_proba, validate_params
+from sklearn_calib.metrics._multinomial_recalibration import (
+    Ratios,
+    fit_recalibration,
+    log_ratios,
+    reference_code,
+)
 
 
 class CalibrationSlopeResult(NamedTuple):
     """Parameters of the logistic recalibration, with confidence intervals.
 
     They are numbers and intervals of shape (2,), or with `mode="classwise"` arrays of
-    shape (n_classes,) and (n_classes, 2).
+    shape (n_classes,) and (n_classes, 2), and with `mode="multinomial"` arrays of shape
+    (n_classes - 1,) and (n_classes - 1, 2).
     """
 
     slope: Any
@@ -43,7 +52,8 @@ class CalibrationSlopeResult(NamedTuple):
 @validate_params(
     {
         **TARGETS,
-        "mode": [StrOptions(MODES), None],
+        "mode": [StrOptions(MODES | {"multinomial"}), None],
+        "reference": [object],
         "confidence_level": BETWEEN_0_AND_1,
     },
     prefer_skip_nested_validation=True,
@@ -53,6 +63,7 @@ def calibration_slope(
     y_proba: ArrayLike,
     *,
     mode: str | None = None,
+    reference: Any = None,
     confidence_level: float = 0.95,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -74,10 +85,15 @@ def calibration_slope(
         Predicted probabilities. A 1-d array contains the probabilities of the positive
         class, which is the second of the two labels.
 
-    mode : {"positive", "top_label", "classwise"}, default=None
+    mode : {"positive", "top_label", "classwise", "multinomial"}, default=None
         Probability that is evaluated: that of the positive class (of two), that of the
-        predicted class, or that of each class (one-vs-rest). By default, "positive" for
-        two classes and "top_label" for more.
+        predicted class, that of each class (one-vs-rest), or those of all classes,
+        relative to a reference class. By default, "positive" for two classes and
+        "top_label" for more.
+
+    reference : label, default=None
+        Label of the reference class with `mode="multinomial"`. By default, the class of
+        the first column.
 
     confidence_level : float, default=0.95
         Confidence level of the intervals, in (0, 1).
@@ -96,23 +112,26 @@ def calibration_slope(
         Named tuple of `slope`, `intercept`, `in_the_large`, `slope_interval`,
         `intercept_interval` and `in_the_large_interval`. They are floats and tuples of
         two floats, or with `mode="classwise"` arrays of shape (n_classes,) and
-        (n_classes, 2).
+        (n_classes, 2). With `mode="multinomial"`, they are such arrays for the classes
+        other than the reference, in the order of the columns.
 
     Raises
     ------
     ValueError
-        If the labels do not match the columns of `y_proba`, or `y_proba` contains
-        values that are not probabilities.
+        If the labels do not match the columns of `y_proba`, `y_proba` contains values
+        that are not probabilities, or `reference` is not a label or is given with
+        another mode.
 
     Warns
     -----
     UndefinedMetricWarning
-        If an estimate does not exist: because only one outcome occurs, or for slope and
-        intercept, because all probabilities are equal or separate the outcomes. It is
-        then nan.
+        If an estimate does not exist: because only one outcome occurs or a class is
+        absent, or for slope and intercept, because all probabilities are equal or
+        separate the outcomes. It is then nan.
 
     See Also
     --------
+    recalibration_test : Test of slope 1 and intercept 0.
     integrated_calibration_index : Mean distance of a smooth curve from the diagonal.
     sklearn_calib.calibrators.PlattScaling : Calibrator of this form.
 
@@ -127,6 +146,14 @@ def calibration_slope(
     Fisher information. With weights :math:`w_i`, the variance of the score of a sample
     is multiplied by :math:`w_i^2`.
 
+    With `mode="multinomial"`, the model for the probabilities :math:`p_{ik}` of the
+    classes and the reference class r is [3]_
+
+    .. math:: \log \frac{P(y_i = k)}{P(y_i = r)} = a_k + b_k \log \frac{p_{ik}}{p_{ir}},
+        \quad k \ne r.
+
+    All classes are fitted together. The values depend on the reference class.
+
     If there are probabilities of 0 or 1, zeros of p and of 1 - p are replaced by half
     of the smallest of the others.
 
@@ -138,6 +165,10 @@ def calibration_slope(
     .. [2] B. Van Calster, D. Nieboer, Y. Vergouwe, B. De Cock, M. J. Pencina and E. W.
        Steyerberg, "A Calibration Hierarchy for Risk Models Was Defined: From Utopia to
        Empirical Data", Journal of Clinical Epidemiology 74, 2016.
+
+    .. [3] K. Van Hoorde, Y. Vergouwe, D. Timmerman, S. Van Huffel, E. W. Steyerberg and
+       B. Van Calster, "Assessing Calibration of Multinomial Risk Prediction Models",
+       Statistics in Medicine 33, 2014.
 
     Examples
     --------
@@ -159,14 +190,25 @@ def calibration_slope(
     # The start of the fit depends on the scale.
     weight = weight / weight.mean()
     mode = resolve_mode(mode, proba, of_two="positive")
-    results = [
-        _recalibrate(value[weight > 0], outcome[weight > 0], weight[weight > 0])
-        for value, outcome in evaluated_problems(proba, codes, mode)
-    ]
+    if mode == "multinomial":
+        code = reference_code(reference, classes_of(y_true, labels))
+        proba = check_proba(as_columns(proba))
+        estimate, error = _recalibrate_all(log_ratios(proba, codes, weight, code))
+    elif reference is not None:
+        raise ValueError(
+            'reference must be None unless mode="multinomial", got '
+            f"{reference!r} with mode={mode!r}. Without a reference class, each "
+            "probability is compared with its complement."
+        )
+    else:
+        results = [
+            _recalibrate(value[weight > 0], outcome[weight > 0], weight[weight > 0])
+            for value, outcome in evaluated_problems(proba, codes, mode)
+        ]
+        estimate, error = np.array(results).transpose(1, 2, 0)
     size = ndtri((1 + confidence_level) / 2)
-    estimate, error = np.array(results).transpose(1, 2, 0)
     ends = np.stack([estimate - size * error, estimate + size * error], axis=-1)
-    if mode == "classwise":
+    if mode in {"classwise", "multinomial"}:
         return CalibrationSlopeResult(*estimate, *ends)
     return CalibrationSlopeResult(
         *(float(each[0]) for each in estimate),
@@ -194,6 +236,31 @@ def _recalibrate(
     (slope, intercept), _ = newton_logistic(features, outcome, weight)
     errors = _errors_of_line(x, slope * x + intercept, weight)
     return [slope, intercept, large], [*errors, error]
+
+
+def _recalibrate_all(data: Ratios) -> tuple[Floats, Floats]:
+    """Return slopes, intercepts and calibration-in-the-large of all classes.
+
+    Their standard errors are the second array.
+    """
+    n_classes = data.x.shape[1]
+    results = np.full((2, 3, n_classes), np.nan)
+    counts = data.outcome.sum(axis=0)
+    if not counts.all() or counts.sum() == len(data.outcome):
+        _warn("slope, intercept and in-the-large", "a class is absent")
+        return results[0], results[1]
+    large = fit_recalibration(data, slopes=False)
+    if large is not None:
+        results[:, 2] = large.coef[0], large.errors[0]
+    line = fit_recalibration(data, slopes=True)
+    if line is not None:
+        results[:, :2] = line.coef[::-1], line.errors[::-1]
+    else:
+        _warn(
+            "slope and intercept",
+            "the predicted probabilities are equal or separate the outcomes",
+        )
+    return results[0], results[1]
 
 
 def _warn(what: str, reason: str) -> None:

@@ -26,7 +26,7 @@ SETTINGS = {
         {"confidence": "negative_entropy"},
         {"loss": "log"},
     ],
-    "calibration_slope": [{}, {"mode": "classwise"}],
+    "calibration_slope": [{}, {"mode": "classwise"}, {"mode": "multinomial"}],
     "classwise_calibration_error": [
         {},
         {"strategy": "quantile"},

@@ -10,11 +10,13 @@ from sklearn_calib import metrics
 
 # Exceptions by the name of a test, with the reason; see conftest.py.
 SEVERAL = {
+    "calibration_belt_test": "a statistic, its p-value and a degree",
     "calibration_slope": "several parameters",
     "ece_interval": "two ends",
     "hosmer_lemeshow_test": "a statistic and its p-value",
     "kernel_calibration_test": "a statistic and its p-value",
     "net_benefit_curve": "curves",
+    "recalibration_test": "a statistic and its p-value",
     "risk_coverage_curve": "a curve",
     "score_decomposition": "parts, some of which are better high",
     "spiegelhalter_test": "a statistic and its p-value",
@@ -36,7 +38,9 @@ EXCUSED = {
     },
     "test_weights_are_repetitions": {
         **WITHOUT_WEIGHTS,
+        "calibration_belt_test": WORTH_LESS,
         "calibration_slope": WORTH_LESS,
+        "recalibration_test": WORTH_LESS,
         "proper_calibration_error": EFFECTIVE,
         "refinement_error": EFFECTIVE,
         "refinement_error(loss='brier')": EFFECTIVE,
@@ -52,11 +56,15 @@ EXCUSED = {
     },
     "test_classes_in_another_order": {
         "calibration_slope(mode='classwise')": "has a number for each class",
+        "calibration_slope(mode='multinomial')": "has a number for each class",
+        "recalibration_test": "depends on the reference class",
         "hosmer_lemeshow_test": "draws one class after the other",
         "kernel_calibration_test": "draws one class after the other",
     },
     "test_absent_class": {
         "calibration_slope(mode='classwise')": "is not defined for the absent class",
+        "calibration_slope(mode='multinomial')": "is not defined",
+        "recalibration_test": "is not defined",
     },
     "test_perfect_predictions_are_the_best": {
         **SEVERAL,

@@ -1,0 +1,133 @@
+"""Multinomial logistic recalibration with a slope for each class."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax
+
+from sklearn_calib._core.inputs import code_of_label
+from sklearn_calib._core.links import lift_zeros
+from sklearn_calib._core.typing import Array, Floats, Ints
+
+MAX_STEPS = 50
+# Smallest eigenvalue of the information with a diagonal of ones.
+SINGULAR = 1e-13
+
+
+class Ratios(NamedTuple):
+    """Log-ratios (n_samples, n_classes - 1) to the reference class, and outcomes."""
+
+    x: Floats
+    outcome: Floats
+    weight: Floats
+
+
+class Fit(NamedTuple):
+    """Estimates and standard errors (n_terms, n_classes - 1), and the log loss."""
+
+    coef: Floats
+    errors: Floats
+    loss: float
+
+
+def reference_code(reference: Any, classes: Array) -> int:
+    """Return the column of the reference class; by default, the first."""
+    if reference is None:
+        return 0
+    code = code_of_label(reference, classes)
+    if code is None:
+        raise ValueError(
+            f"reference must be one of {classes.tolist()}, got {reference!r}. Pass the "
+            "label of the class with which to compare the others."
+        )
+    return code
+
+
+def log_ratios(proba: Floats, codes: Ints, weight: Floats, reference: int) -> Ratios:
+    """Return the samples with positive weight, relative to the reference class."""
+    kept = weight > 0
+    proba = proba[kept].astype(np.float64)
+    zero = np.finfo(np.float64).eps
+    if proba.min() == 0:
+        zero = max(proba.min(where=proba > 0, initial=1) / 2, zero)
+    log_proba = np.log(lift_zeros(proba, zero))
+    others = np.arange(proba.shape[1]) != reference
+    outcome = codes[kept, None] == np.flatnonzero(others)
+    x = log_proba[:, others] - log_proba[:, [reference]]
+    return Ratios(x, outcome.astype(np.float64), weight[kept])
+
+
+def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
+    """Return the estimates that maximise the likelihood, or None if there are none.
+
+    The terms are the intercept and the slope, or the intercept alone with the slope 1.
+    """
+    terms = np.ones_like(data.x)[None]
+    if slopes:
+        terms = np.stack([terms[0], data.x])
+    # The start are the predictions themselves.
+    coef = np.arange(len(terms))[:, None] * np.ones(data.x.shape[1])
+    offset = 0 if slopes else data.x
+    previous: Any = np.inf
+    loss, proba = _log_loss(coef, terms, offset, data)
+    for _ in range(MAX_STEPS):
+        slope = np.einsum(
+            "snk,nk->sk", terms, data.weight[:, None] * (data.outcome - proba)
+        )
+        information = _information(terms, proba, data.weight)
+        unit = np.sqrt(information.diagonal())
+        if not unit.all():
+            return None
+        scaled = information / np.outer(unit, unit)
+        if np.linalg.eigvalsh(scaled)[0] < SINGULAR:
+            return None
+        inverse = np.linalg.inv(scaled) / np.outer(unit, unit)
+        step = (inverse @ slope.ravel()).reshape(coef.shape)
+        gain = (slope * step).sum()
+        if gain <= 1e-10 * loss:
+            # Newton's method converges quadratically unless the estimate is infinite.
+            if gain > 0.05 * previous:
+                return None
+            variance = _information(terms, proba, data.weight**2)
+            covariance = inverse @ variance @ inverse
+            errors = np.sqrt(covariance.diagonal()).reshape(coef.shape)
+            return Fit(coef + step, errors, loss - gain / 2)
+        previous, length = gain, 1.0
+        while (trial := _log_loss(coef + length * step, terms, offset, data))[0] > loss:
+            length /= 2
+            if length < 1e-6:
+                break
+        coef = coef + length * step
+        loss, proba = trial
+    return None
+
+
+def log_loss_of_predictions(data: Ratios) -> float:
+    """Return the weighted sum of the log losses of the predictions."""
+    return _log_loss(np.ones((1, data.x.shape[1])), data.x[None], 0, data)[0]
+
+
+def _log_loss(
+    coef: Floats, terms: Floats, offset: Any, data: Ratios
+) -> tuple[float, Floats]:
+    """Return the weighted sum of the log losses, and the probabilities."""
+    scores = offset + np.einsum("sk,snk->nk", coef, terms)
+    log_proba = log_softmax(np.column_stack([np.zeros(len(scores)), scores]), axis=1)
+    outcome = np.column_stack([1 - data.outcome.sum(axis=1), data.outcome])
+    loss = -data.weight @ (outcome * log_proba).sum(axis=1)
+    return float(loss), np.exp(log_proba[:, 1:])
+
+
+def _information(terms: Floats, proba: Floats, weight: Floats) -> Floats:
+    """Return the Fisher information of the coefficients, in the order of `ravel`."""
+    rows = np.concatenate(list(terms * proba), axis=1)
+    information = -(rows.T * weight) @ rows
+    n_terms, _, n_classes = terms.shape
+    blocks = information.reshape(n_terms, n_classes, n_terms, n_classes)
+    each = np.arange(n_classes)
+    blocks[:, each, :, each] += np.einsum(
+        "n,nk,snk,tnk->kst", weight, proba, terms, terms, optimize=True
+    )
+    return information

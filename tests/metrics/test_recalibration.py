@@ -1,0 +1,183 @@
+"""Multinomial recalibration: values of a general optimiser, and the tests."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import softmax
+from scipy.stats import chi2
+from sklearn.exceptions import UndefinedMetricWarning
+
+from sklearn_calib.metrics import (
+    calibration_belt_test,
+    calibration_slope,
+    recalibration_test,
+)
+
+SLOPES, INTERCEPTS = np.array([0.6, 1.4]), np.array([0.5, -0.3])
+
+
+def problem(n_samples=600, seed=0):
+    """Return classes a, b and c; slopes and intercepts are relative to class b."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(scale=1.5, size=(n_samples, 2))
+    true = softmax(np.insert(INTERCEPTS + SLOPES * x, 1, 0, axis=1), axis=1)
+    codes = (rng.random((n_samples, 1)) > true.cumsum(axis=1)).sum(axis=1)
+    y_proba = softmax(np.insert(x, 1, 0, axis=1), axis=1)
+    return np.array(["a", "b", "c"])[codes], y_proba
+
+
+def independent_fit(y_true, y_proba, weight, fixed_slopes):
+    """Return the minimum of the log loss by a quasi-Newton method, and where it is."""
+    x = np.log(y_proba[:, [0, 2]] / y_proba[:, [1]])
+    codes = np.searchsorted(["a", "b", "c"], y_true)
+
+    def log_loss(parameters):
+        slopes = 1 if fixed_slopes else parameters[2:]
+        scores = np.insert(parameters[:2] + slopes * x, 1, 0, axis=1)
+        return -weight @ np.log(softmax(scores, axis=1)[np.arange(len(x)), codes])
+
+    start = np.zeros(2) if fixed_slopes else np.array([0, 0, 1, 1.0])
+    return minimize(log_loss, start, method="BFGS", options={"gtol": 1e-5})
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_multinomial_slopes_are_those_of_a_general_optimiser(weighted):
+    y_true, y_proba = problem()
+    weight = np.random.default_rng(1).uniform(size=600) if weighted else np.ones(600)
+    result = calibration_slope(
+        y_true, y_proba, mode="multinomial", reference="b", sample_weight=weight
+    )
+    line = independent_fit(y_true, y_proba, weight, fixed_slopes=False)
+    assert_allclose(result.intercept, line.x[:2], atol=1e-5)
+    assert_allclose(result.slope, line.x[2:], atol=1e-5)
+    shift = independent_fit(y_true, y_proba, weight, fixed_slopes=True)
+    assert_allclose(result.in_the_large, shift.x, atol=1e-5)
+
+
+def test_multinomial_intervals_by_numerical_derivatives():
+    """The information is the second difference of the log loss at its minimum."""
+    y_true, y_proba = problem()
+    result = calibration_slope(y_true, y_proba, mode="multinomial", reference="b")
+    best = np.concatenate([result.intercept, result.slope])
+    x = np.log(y_proba[:, [0, 2]] / y_proba[:, [1]])
+    codes = np.searchsorted(["a", "b", "c"], y_true)
+
+    def log_loss(parameters):
+        scores = np.insert(parameters[:2] + parameters[2:] * x, 1, 0, axis=1)
+        return -np.log(softmax(scores, axis=1)[np.arange(len(x)), codes]).sum()
+
+    steps = 1e-3 * np.eye(4)
+    information = [
+        [
+            log_loss(best + a + b)
+            - log_loss(best + a - b)
+            - log_loss(best - a + b)
+            + log_loss(best - a - b)
+            for a in steps
+        ]
+        for b in steps
+    ]
+    errors = np.sqrt(np.linalg.inv(np.array(information) / 4e-6).diagonal())
+    half = 1.959964 * errors
+    ends = np.stack([best - half, best + half], axis=1)
+    found = np.concatenate([result.intercept_interval, result.slope_interval])
+    assert_allclose(found, ends, atol=1e-4)
+
+
+def test_multinomial_of_two_classes_is_cox_recalibration():
+    rng = np.random.default_rng(0)
+    proba = rng.beta(1, 2, size=300)
+    y_true = rng.random(300) < proba
+    weight = rng.uniform(size=300)
+    result = calibration_slope(y_true, proba, mode="multinomial", sample_weight=weight)
+    expected = calibration_slope(y_true, proba, sample_weight=weight)
+    for values, value in zip(result, expected, strict=True):
+        assert_allclose(values[0], value, rtol=1e-6)
+
+
+def test_statistic_is_twice_the_difference_of_log_losses():
+    y_true, y_proba = problem()
+    result = recalibration_test(y_true, y_proba, reference="b")
+    line = independent_fit(y_true, y_proba, np.ones(600), fixed_slopes=False)
+    codes = np.searchsorted(["a", "b", "c"], y_true)
+    null = -np.log(y_proba[np.arange(600), codes]).sum()
+    assert_allclose(result.statistic, 2 * (null - line.fun), rtol=1e-8)
+    assert_allclose(result.pvalue, chi2.sf(result.statistic, 4))
+    assert result.df == 4
+
+
+def test_belt_with_a_straight_line_is_the_recalibration_test():
+    rng = np.random.default_rng(0)
+    proba = rng.beta(1, 2, size=300)
+    y_true = rng.random(300) < proba**1.2
+    belt = calibration_belt_test(y_true, proba)
+    assert belt.degree == 1
+    result = recalibration_test(y_true, proba)
+    assert_allclose(result[:2], belt[:2], rtol=1e-8)
+    columns = np.column_stack([1 - proba, proba])
+    other = recalibration_test(y_true, columns, reference=True)
+    assert_allclose(other, result, rtol=1e-8)
+
+
+def test_top_label_compares_correct_and_wrong_predictions():
+    y_true, y_proba = problem()
+    is_correct = np.array(["a", "b", "c"])[y_proba.argmax(axis=1)] == y_true
+    expected = recalibration_test(is_correct, y_proba.max(axis=1))
+    result = recalibration_test(y_true, y_proba, mode="top_label")
+    assert_allclose(result, expected, rtol=1e-9)
+
+
+def test_reference_must_be_a_label():
+    y_true, y_proba = problem()
+    message = r"reference must be one of \['a', 'b', 'c'\], got 'd'"
+    with pytest.raises(ValueError, match=message):
+        recalibration_test(y_true, y_proba, reference="d")
+    with pytest.raises(ValueError, match=message):
+        calibration_slope(y_true, y_proba, mode="multinomial", reference="d")
+    with pytest.raises(ValueError, match='reference must be None unless mode="multi'):
+        calibration_slope(y_true, y_proba, mode="classwise", reference="a")
+
+
+def test_absent_class_has_no_estimate():
+    y_true, y_proba = problem()
+    seen = y_true != "c"
+    data, labels = (y_true[seen], y_proba[seen]), ["a", "b", "c"]
+    with pytest.warns(UndefinedMetricWarning, match="a class is absent"):
+        result = calibration_slope(*data, mode="multinomial", labels=labels)
+    assert np.isnan(np.ravel(result.slope_interval)).all()
+    with pytest.warns(
+        UndefinedMetricWarning, match="recalibration test is not defined"
+    ):
+        assert np.isnan(recalibration_test(*data, labels=labels).pvalue)
+
+
+@pytest.mark.each(
+    "y_proba",
+    [
+        np.tile([0.2, 0.5, 0.3], (6, 1)),
+        np.repeat([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], 2, axis=0),
+    ],
+)
+def test_slopes_do_not_exist(y_proba):
+    y_true = [0, 0, 1, 1, 2, 2]
+    with pytest.warns(UndefinedMetricWarning, match="are equal or separate"):
+        result = calibration_slope(y_true, y_proba, mode="multinomial")
+    assert np.isnan(result.slope).all()
+    assert np.isfinite(result.in_the_large).all()
+
+
+def test_an_impossible_class_is_certain_evidence():
+    y_proba = [[0.5, 0.5, 0], [0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]]
+    assert recalibration_test([2, 0, 1, 2], y_proba) == (np.inf, 0, 4)
+
+
+@pytest.mark.slow
+def test_level_of_the_recalibration_test():
+    rng = np.random.default_rng(0)
+    rejected, n_draws = 0, 2000
+    for _ in range(n_draws):
+        y_proba = rng.dirichlet([1, 1, 1], size=500)
+        y_true = (rng.random((500, 1)) > y_proba.cumsum(axis=1)).sum(axis=1)
+        rejected += recalibration_test(y_true, y_proba).pvalue < 0.05
+    assert 0.04 < rejected / n_draws < 0.062
