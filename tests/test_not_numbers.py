@@ -135,6 +135,7 @@ SETTINGS = {
     "per_group": {"metric": ECE, "groups": Y},
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},
+    "tcal_test": {"n_resamples": 9},
 }
 NO_METRICS = {"CalibrationAccumulator", "lowest_error_within_one_se"}
 NO_METRICS |= {"get_scorer", "get_scorer_names"}

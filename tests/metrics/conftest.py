@@ -98,6 +98,7 @@ SETTINGS = {
         {"bandwidth": 0.01},
         {"mode": "classwise"},
     ],
+    "tcal_test": [DRAWN, {**DRAWN, "mode": "top_label"}],
 }
 # Public names that are not held to the laws, and why.
 OF_A_METRIC = "takes a metric, which is held to the laws, as its first argument"

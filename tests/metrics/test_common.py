@@ -18,10 +18,12 @@ SEVERAL = {
     "risk_coverage_curve": "a curve",
     "score_decomposition": "parts, some of which are better high",
     "spiegelhalter_test": "a statistic and its p-value",
+    "tcal_test": "a statistic and its p-value",
 }
 WITHOUT_WEIGHTS = {
     "hosmer_lemeshow_test": "counts the samples of a bin",
     "kernel_calibration_test": "compares with draws of as many samples",
+    "tcal_test": "compares with draws of as many samples",
 }
 EFFECTIVE = "a temperature is mixed with equal probabilities by the effective size"
 RANKED = "is undefined where nothing is to be ranked, and says so"
@@ -49,11 +51,13 @@ EXCUSED = {
         "ece_interval": "draws for one row after the other",
         "hosmer_lemeshow_test": "draws for one row after the other",
         "kernel_calibration_test": "draws for one row after the other",
+        "tcal_test": "draws for one row after the other",
     },
     "test_classes_in_another_order": {
         "calibration_slope(mode='classwise')": "has a number for each class",
         "hosmer_lemeshow_test": "draws one class after the other",
         "kernel_calibration_test": "draws one class after the other",
+        "tcal_test": "draws one class after the other",
     },
     "test_absent_class": {
         "calibration_slope(mode='classwise')": "is not defined for the absent class",
