@@ -62,6 +62,7 @@ from sklearn_calib.metrics._truthful_errors import (
     averaged_two_bin_error,
     quantile_squared_error,
 )
+from sklearn_calib.metrics._variational_error import variational_calibration_error
 
 __all__ = [
     "CalibrationAccumulator",
@@ -113,4 +114,5 @@ __all__ = [
     "spiegelhalter_test",
     "tcal_test",
     "underconfidence",
+    "variational_calibration_error",
 ]

@@ -39,6 +39,7 @@ from sklearn_calib.metrics._truthful_errors import (
     averaged_two_bin_error,
     quantile_squared_error,
 )
+from sklearn_calib.metrics._variational_error import variational_calibration_error
 
 
 @validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
@@ -196,6 +197,9 @@ _SCORERS = {
         mode="top_label",
         n_bins="sweep",
         strategy="quantile",
+    ),
+    "neg_variational_calibration": _negative(
+        variational_calibration_error, mode="canonical"
     ),
     # The name of "failure_auroc" in the literature on refinement.
     "refinement_auc": _positive(failure_auroc_score),

@@ -99,6 +99,12 @@ SETTINGS = {
         {"mode": "classwise"},
     ],
     "tcal_test": [DRAWN, {**DRAWN, "mode": "top_label"}],
+    "variational_calibration_error": [
+        {},
+        {"norm": "l2"},
+        {"norm": "max"},
+        {"mode": "top_label"},
+    ],
 }
 # Public names that are not held to the laws, and why.
 OF_A_METRIC = "takes a metric, which is held to the laws, as its first argument"
