@@ -29,6 +29,8 @@ TESTS = {
     "kernel, asymptotic, 20": partial(kernel, method="asymptotic", block_size=20),
     "ece": partial(m.consistency_test, m.expected_calibration_error, n_resamples=200),
     "ks": partial(m.consistency_test, m.ks_calibration_error, n_resamples=200),
+    "t-cal": partial(m.tcal_test, n_resamples=200),
+    "t-cal, top label": partial(m.tcal_test, mode="top_label", n_resamples=200),
 }
 
 

@@ -48,6 +48,7 @@ OPTIONS = {
     "net_benefit_score": [{"threshold": 0.2}],
     "risk_at_coverage": [{"coverage": 0.9}],
     "spiegelhalter_test": [{}, {"mode": "top_label"}],
+    "tcal_test": [{"n_resamples": 20}],
 }
 NETWORK = ["fit", "predict", "predict_proba"]
 

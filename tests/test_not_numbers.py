@@ -137,6 +137,7 @@ NEEDED = {
     "net_benefit_score": {"threshold": 0.5},
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},
+    "tcal_test": {"n_resamples": 9},
     **{key: {"metric": ECE, "groups": Y} for key in ["per_group", "worst_group"]},
 }
 NO_METRICS = {"CalibrationAccumulator", "lowest_error_within_one_se"}

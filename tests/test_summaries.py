@@ -42,6 +42,7 @@ COMMON_NAMES = {
     "per_group": ["group"],
     "per_label": ["label"],
     "risk_at_coverage": ["risk"],
+    "tcal_test": ["T-Cal"],
     "worst_group": ["group"],
     # calibrators
     "BBQ": ["BBQ", "Bayesian binning into quantiles"],

@@ -60,10 +60,12 @@ from sklearn_calib.metrics._score_decomposition import score_decomposition
 from sklearn_calib.metrics._scorers import get_scorer, get_scorer_names
 from sklearn_calib.metrics._smooth_calibration_error import smooth_calibration_error
 from sklearn_calib.metrics._smooth_ece import smooth_expected_calibration_error
+from sklearn_calib.metrics._tcal import tcal_test
 from sklearn_calib.metrics._truthful_errors import (
     averaged_two_bin_error,
     quantile_squared_error,
 )
+from sklearn_calib.metrics._variational_error import variational_calibration_error
 
 __all__ = [
     "CalibrationAccumulator",
@@ -116,6 +118,8 @@ __all__ = [
     "smooth_calibration_error",
     "smooth_expected_calibration_error",
     "spiegelhalter_test",
+    "tcal_test",
     "underconfidence",
+    "variational_calibration_error",
     "worst_group",
 ]

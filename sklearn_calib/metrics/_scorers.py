@@ -42,6 +42,7 @@ from sklearn_calib.metrics._truthful_errors import (
     averaged_two_bin_error,
     quantile_squared_error,
 )
+from sklearn_calib.metrics._variational_error import variational_calibration_error
 
 
 @validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
@@ -210,6 +211,9 @@ _SCORERS = {
         mode="top_label",
         n_bins="sweep",
         strategy="quantile",
+    ),
+    "neg_variational_calibration": _negative(
+        variational_calibration_error, mode="canonical"
     ),
     "neg_worst_group_debiased_ece": _negative_of_groups(
         partial(worst_group, expected_calibration_error),

@@ -103,6 +103,13 @@ SETTINGS = {
         {"bandwidth": 0.01},
         {"mode": "classwise"},
     ],
+    "tcal_test": [DRAWN, {**DRAWN, "mode": "top_label"}],
+    "variational_calibration_error": [
+        {},
+        {"norm": "l2"},
+        {"norm": "max"},
+        {"mode": "top_label"},
+    ],
 }
 
 

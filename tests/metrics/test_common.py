@@ -20,10 +20,12 @@ SEVERAL = {
     "risk_coverage_curve": "a curve",
     "score_decomposition": "parts, some of which are better high",
     "spiegelhalter_test": "a statistic and its p-value",
+    "tcal_test": "a statistic and its p-value",
 }
 WITHOUT_WEIGHTS = {
     "hosmer_lemeshow_test": "counts the samples of a bin",
     "kernel_calibration_test": "compares with draws of as many samples",
+    "tcal_test": "compares with draws of as many samples",
 }
 EFFECTIVE = "a temperature is mixed with equal probabilities by the effective size"
 RANKED = "is undefined where nothing is to be ranked, and says so"
@@ -47,12 +49,15 @@ EXCUSED = {
         "score_decomposition(loss='log', recalibration='temperature')": EFFECTIVE,
         "ece_interval": WORTH_LESS,
         "spiegelhalter_test": WORTH_LESS,
+        "variational_calibration_error": "copies may be in different folds",
     },
     "test_is_one_number_in_its_range": {**SEVERAL, "failure_auroc_score": RANKED},
     "test_order_of_rows_does_not_matter": {
         "ece_interval": "draws for one row after the other",
         "hosmer_lemeshow_test": "draws for one row after the other",
         "kernel_calibration_test": "draws for one row after the other",
+        "tcal_test": "draws for one row after the other",
+        "variational_calibration_error": "divides one row after the other",
     },
     "test_classes_in_another_order": {
         "calibration_slope(mode='classwise')": "has a number for each class",
@@ -60,6 +65,7 @@ EXCUSED = {
         "recalibration_test": "depends on the reference class",
         "hosmer_lemeshow_test": "draws one class after the other",
         "kernel_calibration_test": "draws one class after the other",
+        "tcal_test": "draws one class after the other",
     },
     "test_absent_class": {
         "calibration_slope(mode='classwise')": "is not defined for the absent class",
@@ -108,6 +114,7 @@ RANGES = {
     "refinement_error(loss='brier')": (0, 2),
     "refinement_error(loss='brier', recalibration='bins')": (0, 2),
     "root_brier_score_loss": (0, 2**0.5),
+    "variational_calibration_error": (-2, 2),
 }
 # Value for perfect predictions if it is not 0, or 1 for a score.
 BEST = {"coverage_at_risk": 1}

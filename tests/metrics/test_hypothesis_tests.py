@@ -1,4 +1,4 @@
-"""Spiegelhalter and Hosmer-Lemeshow tests: formulas, levels, power, edge cases."""
+"""Hypothesis tests of calibration: formulas, levels, power, edge cases."""
 
 from functools import partial
 
@@ -11,6 +11,7 @@ from sklearn_calib.metrics import (
     hosmer_lemeshow_test,
     kernel_calibration_test,
     spiegelhalter_test,
+    tcal_test,
 )
 
 # The tests below use the chi-square distribution; the statistic is the same.
@@ -28,6 +29,10 @@ TESTS = {
     "hosmer-uniform": partial(asymptotic, strategy="uniform", n_bins=5),
     "spiegelhalter": spiegelhalter_test,
     "spiegelhalter-top-label": partial(spiegelhalter_test, mode="top_label"),
+    "tcal": partial(tcal_test, n_resamples=60, random_state=0),
+    "tcal-top-label": partial(
+        tcal_test, mode="top_label", n_resamples=60, random_state=0
+    ),
 }
 all_tests = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 

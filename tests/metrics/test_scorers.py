@@ -45,8 +45,9 @@ def of_the_positive_class(y, proba, **options):
     return expected_calibration_error(y, proba, **options)
 
 
-# It depends on the effective number of samples, which repetitions increase.
-EFFECTIVE = {"neg_refinement"}
+# They depend on the effective number of samples, which repetitions increase, or on
+# folds, between which repetitions are divided.
+EFFECTIVE = {"neg_refinement", "neg_variational_calibration"}
 # Metrics by the names of scorers. For other names, the metric of the scorer is used.
 PROMISED = {
     "coverage_at_5_percent_risk": partial(coverage_at_risk, max_risk=0.05),
