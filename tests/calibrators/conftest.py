@@ -65,7 +65,7 @@ def pytest_generate_tests(metafunc):
 def make_logits():
     """Return a function that draws logits of the true model, and labels."""
 
-    def make(n_samples=2000, n_classes=4, seed=0):
+    def make(n_samples=600, n_classes=4, seed=0):
         rng = np.random.default_rng(seed)
         logits = 1.5 * rng.normal(size=(n_samples, n_classes))
         return logits, (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)

@@ -23,7 +23,8 @@ def _expected_failures(estimator):
     return _FLOAT32 if estimator.dtype == "float32" else {}
 
 
-@parametrize_with_checks([NeuralClassifier(dtype="float64")])
+# A few epochs are enough for the checks; the slow test has the default.
+@parametrize_with_checks([NeuralClassifier(dtype="float64", max_epochs=5)])
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_neural(estimator, check):
     check(estimator)
