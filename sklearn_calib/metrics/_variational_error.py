@@ -117,7 +117,7 @@ def variational_calibration_error(
 
     sample_weight : array-like of shape (n_samples,), default=None
         Sample weights. A weight of 2 is not equivalent to two samples, which may be in
-        different folds.
+        different folds. The scale of the weights affects the smoothness of "spline".
 
     Returns
     -------

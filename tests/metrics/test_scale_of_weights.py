@@ -95,6 +95,7 @@ REPETITIONS = {
     "integrated_calibration_index": [None, {"statistic": 0.9}],
     "kde_calibration_error": [None, {"mode": "canonical"}, {"bandwidth": 0.1}],
     "kernel_calibration_error": [{"reduce_bias": True, "squared": True}],
+    "variational_calibration_error": [None],
     "ece_interval": [{**SEED, "n_bins": "cube_root"}, {**SEED, "n_bins": "sweep"}],
 }
 AREAS = {"aurc_loss", "excess_aurc_loss"}
