@@ -8,6 +8,9 @@ from sklearn_calib.metrics._accumulator import CalibrationAccumulator
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
 from sklearn_calib.metrics._bootstrap import bootstrap_interval
 from sklearn_calib.metrics._calibration_belt import calibration_belt_test
+from sklearn_calib.metrics._calibration_decision_loss import (
+    calibration_decision_loss,
+)
 from sklearn_calib.metrics._calibration_error import (
     expected_calibration_error,
     maximum_calibration_error,
@@ -74,6 +77,7 @@ __all__ = [
     "averaged_two_bin_error",
     "bootstrap_interval",
     "calibration_belt_test",
+    "calibration_decision_loss",
     "calibration_slope",
     "classwise_calibration_error",
     "consistency_test",

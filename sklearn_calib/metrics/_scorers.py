@@ -14,6 +14,9 @@ from sklearn_calib._core.scorers import GroupScorer, LabelledScorer
 from sklearn_calib._core.typing import Metric
 from sklearn_calib._core.validation import did_you_mean, validate_params
 from sklearn_calib.metrics._aurc import augrc_loss, aurc_loss, excess_aurc_loss
+from sklearn_calib.metrics._calibration_decision_loss import (
+    calibration_decision_loss,
+)
 from sklearn_calib.metrics._calibration_error import (
     expected_calibration_error,
     maximum_calibration_error,
@@ -161,6 +164,7 @@ _SCORERS = {
     "neg_brier_refinement": _negative(
         refinement_error, loss="brier", recalibration="isotonic"
     ),
+    "neg_calibration_decision": _negative(calibration_decision_loss, mode="top_label"),
     "neg_classwise_adaptive_ece": _negative(
         classwise_calibration_error, strategy="quantile"
     ),

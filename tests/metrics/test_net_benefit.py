@@ -33,6 +33,16 @@ def test_values_of_dcurves(recorded):
     assert_allclose(values, curve.net_benefit, rtol=1e-12)
 
 
+def test_published_values_of_the_r_package(recorded):
+    table, y_true, y_proba = recorded
+    published = table["published"]
+    curve = net_benefit_curve(y_true, y_proba, thresholds=published["thresholds"])
+    # The vignette prints three significant digits.
+    assert_allclose(curve.treat_all, published["all"], rtol=4e-3)
+    at = published["thresholds"].index(0.25)
+    assert curve.net_benefit[at] == pytest.approx(published["p_at_0.25"], abs=1e-5)
+
+
 def test_both_columns_are_of_the_positive_class():
     columns = np.column_stack([1 - PROBA, PROBA])
     for proba in (columns, PROBA[:, None]):
