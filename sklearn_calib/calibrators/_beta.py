@@ -51,7 +51,8 @@ class BetaCalibration(_OnlineLogistic):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, or in all calls of `partial_fit`, see
+        :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
@@ -73,6 +74,8 @@ class BetaCalibration(_OnlineLogistic):
 
     If a class is separable from the rest, the log loss has no minimum. The targets are
     then smoothed, with a `ConvergenceWarning`.
+
+    :meth:`partial_fit` updates the maps with new samples.
 
     References
     ----------

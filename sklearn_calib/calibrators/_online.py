@@ -118,15 +118,20 @@ class _OnlineCalibrator(_BlockCalibrator):
             fitted by `fit`, or if the samples are not valid. The calibrator is then
             left unchanged.
 
+        Warns
+        -----
+        UserWarning
+            If `from_logits=True` and `X` looks like probabilities.
+
         Notes
         -----
         The first 1000 samples, or `half_life` samples if these are fewer, are kept, and
         each call fits to all of them as `fit` does. From then on, memory and time do
         not depend on the number of past samples: their log loss is replaced by its
         second-order expansion, and a call minimises the sum of this expansion and of
-        the log loss of the new samples (online Newton). With `half_life`, past weights
-        are first multiplied by 0.5 ** (w / half_life), where w is the sum of the new
-        weights.
+        the log loss of the new samples (online Newton, as in [1]_). With `half_life`,
+        past weights are first multiplied by 0.5 ** (w / half_life), where w is the sum
+        of the new weights.
 
         While `n_errors_`, the number of misclassified samples in all calls, is smaller
         than the number that the calibrator needs, the parameters are shrunk towards no
@@ -139,6 +144,11 @@ class _OnlineCalibrator(_BlockCalibrator):
         its data to a first call of `partial_fit`, which has the same result. A saved
         calibrator can be updated after :func:`sklearn_calib.load`; its file contains
         the samples that are still kept.
+
+        References
+        ----------
+        .. [1] C. Gupta and A. Ramdas, "Online Platt Scaling with Calibeating", ICML
+           2023.
         """
         self._validate_params()
         self._check_can_update()

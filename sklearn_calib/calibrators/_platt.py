@@ -46,7 +46,8 @@ class PlattScaling(_OnlineLogistic):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, or in all calls of `partial_fit`, see
+        :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
@@ -69,6 +70,8 @@ class PlattScaling(_OnlineLogistic):
 
     With `smooth_targets=False`, the log loss has no minimum if a class is separable
     from the rest. Smoothed targets are then used, with a `ConvergenceWarning`.
+
+    :meth:`partial_fit` updates the maps with new samples.
 
     References
     ----------

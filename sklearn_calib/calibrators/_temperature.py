@@ -59,7 +59,8 @@ class TemperatureScaling(_OnlineCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, or in all calls of `partial_fit`, see
+        :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
@@ -85,6 +86,8 @@ class TemperatureScaling(_OnlineCalibrator):
     over the samples, where p is softmax(z / T). The bounds are the T for which g(T) is
     1 / (n + 1) or n / (n + 1) times :math:`g(\infty)`, where n is the number of samples
     or the sum of their weights.
+
+    :meth:`partial_fit` updates T with new samples. It needs `objective="nll"`.
 
     References
     ----------

@@ -60,7 +60,8 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
         "empirical_bayes".
 
     log_loss_before_, log_loss_after_ : float
-        Log loss on the data of `fit`, before and after calibration.
+        Log loss on the data of `fit`, or of the last call of `partial_fit`, before and
+        after calibration.
 
     classes_ : ndarray of shape (n_classes,)
         Class label of each column.
@@ -69,7 +70,8 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
         Number of columns of X: `n_classes`, or 1.
 
     n_errors_ : float
-        Number of misclassified samples in `fit`, see :class:`Calibrator`.
+        Number of misclassified samples in `fit`, or in all calls of `partial_fit`, see
+        :class:`Calibrator`.
 
     zero_replacement_ : float
         Value substituted for zero probabilities before taking logarithms, see
@@ -112,6 +114,9 @@ class VectorScaling(_OnlineCalibrator, _PenalisedCalibrator):
     the slopes and one for the intercepts. The precisions maximise the marginal
     likelihood in Laplace's approximation [2]_, and are not below one. Without evidence
     against temperature scaling, the map is close to it.
+
+    :meth:`partial_fit` updates the map with new samples. It needs `penalty="none"`, and
+    keeps a matrix of (2 K)^2 numbers.
 
     References
     ----------
