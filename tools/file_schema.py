@@ -9,6 +9,7 @@ from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureSca
 from sklearn_calib._core.state import DERIVED_SIZES
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
+    PerGroupCalibrator,
     PerLabelCalibrator,
     TemperatureAccumulator,
     get_calibrator,
@@ -53,6 +54,7 @@ def render():
     lines = table("key of every calibrator", rows)
     others = [
         PerLabelCalibrator(TemperatureScaling()),
+        PerGroupCalibrator(),
         NeuralClassifier(),
         CalibratedClassifier(NeuralClassifier()),
         CalibrationAccumulator(labels=["a", "b"]),

@@ -20,6 +20,7 @@ from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureSca
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
     MetaCal,
+    PerGroupCalibrator,
     PerLabelCalibrator,
     TemperatureAccumulator,
     get_calibrator,
@@ -38,6 +39,8 @@ SETTINGS = {
     "MetaCal_all_accepted": MetaCal(coverage_accuracy=0.1),
     "TemperatureScaling_logits": TemperatureScaling(from_logits=True),
 }
+# Two columns, with a missing value.
+GROUPS = [[k % 2, "a" if k % 3 else None] for k in range(30)]
 SMALL = {"max_epochs": 1, "random_state": 0}
 
 
@@ -73,6 +76,8 @@ def make_models():
     conv_net = NeuralClassifier(
         ConvNet, module__n_filters=2, module__n_stages=1, **SMALL
     )
+    per_group = PerGroupCalibrator(TemperatureScaling())
+    models["PerGroupCalibrator.json"] = per_group.fit(proba, y, groups=GROUPS), proba
     return {
         **models,
         "NeuralClassifier.safetensors": (net.fit(logits, y), logits),
@@ -88,8 +93,9 @@ def main():
     predictions = {}
     for name, (model, X) in make_models().items():
         sklearn_calib.save(model, folder / name)
-        proba = model.predict_proba(X[:4])
-        predictions[name] = {"X": X[:4].tolist(), "proba": proba.tolist()}
+        groups = {"groups": GROUPS[:4]} if name == "PerGroupCalibrator.json" else {}
+        proba = model.predict_proba(X[:4], **groups)
+        predictions[name] = {"X": X[:4].tolist(), **groups, "proba": proba.tolist()}
     logits, proba, y = make_data()
     accumulator = CalibrationAccumulator(labels=["a", "b", "c"]).update(y, proba)
     sklearn_calib.save(accumulator, folder / "CalibrationAccumulator.json")

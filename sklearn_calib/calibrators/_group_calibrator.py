@@ -78,6 +78,12 @@ class GroupCalibrator(
 
     n_errors_ : float
         Number of misclassified samples in `fit`, see :class:`Calibrator`.
+
+    Examples
+    --------
+    >>> from sklearn_calib.calibrators import GroupCalibrator, PerGroupCalibrator
+    >>> issubclass(PerGroupCalibrator, GroupCalibrator)
+    True
     """
 
     # A calibrator of groups needs them. CalibratedClassifier passes the weights itself.

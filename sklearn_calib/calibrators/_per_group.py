@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.blocks import Blocks, array_blocks
 from sklearn_calib._core.empirical_bayes import fit_empirical_bayes
+from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.multinomial_maps import DiagonalMap
 from sklearn_calib._core.state import NON_NEGATIVE, POSITIVE, Numbers
@@ -197,6 +198,13 @@ class PerGroupCalibrator(GroupCalibrator):
                 precision=None if isinstance(self.lambd, str) else self.lambd,
             )
         self.coef_, self.intercept_ = np.moveaxis(np.array(parameters), 2, 0)
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        largest = np.array([len(values) for values in state["values_"]])
+        if (state["group_codes_"] > largest).any():
+            codes = state["group_codes_"].tolist()
+            refuse("group_codes_", f"at most {largest.tolist()} in each column", codes)
+        super()._set_state(state)
 
     def _correct(self, logits: Floats, groups: Ints) -> Floats:
         known = {tuple(row): i for i, row in enumerate(self.group_codes_.tolist())}

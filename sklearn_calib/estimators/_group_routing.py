@@ -8,7 +8,6 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_calib._core.groups import group_frame, select_columns
 from sklearn_calib._core.routing import RoutingMixin
@@ -65,19 +64,8 @@ class GroupRoutingMixin(RoutingMixin):
             routed = process_routing(self, method, **params)
             own = routed.calibrator[method] if self._takes_groups else {}
             return own.get("groups"), params
-        is_of_classifier = method == "fit" and has_fit_parameter(
-            self.estimator, "groups"
-        )
-        if "groups" not in params or (is_of_classifier and not self._takes_groups):
+        if "groups" not in params or not self._takes_groups:
             return None, params
-        if not self._takes_groups:
-            raise ValueError(
-                f"groups must not be passed to {method} here, got "
-                f"groups={self.groups!r} and calibrator={self.calibrator!r} as "
-                "parameters of CalibratedClassifier. Use groups=None and a calibrator "
-                "of groups, such as PerGroupCalibrator(). To pass groups to a "
-                "splitter, call sklearn.set_config(enable_metadata_routing=True)."
-            )
         others = {name: value for name, value in params.items() if name != "groups"}
         return params["groups"], others
 
@@ -86,8 +74,9 @@ class GroupRoutingMixin(RoutingMixin):
         passed, others = self._find_groups("predict_proba", params)
         if others and not get_config()["enable_metadata_routing"]:
             raise TypeError(
-                "predict_proba must be called with X, and with groups if they were "
-                f"passed to fit, got also {sorted(others)}."
+                "predict_proba must be called with X, and with groups if fit was, got "
+                f"also {sorted(others)} for groups={self.groups!r} and calibrator="
+                f"{self.calibrator!r}. Omit them, or use PerGroupCalibrator()."
             )
         return self._group_frame(X, None, passed)
 

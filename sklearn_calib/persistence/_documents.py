@@ -37,8 +37,8 @@ def to_dict(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
-            CalibrationAccumulator
+    model : Calibrator, PerGroupCalibrator, PerLabelCalibrator, NeuralClassifier, \
+            CalibratedClassifier or CalibrationAccumulator
         The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns

@@ -29,7 +29,8 @@ def test_the_files_of_a_release(folder):
             found = load(folder / name).calibrator().temperature_
             assert found == pytest.approx(saved["temperature"])
             continue
-        proba = load(folder / name).predict_proba(np.array(saved["X"]))
+        groups = {"groups": saved["groups"]} if "groups" in saved else {}
+        proba = load(folder / name).predict_proba(np.array(saved["X"]), **groups)
         # A network computes in single precision.
         rtol = 1e-4 if name.endswith(".safetensors") else 1e-9
         np.testing.assert_allclose(proba, saved["proba"], rtol=rtol, err_msg=name)
