@@ -153,6 +153,10 @@ def _worst_group_error(
     return worst_group(expected_calibration_error, y_true, y_proba, **options)
 
 
+# The public name, which the scorer shows.
+_worst_group_error.__name__ = "worst_group"
+
+
 def _negative_of_groups(metric: Metric, **options: Any) -> GroupScorer:
     """Return the scorer of a metric with groups for which lower is better."""
     return GroupScorer(metric, -1, options, response_method="predict_proba")
