@@ -175,6 +175,10 @@ CASES = [
 ]
 
 
+def test_settings_are_of_metrics():
+    assert set(metrics.__all__) >= NO_METRICS
+
+
 def not_refused(call, spoilers, sound, name):
     """Return what came of spoiled data, unless it was an error that names them."""
     # The values of both models' probabilities are checked by the metric itself.

@@ -30,12 +30,12 @@ class LabelledScorer(Scorer):  # type: ignore[misc, valid-type] # found at run t
 class GroupScorer(LabelledScorer):
     """Scorer of a metric that needs the group of each sample, by metadata routing."""
 
-    # Groups are always requested, as by the splitters of scikit-learn that need them.
-    __metadata_request__score = {"groups": True}
-
-    def set_score_request(self, **requests: Any) -> Any:
-        """Set the requested metadata; groups are requested unless stated otherwise."""
-        return super().set_score_request(**{"groups": True, **requests})
+    def get_metadata_routing(self) -> Any:
+        """Return the requests for metadata; groups are requested by default."""
+        routing = super().get_metadata_routing()
+        if routing.score.requests.get("groups") is None:
+            routing.score.add_request(param="groups", alias=True)
+        return routing
 
     def _score(
         self, method_caller: Any, estimator: Any, X: Any, y_true: Any, **kwargs: Any

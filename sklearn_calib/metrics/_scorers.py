@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
+from numpy.typing import ArrayLike
 from sklearn.metrics import (
     get_scorer as get_sklearn_scorer,
     get_scorer_names as get_sklearn_scorer_names,
@@ -143,6 +143,24 @@ def _negative(metric: Metric, **options: Any) -> LabelledScorer:
     return LabelledScorer(metric, -1, options, response_method="predict_proba")
 
 
+def _worst_group_error(
+    y_true: ArrayLike,
+    y_proba: ArrayLike,
+    *,
+    groups: ArrayLike,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    **options: Any,
+) -> float:
+    """Return the ECE of the worst group; scorers need a function with a name."""
+    options |= {"groups": groups, "labels": labels, "sample_weight": sample_weight}
+    return worst_group(expected_calibration_error, y_true, y_proba, **options)
+
+
+# The public name, which the scorer shows.
+_worst_group_error.__name__ = "worst_group"
+
+
 def _negative_of_groups(metric: Metric, **options: Any) -> GroupScorer:
     """Return the scorer of a metric with groups for which lower is better."""
     return GroupScorer(metric, -1, options, response_method="predict_proba")
@@ -220,9 +238,7 @@ _SCORERS = {
         variational_calibration_error, mode="canonical"
     ),
     "neg_worst_group_debiased_ece": _negative_of_groups(
-        partial(worst_group, expected_calibration_error),
-        mode="top_label",
-        reduce_bias=True,
+        _worst_group_error, mode="top_label", reduce_bias=True
     ),
     # The name of "failure_auroc" in the literature on refinement.
     "refinement_auc": _positive(failure_auroc_score),

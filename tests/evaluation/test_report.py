@@ -12,6 +12,7 @@ from sklearn_calib.metrics import (
     ece_interval,
     expected_calibration_error,
     maximum_calibration_error,
+    per_group,
     root_brier_score_loss,
     smooth_expected_calibration_error,
 )
@@ -100,6 +101,18 @@ def test_groups(problem):
     expected = calibration_report(y_true[rows], proba[rows], labels=NAMES)
     pd.testing.assert_frame_equal(report.loc["0"], expected)
     assert report.loc[("west", "ash"), "support"] == 0
+
+
+def test_groups_are_those_of_per_group(problem):
+    """The rows of the predicted class are the table of the ECE, with its intervals."""
+    y_true, proba = problem
+    groups = pd.DataFrame({"half": np.arange(200) % 2, "old": np.arange(200) % 3 == 0})
+    options = {"groups": groups, "confidence_level": 0.9, "n_resamples": 20}
+    options["random_state"] = 0
+    report = calibration_report(y_true, proba, **options, digits=None)
+    table = per_group(expected_calibration_error, y_true, proba, **options)
+    rows = report.xs("top label", level=-1)[["support", "ece", "ece_low", "ece_high"]]
+    assert rows.to_numpy() == pytest.approx(table.to_numpy())
 
 
 def test_groups_by_two_features(problem):

@@ -11,6 +11,7 @@ import sklearn
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -172,8 +173,15 @@ def test_without_groups(name, is_enabled, problem):
 
 
 @all_scorers
-def test_compare_has_no_groups(name, problem):
-    X, y, _ = problem
-    classifier = LogisticRegression().fit(X, y)
-    with pytest.raises(TypeError, match="missing a required argument: 'groups'"):
-        compare({"one": classifier}, X, y, metrics=[name])
+def test_compare_needs_a_scorer_with_groups(name, problem):
+    X, y, groups = problem
+    models = {"one": LogisticRegression().fit(X, y)}
+    with pytest.raises(TypeError, match=r"missing .*required .*argument: 'groups'"):
+        compare(models, X, y, metrics=[name])
+    options = {"response_method": "predict_proba", "greater_is_better": False}
+    scorer = make_scorer(multicalibration_error, groups=groups, **options)
+    draws = {"n_resamples": 20, "random_state": 0}
+    table = compare(models, X, y, metrics={"error": scorer}, **draws)["error"]
+    expected = expected_score("neg_multicalibration_error", models["one"], X, y, groups)
+    assert table["value"].item() == pytest.approx(-expected)
+    assert table["low"].item() < -expected < table["high"].item()
