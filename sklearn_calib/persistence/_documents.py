@@ -38,8 +38,9 @@ def to_dict(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : Calibrator, PerGroupCalibrator, PerLabelCalibrator, NeuralClassifier, \
-            CalibratedClassifier or CalibrationAccumulator
+    model : Calibrator, MulticalibrationBoosting, PerGroupCalibrator, \
+            PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
+            CalibrationAccumulator
         The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns

@@ -22,8 +22,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : Calibrator, PerGroupCalibrator, PerLabelCalibrator, NeuralClassifier, \
-            CalibratedClassifier or CalibrationAccumulator
+    model : Calibrator, MulticalibrationBoosting, PerGroupCalibrator, \
+            PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
+            CalibrationAccumulator
         The fitted model. The classifier of a `CalibratedClassifier` must be a
         `NeuralClassifier`.
 
