@@ -26,7 +26,6 @@ from sklearn_calib import (
     metrics,
 )
 from sklearn_calib.calibrators import (
-    PerGroupCalibrator,
     PerLabelCalibrator,
     TemperatureScaling,
     get_calibrator,
@@ -321,9 +320,7 @@ def test_booleans_are_not_the_labels_of_three_classes(function):
         function(np.array([True, False, True, False]), proba)
 
 
-@pytest.mark.parametrize(
-    "name", [*get_calibrator_names(), "per group", "per label", "sums"]
-)
+@pytest.mark.parametrize("name", [*get_calibrator_names(), "per label", "sums"])
 @pytest.mark.parametrize("from_logits", [False, True])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_calibrators_name_what_is_not_numbers(name, from_logits):
@@ -332,28 +329,24 @@ def test_calibrators_name_what_is_not_numbers(name, from_logits):
     if name == "per label":
         calibrator = PerLabelCalibrator(calibrator)
         y, not_labels = np.eye(2, dtype=int)[Y], NOT_NUMBERS
-    elif name == "per group":
-        calibrator = PerGroupCalibrator(calibrator, from_logits=from_logits)
     elif name != "sums":
         calibrator = get_calibrator(name)(from_logits=from_logits)
     X = np.log(PROBA) if from_logits else PROBA
     sums = calibrators.TemperatureAccumulator(labels=[0, 1], from_logits=from_logits)
-    groups = {"groups": np.arange(N) % 2} if name == "per group" else {}
-    fit = sums.update if name == "sums" else partial(calibrator.fit, **groups)
+    fit = sums.update if name == "sums" else calibrator.fit
     sound = {"X": X, "y": y, "sample_weight": np.ones(N)}
     spoilers = {"X": NOT_NUMBERS, "y": not_labels, "sample_weight": NOT_WEIGHTS}
     for key in sound:
         call = partial(fit, **{k: v for k, v in sound.items() if k != key})
         assert not not_refused(call, spoilers[key], sound[key], key)
-    predict = partial(calibrator.fit(X, y, **groups).predict_proba, **groups)
-    assert not not_refused(predict, NOT_NUMBERS, X, "X")
+    assert not not_refused(calibrator.fit(X, y).predict_proba, NOT_NUMBERS, X, "X")
 
 
 def test_every_calibrator_is_tried():
     left = {c for _, c in inspect.getmembers(calibrators, inspect.isclass)}
     left -= {get_calibrator(name) for name in get_calibrator_names()}
     left -= {calibrators.Calibrator, calibrators.BoostingCalibrator}  # checks in base
-    left -= {calibrators.GroupCalibrator, PerGroupCalibrator}
+    left -= {c for c in left if issubclass(c, calibrators.GroupCalibrator)}
     assert left == {PerLabelCalibrator, calibrators.TemperatureAccumulator}
 
 

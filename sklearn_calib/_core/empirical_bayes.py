@@ -84,7 +84,7 @@ def fit_empirical_bayes(
     if precision is None:
         precisions = _fit_precisions(kind, maps, group, n_groups)
     else:
-        precisions = np.full(n_groups, precision)
+        precisions = np.full(n_groups, float(precision))
     return [each.finish(precisions[group]) for each in maps], precisions
 
 

@@ -75,9 +75,15 @@ def select_columns(X: Any, columns: Any) -> Any:
     if not is_dict(X) and len(X.shape) != 2:
         raise ValueError(
             "X must have columns if groups are selected from them, got shape "
-            f"{tuple(X.shape)}. Use groups=None, and pass the groups to the methods."
+            f"{tuple(X.shape)}. Reshape your data, or use groups=None, and pass the "
+            "groups to the methods."
         )
     names = list(X if is_dict(X) else getattr(X, "columns", range(X.shape[1])))
+    if not names:  # scikit-learn's wording
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is "
+            "required to select groups."
+        )
     places = [_place(names, each) for each in wanted]
     # The names of several columns may be equal.
     return pd.concat([_column(X, names, place) for place in places], axis=1)

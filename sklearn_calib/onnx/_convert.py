@@ -12,7 +12,11 @@ from sklearn_calib import calibrators
 from sklearn_calib._maps.expressions import Tensor, hstack, maximum, node, where
 from sklearn_calib._maps.links import focal_posterior, softmax
 from sklearn_calib._maps.maps import MAPS, as_logits, calibrate, calibrate_labels
-from sklearn_calib.calibrators import Calibrator, PerLabelCalibrator
+from sklearn_calib.calibrators import (
+    Calibrator,
+    GroupCalibrator,
+    PerLabelCalibrator,
+)
 from sklearn_calib.onnx._graph import Graph
 from sklearn_calib.onnx._parts import (
     ConversionError,
@@ -56,6 +60,12 @@ def pair_proba(
     calibrator = pair.calibrator
     if calibrator is None:
         return softmax(scores) if pair.from_logits else scores
+    if isinstance(calibrator, GroupCalibrator):
+        raise ConversionError(
+            "model must not use groups to be converted to ONNX, as the graph has no "
+            f"input for them, got calibrator={calibrator!r}. Use a calibrator without "
+            "groups."
+        )
     if not isinstance(calibrator, Calibrator | PerLabelCalibrator):
         return margin_proba(graph, calibrator, scores)
     is_own = isinstance(model.calibrator, Calibrator | PerLabelCalibrator)

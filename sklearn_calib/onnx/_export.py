@@ -123,6 +123,7 @@ def _check_installed() -> None:
 
 
 def _check_model(model: Any) -> None:
+    from sklearn_calib.calibrators import GroupCalibrator
     from sklearn_calib.estimators import SelectiveClassifier
 
     is_estimator = isinstance(model, BaseEstimator)
@@ -136,6 +137,11 @@ def _check_model(model: Any) -> None:
             "model must not be a SelectiveClassifier, as the label for abstention may "
             "have another type than the classes. Export model.estimator_, and compare "
             "the confidence with model.threshold_."
+        )
+    if isinstance(model, GroupCalibrator):
+        raise ValueError(
+            "model must not use groups, as the graph has no input for them, got "
+            f"{model!r}. Export model.calibrator_, the map of all samples."
         )
 
 

@@ -274,6 +274,9 @@ def test_probabilities_logits_and_dtypes():
         ({"y": np.zeros(60)}, ValueError, "y must contain 2 distinct labels"),
         ({"y": np.arange(59) % 2}, ValueError, "inconsistent numbers of samples"),
         ({"X": np.full((60, 2), np.nan)}, ValueError, "Input X contains NaN"),
+        ({"X": np.full((60, 2), "1")}, ValueError, "could not convert string"),
+        ({"sample_weight": ["1"] * 60}, ValueError, "could not convert string"),
+        ({"sample_weight": np.full(60, -1.0)}, ValueError, "sample_weight must"),
     ],
 )
 @few_errors
@@ -282,7 +285,7 @@ def test_bad_input(params, error, message):
     y[:2] = [0, 1]
     model = fitted(X, y, groups)
     before = model.predict_proba(X, groups=groups)
-    data = {"X": X, "y": y, "groups": groups}
+    data = {"X": X, "y": y, "groups": groups, "sample_weight": None}
     own = {name: value for name, value in params.items() if name not in data}
     data |= {name: value for name, value in params.items() if name in data}
     settings = model.get_params(deep=False)

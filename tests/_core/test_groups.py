@@ -1,0 +1,69 @@
+"""Groups as codes, and columns of X."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import coo_matrix, csr_array
+
+from sklearn_calib._core.groups import (
+    distinct_values,
+    encode_groups,
+    group_frame,
+    select_columns,
+)
+
+
+def test_codes_of_known_missing_and_unknown_values():
+    frame = group_frame([["b", 2], ["a", None], [None, 1], ["b", 1]], 4)
+    values = distinct_values(frame)
+    assert [each.tolist() for each in values] == [["a", "b"], [1, 2]]
+    expected = [[1, 1], [0, 2], [2, 0], [1, 0]]
+    np.testing.assert_array_equal(encode_groups(frame, values), expected)
+    new = group_frame([["c", 1.0], [np.nan, "1"], [["b"], True]], 3)
+    np.testing.assert_array_equal(
+        encode_groups(new, values), [[-1, 0], [-1, -1], [-1, 0]]
+    )
+    mixed = distinct_values(group_frame(np.array([2, "b", 10, "a"], dtype=object), 4))
+    assert mixed[0].tolist() == [10, 2, "a", "b"]
+    assert distinct_values(group_frame([None, np.nan], 2))[0].size == 0
+
+
+@pytest.mark.each(
+    "X",
+    [
+        np.arange(6.0).reshape(3, 2),
+        np.arange(6.0).reshape(3, 2).tolist(),
+        coo_matrix(np.arange(6.0).reshape(3, 2)),
+        csr_array(np.arange(6.0).reshape(3, 2)),
+        pd.DataFrame(np.arange(6.0).reshape(3, 2), columns=["a", "b"], index=[5, 5, 5]),
+        pd.DataFrame(np.arange(6.0).reshape(3, 2), columns=["a", "a"]),
+        {"a": [0.0, 2.0, 4.0], "b": np.array([1.0, 3.0, 5.0])},
+    ],
+)
+def test_columns_of_tables_of_every_kind(X):
+    found = select_columns(X, [1, -2])
+    np.testing.assert_array_equal(found, np.arange(6).reshape(3, 2)[:, ::-1])
+    if isinstance(X, pd.DataFrame | dict):
+        assert select_columns(X, ("a", 0)).columns.tolist() == ["a", "a"]
+
+
+def test_columns_of_polars():
+    polars = pytest.importorskip("polars")
+    frame = select_columns(polars.DataFrame({"a": [1, 2], "b": ["x", None]}), ["b", 0])
+    assert frame.columns.tolist() == ["b", "a"]
+    assert frame["b"].tolist() == ["x", None]
+
+
+@pytest.mark.each(
+    ("X", "message"),
+    [
+        (["a text", "another"], "X must have columns .* shape"),
+        (np.zeros((2, 3, 4)), r"X must have columns .*\(2, 3, 4\).* Reshape your"),
+        (np.zeros((2, 0)), r"0 feature\(s\) \(shape=\(2, 0\)\)"),
+        (np.zeros((2, 3)), "groups must be columns of X, got 3, and X has 3 columns"),
+        ({"a": [1, 2]}, "groups must be columns of X, got 3, .* 1 columns with names"),
+    ],
+)
+def test_no_such_column(X, message):
+    with pytest.raises(ValueError, match=message):
+        select_columns(X, 3)
