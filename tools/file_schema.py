@@ -9,6 +9,7 @@ from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureSca
 from sklearn_calib._core.state import DERIVED_SIZES
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
+    MulticalibrationBoosting,
     PerGroupCalibrator,
     PerLabelCalibrator,
     TemperatureAccumulator,
@@ -55,6 +56,7 @@ def render():
     lines = table("key of every calibrator", rows)
     others = [
         PerLabelCalibrator(TemperatureScaling()),
+        MulticalibrationBoosting(),
         PerGroupCalibrator(),
         NeuralClassifier(),
         CalibratedClassifier(NeuralClassifier()),

@@ -19,7 +19,9 @@ import sklearn_calib
 from sklearn_calib import CalibratedClassifier, NeuralClassifier, TemperatureScaling
 from sklearn_calib.calibrators import (
     DirichletCalibrator,
+    GroupCalibrator,
     MetaCal,
+    MulticalibrationBoosting,
     PerGroupCalibrator,
     PerLabelCalibrator,
     TemperatureAccumulator,
@@ -80,8 +82,13 @@ def make_models():
     conv_net = NeuralClassifier(
         ConvNet, module__n_filters=2, module__n_stages=1, **SMALL
     )
-    per_group = PerGroupCalibrator(TemperatureScaling())
-    models["PerGroupCalibrator.json"] = per_group.fit(proba, y, groups=GROUPS), proba
+    for group_calibrator in (
+        # Of so few samples, an estimated strength leaves no correction.
+        MulticalibrationBoosting(TemperatureScaling(), n_bins=2, lambd=1.0),
+        PerGroupCalibrator(TemperatureScaling()),
+    ):
+        name = f"{type(group_calibrator).__name__}.json"
+        models[name] = group_calibrator.fit(proba, y, groups=GROUPS), proba
     return {
         **models,
         "NeuralClassifier.safetensors": (net.fit(logits, y), logits),
@@ -98,7 +105,7 @@ def main():
     predictions = {}
     for name, (model, X) in make_models().items():
         sklearn_calib.save(model, folder / name)
-        groups = {"groups": GROUPS[:4]} if name == "PerGroupCalibrator.json" else {}
+        groups = {"groups": GROUPS[:4]} if isinstance(model, GroupCalibrator) else {}
         proba = model.predict_proba(X[:4], **groups)
         predictions[name] = {"X": X[:4].tolist(), **groups, "proba": proba.tolist()}
     logits, proba, y = make_data()

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.binning import bin_index, interior_edges
 from sklearn_calib._core.group_effects import Effects, Scales, Shifts, fit_effects
@@ -66,7 +67,8 @@ class MulticalibrationBoosting(GroupCalibrator):
         Factor of the logits of each group, minus one.
 
     groups_ : list of tuple
-        Index of the column and value of each group. None stands for a missing value.
+        Name or index of the column, and value, of each group. None stands for a missing
+        value.
 
     bin_edges_ : ndarray of shape (n_classes, n_bins - 1)
         Edges between the bins of the logarithm of each probability.
@@ -202,8 +204,13 @@ class MulticalibrationBoosting(GroupCalibrator):
     @property
     def groups_(self) -> list[tuple[int, Any]]:
         """The column and value of each group."""
-        columns = enumerate(self.values_)
-        return [(j, name) for j, known in columns for name in (*known.tolist(), None)]
+        check_is_fitted(self)
+        names = getattr(self, "group_names_in_", np.arange(len(self.values_))).tolist()
+        return [
+            (name, value)
+            for name, known in zip(names, self.values_, strict=True)
+            for value in (*known.tolist(), None)
+        ]
 
     def _fit_groups(
         self, logits: Floats, codes: Ints, weight: Floats, groups: Ints
