@@ -148,6 +148,8 @@ SETTLED = {
     ("evaluation.calibration_report", "groups", "nothing"): VALID,
     # No draws, no intervals.
     ("evaluation.compare", "n_resamples", "zero"): ANY,
+    # Classifiers have classes of their own.
+    ("evaluation.compare", "labels", "longer"): ANY,
     # scikit-learn's scorer of the log loss does not get the classes.
     ("evaluation.compare", "y", "one class"): OPEN,
     **{

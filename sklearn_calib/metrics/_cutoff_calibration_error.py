@@ -29,10 +29,10 @@ def cutoff_calibration_error(
 ) -> float:
     r"""Cutoff calibration error: largest gap over all intervals of probabilities.
 
-    The largest absolute difference between cumulative confidence and cumulative
-    accuracy that the samples with a confidence in any interval have. A decision that
-    depends on cutoffs of the confidence gains at most this by recalibration. Lower is
-    better: 0 is best, 1 is worst.
+    The largest absolute difference between accuracy and mean confidence of the samples
+    with a confidence in an interval, times the fraction of these samples. It bounds the
+    cost that is saved by moving the cutoff of a decision. Lower is better: 0 is best, 1
+    is worst.
 
     Parameters
     ----------
@@ -78,6 +78,10 @@ def cutoff_calibration_error(
     r_i \le b} (c_i - r_i)|` [1]_. It is computed by sorting: it is the difference
     between the largest and the smallest cumulated sum, and at most twice
     :func:`ks_calibration_error`.
+
+    Consider decisions with the cost t of a false positive and 1 - t of a false
+    negative, which are positive for confidences of at least t. Any other cutoff reduces
+    the mean cost by at most this error.
 
     References
     ----------

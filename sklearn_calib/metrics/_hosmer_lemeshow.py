@@ -144,6 +144,7 @@ def hosmer_lemeshow_test(
     --------
     spiegelhalter_test : Test without bins, based on the Brier score.
     kernel_calibration_test : Test without bins that detects any deviation.
+    tcal_test : Test with bins of many sizes.
 
     Notes
     -----

@@ -146,6 +146,7 @@ def kde_calibration_error(
     See Also
     --------
     sklearn_calib.losses.kde_ece_loss : This error as a loss for training.
+    variational_calibration_error : Lower bound of the same error.
 
     Notes
     -----

@@ -126,6 +126,7 @@ def kernel_calibration_test(
     See Also
     --------
     kernel_calibration_error : Error on which the test is based.
+    tcal_test : Test with bins of many sizes instead of a kernel.
     consistency_test : Calibration test with any metric.
 
     Notes

@@ -204,6 +204,7 @@ def proper_calibration_error(
     --------
     refinement_error : Loss after recalibration.
     score_decomposition : Decomposition into three parts.
+    variational_calibration_error : Lower bound by recalibration of held-out samples.
     expected_calibration_error : Mean gap between accuracy and confidence.
 
     Notes

@@ -95,25 +95,29 @@ def tcal_test(
     Notes
     -----
     With the residuals :math:`r_i = y_i - p_i` and the number of samples :math:`n_b` of
-    bin b, the squared calibration error with m bins is estimated without bias by [1]_
+    bin b, the debiased estimate of the squared calibration error with m bins is [1]_
 
     .. math:: T_m = \frac{1}{n} \sum_b \frac{1}{n_b}
         \sum_{i \ne j \in b} \langle r_i, r_j \rangle.
 
-    For two classes, the residuals are those of the positive class. For K > 2 classes,
-    they are vectors, and the bins are cubes: each of the K probabilities is divided
-    into m intervals. The numbers m are the powers of two up to
-    :math:`(n / \sqrt{\log n})^{2 / (K - 1)}`, and at least 2.
+    Its mean is 0 for calibrated predictions. For two classes, the residuals are those
+    of the positive class. For K > 2 classes, they are vectors, and the bins are cubes:
+    each of the K probabilities is divided into m intervals. The numbers m are the
+    powers of two up to :math:`(n / \sqrt{\log n})^{2 / (K - 1)}`, and at least 2.
 
     The statistic is :math:`\max_m T_m / \sigma_m`, where :math:`\sigma_m` is the
     standard deviation of :math:`T_m` for labels drawn from the probabilities. [1]_
     tests each m at the level :math:`\alpha` divided by the number of values of m
-    (Bonferroni correction). The maximum detects more, because the estimates for
-    different m are dependent.
+    (Bonferroni correction), which is conservative because the estimates for different m
+    are dependent. The maximum is not conservative.
 
     The null distribution is that of labels drawn from the probabilities. If :math:`k`
     of :math:`d` draws have at least the same statistic, the p-value is
     :math:`(1 + k) / (1 + d)`.
+
+    The test is suited to errors that change their sign often. Overconfidence is
+    detected with fewer samples by :func:`spiegelhalter_test` and
+    :func:`hosmer_lemeshow_test`.
 
     References
     ----------

@@ -47,8 +47,8 @@ def averaged_two_bin_error(
 
     A calibration error is truthful if no predictions have a lower expectation than the
     true probabilities, however few samples there are. The expected calibration error
-    and its kin are not: with few samples, extreme or constant predictions may have a
-    lower error. Lower is better; 0 is best.
+    and similar errors are not: with few samples, extreme or constant predictions may
+    have a lower expectation. Lower is better; 0 is best.
 
     Parameters
     ----------
@@ -97,8 +97,9 @@ def averaged_two_bin_error(
         + \Big(\frac{1}{n} \sum_{p_i \ge t} r_i\Big)^2 \, dt
 
     Computed exactly by sorting. It is a squared error: for the true probabilities, its
-    expectation is :math:`\frac{1}{n^2} \sum_i p_i (1 - p_i)`, and calibration errors of
-    a size d add up to d squared. Compare values for the same samples only.
+    expectation is :math:`\frac{1}{n^2} \sum_i p_i (1 - p_i)`, and errors of size d in
+    the probabilities increase it by at most :math:`d^2`. Compare values for the same
+    samples only.
 
     For the top label, predictions that change the predicted class change the outcome
     that is evaluated. With the true probabilities 0.5, 0.3 and 0.2, the prediction 1/3

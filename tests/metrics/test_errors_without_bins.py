@@ -90,6 +90,25 @@ def test_cutoff_error_is_the_largest_of_all_intervals(seed):
     assert ks <= error + 1e-12 <= 2 * ks + 2e-12
 
 
+@pytest.mark.each("seed", range(20))
+def test_moving_a_cutoff_saves_at_most_the_cutoff_error(seed):
+    """The costs are those of a false positive, t, and of a false negative, 1 - t."""
+    y_true, y_proba = random_problem(seed, n_samples=15)
+    y_proba = y_proba.round(1)
+
+    def mean_cost(cutoff, t):
+        is_positive = y_proba >= cutoff
+        return np.mean(np.where(is_positive, t * (1 - y_true), (1 - t) * y_true))
+
+    error = cutoff_calibration_error(y_true, y_proba)
+    saved = [
+        mean_cost(t, t) - mean_cost(cutoff, t)
+        for t in (0.1, 0.25, 0.5, 0.8)
+        for cutoff in (*y_proba, 1.1)
+    ]
+    assert 0 < max(saved) <= error + 1e-12
+
+
 def test_ks_adds_ties_at_once():
     """Added one by one, the sum would reach 0.25 for one order of the samples."""
     assert ks_calibration_error([1, 1, 0, 0], [0.5] * 4) == 0
