@@ -14,7 +14,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     classes_of,
-    effective_n_samples,
+    effective_weights,
 )
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._hosmer_lemeshow import ChiSquareResult
@@ -137,8 +137,7 @@ def recalibration_test(
     code = 0
     if mode == "canonical":
         code = reference_code(reference, classes_of(y_true, labels))
-    weight = np.ones(len(codes)) if weight is None else weight / weight.max()
-    weight = weight * effective_n_samples(weight) / weight.sum()
+    weight = effective_weights(weight, len(codes))
     df = 2 * (proba.shape[1] - 1)
     if has_impossible_label(proba, codes, weight):
         return ChiSquareResult(np.inf, 0.0, df)
