@@ -28,6 +28,8 @@ TESTS = {
     "hosmer-lemeshow": m.hosmer_lemeshow_test,
     "hosmer-lemeshow, 5 bins": partial(m.hosmer_lemeshow_test, n_bins=5),
     "hosmer-lemeshow, top label": partial(m.hosmer_lemeshow_test, mode="top_label"),
+    "recalibration": m.recalibration_test,
+    "calibration belt": m.calibration_belt_test,
     "kernel, consistency": kernel,
     "kernel, bootstrap": partial(kernel, method="bootstrap"),
     "kernel, asymptotic": partial(kernel, method="asymptotic"),

@@ -42,6 +42,8 @@ TESTS = {
     "spiegelhalter": m.spiegelhalter_test,
     "hosmer_lemeshow": partial(m.hosmer_lemeshow_test, **DRAWS),
     "hosmer_lemeshow, asymptotic": partial(m.hosmer_lemeshow_test, method="asymptotic"),
+    "recalibration": m.recalibration_test,
+    "calibration_belt": m.calibration_belt_test,
     "kernel, consistency": kernel,
     "kernel, bootstrap": partial(kernel, method="bootstrap"),
     "kernel, asymptotic": partial(kernel, method="asymptotic"),

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import chi2
 
-from sklearn_calib._core.inputs import effective_n_samples
+from sklearn_calib._core.inputs import effective_weights
 from sklearn_calib._core.links import log_odds_of_one
 from sklearn_calib._core.logistic import log_loss, newton_logistic
 from sklearn_calib._core.typing import Array, Bools, Floats, Weights
@@ -99,8 +99,7 @@ class Selected(NamedTuple):
 
 def belt_sample(value: Floats, outcome: Bools, weight: Weights) -> Sample:
     """Return the sample, with weights that sum to the effective number of samples."""
-    weight = np.ones(len(value)) if weight is None else weight / weight.max()
-    weight = weight * effective_n_samples(weight) / weight.sum()
+    weight = effective_weights(weight, len(value))
     kept = weight > 0
     value, outcome, weight = value[kept], outcome[kept], weight[kept]
     log_odds, target = log_odds_of_one(value), outcome.astype(np.float64)
@@ -175,7 +174,7 @@ def belt(
 
     The belt is the range of the polynomials in the confidence region of the likelihood
     ratio test. Its ends are found for all points at once, by Newton's method for the
-    profile likelihood (Venzon and Moolgavkar, 1988).
+    profile likelihood.
     """
     merged = _merge(sample)
     fit = _refit(merged, selected.polynomial)

@@ -118,6 +118,15 @@ def effective_n_samples(weight: Floats) -> float:
     return weight.sum() ** 2 / (weight**2).sum()
 
 
+def effective_weights(weight: Weights, n_samples: int) -> Floats:
+    """Return weights scaled to sum to the effective number of samples."""
+    if weight is None:
+        return np.ones(n_samples)
+    # The squares of these neither underflow nor overflow.
+    weight = weight / weight.max()
+    return weight * effective_n_samples(weight) / weight.sum()
+
+
 def resolve_n_bins(n_bins: int | str, n_samples: int, weight: Weights) -> int:
     """Return the number of bins; "cube_root" depends on the number of samples."""
     if not isinstance(n_bins, str):

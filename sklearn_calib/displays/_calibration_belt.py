@@ -233,9 +233,8 @@ class CalibrationBeltDisplay(FromEstimator):
 
         References
         ----------
-        .. [1] G. Nattino, S. Finazzi and G. Bertolini, "A New Calibration Test and a
-           Reappraisal of the Calibration Belt for the Assessment of Prediction Models
-           Based on Dichotomous Outcomes", Statistics in Medicine 33, 2014.
+        .. [1] G. Nattino, S. Finazzi, G. Bertolini, C. Rossi and G. Carrara, "givitiR:
+           The GiViTI Calibration Test and Belt", R package version 1.3, 2017.
 
         Examples
         --------

@@ -126,12 +126,14 @@ def calibration_belt_test(
 
     and the log-likelihood of the predictions. The degree starts at 1 (for internal
     validation at 2) and is increased as long as the likelihood ratio test of the next
-    degree is significant [1]_. Given m, the statistic of calibrated predictions is
+    degree is significant. Given m, the statistic of calibrated predictions is
     distributed as the sum of a chi-square variable with 2 degrees of freedom (internal:
     1) and for each added degree one with 1 degree of freedom, conditional on being
     significant. The p-value is computed from this distribution, by quadrature.
 
-    For the data of the R package givitiR [2]_, the results are those of its vignette.
+    The test was proposed by Nattino, Finazzi and Bertolini (2014), and is implemented
+    here as the R package givitiR describes it [1]_. For the data of that package, the
+    results are those of its vignette.
 
     If a true outcome has the probability 0, the statistic is infinite and the p-value
     is 0, because this is impossible for a calibrated classifier. In the regression,
@@ -139,11 +141,7 @@ def calibration_belt_test(
 
     References
     ----------
-    .. [1] G. Nattino, S. Finazzi and G. Bertolini, "A New Calibration Test and a
-       Reappraisal of the Calibration Belt for the Assessment of Prediction Models Based
-       on Dichotomous Outcomes", Statistics in Medicine 33, 2014.
-
-    .. [2] G. Nattino, S. Finazzi, G. Bertolini, C. Rossi and G. Carrara, "givitiR: The
+    .. [1] G. Nattino, S. Finazzi, G. Bertolini, C. Rossi and G. Carrara, "givitiR: The
        GiViTI Calibration Test and Belt", R package version 1.3, 2017.
 
     Examples

@@ -14,7 +14,7 @@ from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
     classes_of,
-    effective_n_samples,
+    effective_weights,
 )
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._hosmer_lemeshow import ChiSquareResult
@@ -64,8 +64,8 @@ def recalibration_test(
 
     reference : label, default=None
         Label of the class with which the others are compared. By default, the class of
-        the first column. For two classes, the choice does not matter. Not used by
-        "top_label".
+        the first column. For two classes, the choice does not matter. It must be
+        None for "top_label".
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -84,7 +84,8 @@ def recalibration_test(
     ------
     ValueError
         If the labels do not match the columns of `y_proba`, `y_proba` contains values
-        that are not probabilities, or `reference` is not a label.
+        that are not probabilities, or `reference` is not a label or is given with
+        `mode="top_label"`.
 
     Warns
     -----
@@ -134,11 +135,13 @@ def recalibration_test(
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     proba, codes = whole_or_top_label(proba, codes, mode)
-    code = 0
-    if mode == "canonical":
-        code = reference_code(reference, classes_of(y_true, labels))
-    weight = np.ones(len(codes)) if weight is None else weight / weight.max()
-    weight = weight * effective_n_samples(weight) / weight.sum()
+    if mode == "top_label" and reference is not None:
+        raise ValueError(
+            f'reference must be None with mode="top_label", got {reference!r}. Correct '
+            "predictions are compared with wrong ones."
+        )
+    code = reference_code(reference, classes_of(y_true, labels))
+    weight = effective_weights(weight, len(codes))
     df = 2 * (proba.shape[1] - 1)
     if has_impossible_label(proba, codes, weight):
         return ChiSquareResult(np.inf, 0.0, df)

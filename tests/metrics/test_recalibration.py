@@ -137,6 +137,8 @@ def test_reference_must_be_a_label():
         calibration_slope(y_true, y_proba, mode="multinomial", reference="d")
     with pytest.raises(ValueError, match='reference must be None unless mode="multi'):
         calibration_slope(y_true, y_proba, mode="classwise", reference="a")
+    with pytest.raises(ValueError, match='reference must be None with mode="top_label'):
+        recalibration_test(y_true, y_proba, mode="top_label", reference="a")
 
 
 def test_absent_class_has_no_estimate():
