@@ -19,8 +19,8 @@ mean log loss after the first 2,000 samples, and the CPU time of an update. The 
   are sorted by age. Platt scaling.
 
 The methods: no calibration; a calibrator fitted to the first 2,000 samples;
-`partial_fit` with several half-lives; `fit` to a sliding window of the last 1,000 or
-4,000 samples for each batch; and for two classes the online Newton step of Gupta and
+`partial_fit` with several half-lives; `fit` to a sliding window of the last 500,
+1,000 or 4,000 samples for each batch; and for two classes the online Newton step of Gupta and
 Ramdas ("Online Platt Scaling with Calibeating", ICML 2023), with the parameters of the
 authors' code but started at the identity, and logistic regression of river on the
 log-odds, by stochastic gradient steps, if river is installed. Both of these are updated
@@ -56,8 +56,8 @@ from sklearn_calib.calibrators import (
 )
 
 SIZE, N_START = 100, 2000
-HALF_LIVES = [None, 500, 1000, 2000, 8000]
-WINDOWS = [1000, 4000]
+HALF_LIVES = [None, 250, 500, 1000, 2000, 8000]
+WINDOWS = [500, 1000, 4000]
 # Calibrators and numbers of classes.
 LIMITS = {
     "temperature": (TemperatureScaling, 10),
@@ -166,7 +166,9 @@ class River(Plain):
         from river import linear_model, optim
 
         self.model = linear_model.LogisticRegression(
-            optim.SGD(rate), intercept_lr=rate, initializer=optim.initializers.Ones()
+            optim.SGD(rate),
+            intercept_lr=rate,
+            initializer=optim.initializers.Constant(1.0),
         )
 
     def update(self, X, y):
@@ -178,7 +180,8 @@ class River(Plain):
             self.model.predict_proba_one({"log_odds": each})[True]
             for each in X[:, 1] - X[:, 0]
         ]
-        return np.log(np.column_stack([1 - np.array(proba), proba]))
+        tiny = np.finfo(np.float64).tiny
+        return np.log(np.maximum([1 - np.array(proba), proba], tiny).T)
 
 
 def methods(make, is_binary):

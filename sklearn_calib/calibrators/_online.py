@@ -157,10 +157,10 @@ class _OnlineCalibrator(_BlockCalibrator):
         block = self._check_batch(X, y, sample_weight, reset=is_first)
         if len(block.codes) > 1:  # a single logit may well lie in [0, 1]
             self._warn_of_proba(check_numbers(X, "X"))
+        remaining = _remaining(half_life, block.weight.sum())
         if not block.weight.any():
             return self
         n_errors = Survey(self, [block]).n_errors + (0 if is_first else self.n_errors_)
-        remaining = _remaining(half_life, block.weight.sum())
         if "target" in self._past:
             parameters, past = self._step(block, remaining)
         else:
