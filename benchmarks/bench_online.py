@@ -19,8 +19,8 @@ mean log loss after the first 2,000 samples, and the CPU time of an update. The 
   are sorted by age. Platt scaling.
 
 The methods: no calibration; a calibrator fitted to the first 2,000 samples;
-`partial_fit` with several half-lives; `fit` to a sliding window of the last 500,
-1,000 or 4,000 samples for each batch; and for two classes the online Newton step of Gupta and
+`partial_fit` with several half-lives; `fit` to a sliding window of the last 500, 1,000
+or 4,000 samples for each batch; and for two classes the online Newton step of Gupta and
 Ramdas ("Online Platt Scaling with Calibeating", ICML 2023), with the parameters of the
 authors' code but started at the identity, and logistic regression of river on the
 log-odds, by stochastic gradient steps, if river is installed. Both of these are updated
