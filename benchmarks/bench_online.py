@@ -5,8 +5,8 @@
 
 `limit` compares `partial_fit` without forgetting to `fit`, for logits that are 1.5
 times too large, and prints by how much the log loss on the n samples exceeds that of
-`fit`, as a sum in nats. That of the true parameters exceeds it by 0.5 nats for each
-parameter on average.
+`fit`, as a sum in nats, and the CPU times of an update and of the `fit`. The log loss of
+the true parameters exceeds that of `fit` by 0.5 nats for each parameter on average.
 
 `drift` predicts each batch of 100 samples before it is used for the update. Prints the
 mean log loss after the first 2,000 samples, and the CPU time of an update. The streams:
@@ -73,7 +73,7 @@ def log_losses(log_proba, y):
 
 
 def measure_limit(name, size, n):
-    """Return the excess of the log loss in nats, and the milliseconds of an update."""
+    """Return the excess in nats, and the milliseconds of an update and of `fit`."""
     make, n_classes = LIMITS[name]
     rng = np.random.default_rng(n)
     logits = 1.5 * rng.normal(size=(n, n_classes))
@@ -83,12 +83,14 @@ def measure_limit(name, size, n):
     for first in range(0, n, size):
         rows = slice(first, first + size)
         online.partial_fit(X[rows], y[rows], classes=np.arange(n_classes))
-    seconds = time.process_time() - start
+    middle = time.process_time()
     fitted = make(from_logits=True).fit(X, y)
+    end = time.process_time()
     sums = [
         log_losses(np.log(each.predict_proba(X)), y).sum() for each in (online, fitted)
     ]
-    return sums[0] - sums[1], 1000 * seconds * size / n
+    update = 1000 * (middle - start) * size / n
+    return sums[0] - sums[1], update, 1000 * (end - middle)
 
 
 class Online:
@@ -260,7 +262,7 @@ def measure_stream(method, X, y):
 
 
 def run_limit(folder):
-    fields = ["calibrator", "size", "n", "excess", "milliseconds"]
+    fields = ["calibrator", "size", "n", "excess", "update_ms", "fit_ms"]
     with open_results(folder / "online_limit.csv", fields, 3) as (keys, append):
         for name in LIMITS:
             for size in (1, 10, 100, 1000):
@@ -269,8 +271,10 @@ def run_limit(folder):
                     if key not in keys and n <= 10_000 * size:
                         append([*key, *measure_limit(name, size, n)])
     frame = pd.read_csv(folder / "online_limit.csv")
-    print(frame.pivot(index=["calibrator", "size"], columns="n", values="excess"))
-    print(frame.groupby(["calibrator", "size"])["milliseconds"].median())
+    for column in fields[3:]:
+        print(column)
+        table = frame.pivot(index=["calibrator", "size"], columns="n", values=column)
+        print(table.round(4).to_string())
 
 
 def run_drift(folder, n_seeds):

@@ -141,9 +141,9 @@ class _OnlineCalibrator(_BlockCalibrator):
         forgotten, so that the parameters remain finite.
 
         `fit` starts anew. A calibrator that was fitted by `fit` cannot be updated: pass
-        its data to a first call of `partial_fit`, which has the same result. A saved
-        calibrator can be updated after :func:`sklearn_calib.load`; its file contains
-        the samples that are still kept.
+        its data to a first call of `partial_fit`, which has the same result if there
+        are enough errors. A saved calibrator can be updated after
+        :func:`sklearn_calib.load`; its file contains the samples that are still kept.
 
         References
         ----------
@@ -181,8 +181,7 @@ class _OnlineCalibrator(_BlockCalibrator):
             raise ValueError(
                 "partial_fit must follow calls of partial_fit, got a calibrator that "
                 "was fitted by fit, which does not keep what partial_fit needs. Pass "
-                "the data of fit to a first call of partial_fit of a clone, which has "
-                "the same result."
+                "the data of fit to a first call of partial_fit of a clone."
             )
         if is_first and classes is None:
             raise ValueError(
