@@ -5,7 +5,7 @@
 
 `limit` compares `partial_fit` without forgetting to `fit`, for logits that are 1.5
 times too large, and prints by how much the log loss on the n samples exceeds that of
-`fit`, as a sum in nats, and the CPU times of an update and of the `fit`. The log loss of
+`fit`, as a sum in nats, and the CPU times of an update and of `fit`. The log loss of
 the true parameters exceeds that of `fit` by 0.5 nats for each parameter on average.
 
 `drift` predicts each batch of 100 samples before it is used for the update. Prints the
