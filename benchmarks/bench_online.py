@@ -5,8 +5,8 @@
 
 `limit` compares `partial_fit` without forgetting to `fit`, for logits that are 1.5
 times too large, and prints by how much the log loss on the n samples exceeds that of
-`fit`, as a sum in nats. That of the true parameters exceeds it by 0.5 nats for each
-parameter on average.
+`fit`, as a sum in nats, and the CPU times of an update and of `fit`. The log loss of
+the true parameters exceeds that of `fit` by 0.5 nats for each parameter on average.
 
 `drift` predicts each batch of 100 samples before it is used for the update. Prints the
 mean log loss after the first 2,000 samples, and the CPU time of an update. The streams:
@@ -19,8 +19,8 @@ mean log loss after the first 2,000 samples, and the CPU time of an update. The 
   are sorted by age. Platt scaling.
 
 The methods: no calibration; a calibrator fitted to the first 2,000 samples;
-`partial_fit` with several half-lives; `fit` to a sliding window of the last 1,000 or
-4,000 samples for each batch; and for two classes the online Newton step of Gupta and
+`partial_fit` with several half-lives; `fit` to a sliding window of the last 500, 1,000
+or 4,000 samples for each batch; and for two classes the online Newton step of Gupta and
 Ramdas ("Online Platt Scaling with Calibeating", ICML 2023), with the parameters of the
 authors' code but started at the identity, and logistic regression of river on the
 log-odds, by stochastic gradient steps, if river is installed. Both of these are updated
@@ -56,8 +56,8 @@ from sklearn_calib.calibrators import (
 )
 
 SIZE, N_START = 100, 2000
-HALF_LIVES = [None, 500, 1000, 2000, 8000]
-WINDOWS = [1000, 4000]
+HALF_LIVES = [None, 250, 500, 1000, 2000, 8000]
+WINDOWS = [500, 1000, 4000]
 # Calibrators and numbers of classes.
 LIMITS = {
     "temperature": (TemperatureScaling, 10),
@@ -73,7 +73,7 @@ def log_losses(log_proba, y):
 
 
 def measure_limit(name, size, n):
-    """Return the excess of the log loss in nats, and the milliseconds of an update."""
+    """Return the excess in nats, and the milliseconds of an update and of `fit`."""
     make, n_classes = LIMITS[name]
     rng = np.random.default_rng(n)
     logits = 1.5 * rng.normal(size=(n, n_classes))
@@ -83,12 +83,14 @@ def measure_limit(name, size, n):
     for first in range(0, n, size):
         rows = slice(first, first + size)
         online.partial_fit(X[rows], y[rows], classes=np.arange(n_classes))
-    seconds = time.process_time() - start
+    middle = time.process_time()
     fitted = make(from_logits=True).fit(X, y)
+    end = time.process_time()
     sums = [
         log_losses(np.log(each.predict_proba(X)), y).sum() for each in (online, fitted)
     ]
-    return sums[0] - sums[1], 1000 * seconds * size / n
+    update = 1000 * (middle - start) * size / n
+    return sums[0] - sums[1], update, 1000 * (end - middle)
 
 
 class Online:
@@ -166,7 +168,9 @@ class River(Plain):
         from river import linear_model, optim
 
         self.model = linear_model.LogisticRegression(
-            optim.SGD(rate), intercept_lr=rate, initializer=optim.initializers.Ones()
+            optim.SGD(rate),
+            intercept_lr=rate,
+            initializer=optim.initializers.Constant(1.0),
         )
 
     def update(self, X, y):
@@ -178,7 +182,8 @@ class River(Plain):
             self.model.predict_proba_one({"log_odds": each})[True]
             for each in X[:, 1] - X[:, 0]
         ]
-        return np.log(np.column_stack([1 - np.array(proba), proba]))
+        tiny = np.finfo(np.float64).tiny
+        return np.log(np.maximum([1 - np.array(proba), proba], tiny).T)
 
 
 def methods(make, is_binary):
@@ -257,7 +262,7 @@ def measure_stream(method, X, y):
 
 
 def run_limit(folder):
-    fields = ["calibrator", "size", "n", "excess", "milliseconds"]
+    fields = ["calibrator", "size", "n", "excess", "update_ms", "fit_ms"]
     with open_results(folder / "online_limit.csv", fields, 3) as (keys, append):
         for name in LIMITS:
             for size in (1, 10, 100, 1000):
@@ -266,8 +271,10 @@ def run_limit(folder):
                     if key not in keys and n <= 10_000 * size:
                         append([*key, *measure_limit(name, size, n)])
     frame = pd.read_csv(folder / "online_limit.csv")
-    print(frame.pivot(index=["calibrator", "size"], columns="n", values="excess"))
-    print(frame.groupby(["calibrator", "size"])["milliseconds"].median())
+    for column in fields[3:]:
+        print(column)
+        table = frame.pivot(index=["calibrator", "size"], columns="n", values=column)
+        print(table.round(4).to_string())
 
 
 def run_drift(folder, n_seeds):

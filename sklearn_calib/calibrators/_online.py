@@ -141,9 +141,9 @@ class _OnlineCalibrator(_BlockCalibrator):
         forgotten, so that the parameters remain finite.
 
         `fit` starts anew. A calibrator that was fitted by `fit` cannot be updated: pass
-        its data to a first call of `partial_fit`, which has the same result. A saved
-        calibrator can be updated after :func:`sklearn_calib.load`; its file contains
-        the samples that are still kept.
+        its data to a first call of `partial_fit`, which has the same result if there
+        are enough errors. A saved calibrator can be updated after
+        :func:`sklearn_calib.load`; its file contains the samples that are still kept.
 
         References
         ----------
@@ -157,10 +157,10 @@ class _OnlineCalibrator(_BlockCalibrator):
         block = self._check_batch(X, y, sample_weight, reset=is_first)
         if len(block.codes) > 1:  # a single logit may well lie in [0, 1]
             self._warn_of_proba(check_numbers(X, "X"))
+        remaining = _remaining(half_life, block.weight.sum())
         if not block.weight.any():
             return self
         n_errors = Survey(self, [block]).n_errors + (0 if is_first else self.n_errors_)
-        remaining = _remaining(half_life, block.weight.sum())
         if "target" in self._past:
             parameters, past = self._step(block, remaining)
         else:
@@ -181,8 +181,7 @@ class _OnlineCalibrator(_BlockCalibrator):
             raise ValueError(
                 "partial_fit must follow calls of partial_fit, got a calibrator that "
                 "was fitted by fit, which does not keep what partial_fit needs. Pass "
-                "the data of fit to a first call of partial_fit of a clone, which has "
-                "the same result."
+                "the data of fit to a first call of partial_fit of a clone."
             )
         if is_first and classes is None:
             raise ValueError(

@@ -42,7 +42,7 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
     @property
     def _identity(self) -> Floats:
         n_fits = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return np.tile(np.linalg.pinv(self._basis) @ self._identity_map, (n_fits, 1))
+        return np.tile(self._parameters_of(np.array(self._identity_map)), (n_fits, 1))
 
     def _online_losses(self, block: Block) -> list[Loss]:
         n_fits, basis = len(self._identity), self._basis
@@ -56,7 +56,11 @@ class _OnlineLogistic(_OnlineCalibrator, _OneVsRestCalibrator):
         ]
 
     def _get_parameters(self) -> Floats:
-        return np.array(self.maps_) @ np.linalg.pinv(self._basis).T
+        return self._parameters_of(np.array(self.maps_))
+
+    def _parameters_of(self, maps: Floats) -> Floats:
+        """Return the parameters, each of which is one of the coefficients."""
+        return maps[..., self._basis.argmax(axis=0)]
 
     def _set_parameters(self, parameters: Floats, block: Block) -> None:  # noqa: ARG002
         self.maps_ = [*(parameters @ self._basis.T)]
