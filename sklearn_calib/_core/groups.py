@@ -48,6 +48,11 @@ def group_frame(groups: Any, n_samples: int) -> Any:
             f"{len(frame)} groups and {n_samples} samples. Pass the groups of these "
             "samples."
         )
+    if not frame.shape[1]:
+        raise ValueError(
+            "groups must have at least one column, got shape "
+            f"{frame.shape}. Pass one group for each sample."
+        )
     return frame
 
 
