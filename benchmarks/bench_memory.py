@@ -77,8 +77,10 @@ def calibrator_call(name, method, from_logits, scores, labels):
 
 def metric_call(name, options, _, scores, labels):
     """Return the call of a metric."""
-    classes = np.arange(scores.shape[1])
-    return partial(getattr(metrics, name), labels, scores, labels=classes, **options)
+    metric, classes = getattr(metrics, name), np.arange(scores.shape[1])
+    if "groups" in inspect.signature(metric).parameters:
+        options = {**options, "groups": labels}
+    return partial(metric, labels, scores, labels=classes, **options)
 
 
 def network_call(_, method, __, scores, labels):

@@ -145,22 +145,27 @@ def multicalibration_error(
     frame = group_frame(groups, len(codes))
     everyone = np.zeros(len(codes), dtype=np.int64)
     families = [*encode_groups(frame, distinct_values(frame)).T, everyone]
+    # Small integers are sorted in linear time.
+    families = [each.astype(np.min_scalar_type(each.max())) for each in families]
     weight = np.ones(len(codes)) if weight is None else weight
-    return max(
-        _largest_gap(value.astype(np.float64), outcome - value, weight, family, scale)
-        for value, outcome in evaluated_problems(
-            proba, codes, resolve_mode(mode, proba)
-        )
-        for family in families
-    )
+    errors = []
+    for value, outcome in evaluated_problems(proba, codes, resolve_mode(mode, proba)):
+        order = np.argsort(value)
+        order = order[weight[order] > 0]
+        value = value[order].astype(np.float64)
+        samples = value, outcome[order] - value, weight[order]
+        errors += [_largest_gap(*samples, each[order], scale) for each in families]
+    return max(errors)
 
 
 def _largest_gap(
     value: Floats, residual: Floats, weight: Floats, group: Ints, scale: str
 ) -> float:
-    """Return the largest scaled gap of the groups of one family."""
-    order = np.lexsort((value, group))
-    order = order[weight[order] > 0]
+    """Return the largest scaled gap of the groups of one family.
+
+    The samples are sorted by the value.
+    """
+    order = np.argsort(group, kind="stable")
     value, group, weight = value[order], group[order], weight[order]
     cumulated = np.cumsum(weight * residual[order])
     is_last = _is_last(group)

@@ -321,7 +321,7 @@ def _of_rows(
         if labels is None:
             labels, _ = distinct_labels(y_true.ravel(), "y_true")
         options = {**options, "labels": labels}
-    metric = partial(metric, **options)
+    metric = partial(metric, **options) if options else metric
     weight = sample_weight
     if weight is not None:
         weight = as_numbers(weight, "sample_weight")

@@ -135,6 +135,16 @@ def test_intervals(metric, weighted, problem):
         assert low < value < high
 
 
+def test_interval_needs_weights():
+    def share(y_true, y_proba):
+        return float(np.mean(y_true == y_proba))
+
+    data = share, [0, 1], [0, 1]
+    assert per_group(*data, groups=[0, 0])["value"].tolist() == [1, 1]
+    with pytest.raises(TypeError, match=r"parameter sample_weight.* got 'share'"):
+        per_group(*data, groups=[0, 0], confidence_level=0.9)
+
+
 def test_interval_of_options():
     """The debiased ECE keeps its options, and a group of one sample has no interval."""
     rng = np.random.default_rng(0)
@@ -202,6 +212,7 @@ def test_bad_input(change, message):
             r"have shape \(n_samples,\) or .*shape=\(2, 1, 1\)",
         ),
         (np.array("a"), ValueError, r"have shape \(n_samples,\) or .* shape=\(\)"),
+        (np.zeros((2, 0)), ValueError, r"at least one column, got shape \(2, 0\)"),
         ([["a"], ["a", "b"]], ValueError, "rows of equal length, got rows of 1 and 2"),
         (
             np.ma.array([0, 1], mask=[1, 0]),
