@@ -118,20 +118,18 @@ class MulticalibrationBoosting(GroupCalibrator):
         \Big),
 
     where :math:`g` is the group of the sample in column j, and t the bin of
-    :math:`q_{ik}`. Shifts and scales of groups alone make the residuals uncorrelated
-    with the scores in each group, which is known as low-degree multicalibration [2]_
-    and needs fewer samples; the bins correct what remains.
+    :math:`q_{ik}`. The shifts :math:`a` and the scales :math:`b` make the residuals of
+    each group uncorrelated with its scores, similar to low-degree multicalibration
+    [2]_, which needs fewer samples. The shifts :math:`c` of bins correct what remains.
+    The bins are those of the probabilities before the correction.
 
-    The shifts :math:`a`, the scales :math:`b` and the shifts of bins :math:`c` of a
-    column are updated in turn, by a Newton step with a normal prior. The variance of
-    each prior maximises the marginal likelihood, in which the log loss is approximated
-    by a parabola [3]_. If twice the gain of the log-likelihood is below 2, the variance
-    is zero. So the corrections need neither a validation set nor random numbers, and if
-    all groups are calibrated, most columns are not corrected.
-
-    Bins are those of the calibrator without groups. The curvature of the log loss
-    with respect to shifts is replaced by an upper bound, which is exact for two
-    classes.
+    The three kinds of corrections of each column are updated in turn, by a Newton step
+    with a normal prior. The variance of each prior maximises the marginal likelihood,
+    in which the log loss is approximated by a parabola [3]_. If twice the gain of the
+    log-likelihood is below 2, the variance is zero. Therefore, neither a validation set
+    nor random numbers are needed, and if all groups are calibrated, most columns are
+    not corrected. The curvature of the log loss with respect to shifts is replaced by
+    an upper bound, which is exact for two classes.
 
     A missing value is a group. A value that did not occur in `fit` is not corrected for
     its column. Numeric columns must be binned, by `pandas.qcut` for example, as each

@@ -88,6 +88,7 @@ class PerGroupCalibrator(GroupCalibrator):
 
     See Also
     --------
+    MulticalibrationBoosting : Corrections of overlapping groups.
     sklearn_calib.CalibratedClassifier : Its parameter `groups` selects columns of X.
     sklearn_calib.metrics.per_group : Any metric for each group.
 
