@@ -14,6 +14,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
+from sklearn_calib.deployment import CalibrationMonitor
 from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence._documents import CLASSES
 
@@ -56,6 +57,7 @@ def render():
         NeuralClassifier(),
         CalibratedClassifier(NeuralClassifier()),
         CalibrationAccumulator(labels=["a", "b"]),
+        CalibrationMonitor(labels=["a", "b"]),
         TemperatureAccumulator(labels=["a", "b"]),
     ]
     rows = [

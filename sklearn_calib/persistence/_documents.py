@@ -37,9 +37,10 @@ def to_dict(model: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
+    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier, \
             CalibrationAccumulator or CalibrationMonitor
-        The fitted model, see :func:`save`. An accumulator may be empty.
+        The fitted model, see :func:`save`. An accumulator or a monitor may be
+        empty.
 
     Returns
     -------

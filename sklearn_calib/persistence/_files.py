@@ -22,8 +22,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier or \
-            CalibrationAccumulator
+    model : Calibrator, PerLabelCalibrator, NeuralClassifier, CalibratedClassifier, \
+            CalibrationAccumulator or CalibrationMonitor
         The fitted model. The classifier of a `CalibratedClassifier` must be a
         `NeuralClassifier`.
 
