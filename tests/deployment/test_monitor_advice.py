@@ -42,7 +42,10 @@ def changed(rng, cause, n_classes):
     top = np.ones(n, int) if n_classes == 2 else proba.argmax(axis=1)
     p = proba[np.arange(n), top]
     true = tilt(p, np.exp(1.5 * np.sin(2 * np.log(p / (1 - p).clip(1e-9)))))
-    return np.where(rng.random(n) < true, top, (top + 1) % n_classes), proba
+    # The other classes keep their relative probabilities.
+    others = np.where(np.arange(n_classes) == top[:, None], 0, proba)
+    other, _ = draw(rng, np.log(others + 1e-300))
+    return np.where(rng.random(n) < true, top, other), proba
 
 
 def advised(mode, cause, n_classes, seed):
