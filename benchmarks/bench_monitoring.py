@@ -202,7 +202,9 @@ def draw_batch(rng, n, kind, cause, odds):
         p = proba[np.arange(n), label]
         z = logit(p.clip(1e-9, 1 - 1e-9))
         occurs = rng.random(n) < expit(z + 1.5 * np.sin(2 * z))
-        return np.where(occurs, label, (label + 1) % proba.shape[1]), proba
+        others = np.where(np.arange(proba.shape[1]) == label[:, None], 0, proba)
+        others /= others.sum(axis=1, keepdims=True)
+        return np.where(occurs, label, draw_labels(rng, others)), proba
     return y, proba
 
 

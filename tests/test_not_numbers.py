@@ -22,6 +22,7 @@ from sklearn_calib import (
     RefCalClassifier,
     SelectiveClassifier,
     calibrators,
+    deployment,
     displays,
     metrics,
 )
@@ -149,6 +150,7 @@ FUNCTIONS = {
         if name not in NO_METRICS
     },
     "CalibrationAccumulator": metrics.CalibrationAccumulator(labels=[0, 1]).update,
+    "CalibrationMonitor": deployment.CalibrationMonitor(labels=[0, 1]).update,
     "calibration_report": calibration_report,
     **{
         f"{name}.from_predictions": getattr(displays, name).from_predictions

@@ -80,6 +80,8 @@ SEEN = {
     "displays.GammaDynamicsDisplay.from_history([]).gap_lines_": "list[Line2D]",
     "evaluation.evaluate_ood(classifier, X, X)": "dict[str, float]",
     "deployment.PriorShiftClassifier(classifier).adapt(X)": "PriorShiftClassifier",
+    "deployment.CalibrationMonitor(labels=y).update(y, p)": "CalibrationMonitor",
+    "deployment.CalibrationMonitor(labels=y).e_value_": "float",
     "deployment.adjust_priors(p, [0.5, 0.5], [0.9, 0.1])": "ndarray",
     "datasets.corrupt_images(X)": "ndarray",
     "datasets.group_classes(y)": "ndarray",

@@ -16,7 +16,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
-from sklearn_calib.deployment import PriorShiftClassifier
+from sklearn_calib.deployment import CalibrationMonitor, PriorShiftClassifier
 from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence._documents import CLASSES
 
@@ -62,6 +62,7 @@ def render():
         CalibratedClassifier(NeuralClassifier()),
         PriorShiftClassifier(NeuralClassifier()),
         CalibrationAccumulator(labels=["a", "b"]),
+        CalibrationMonitor(labels=["a", "b"]),
         TemperatureAccumulator(labels=["a", "b"]),
     ]
     rows = [

@@ -28,7 +28,7 @@ from sklearn_calib.calibrators import (
     get_calibrator,
     get_calibrator_names,
 )
-from sklearn_calib.deployment import PriorShiftClassifier
+from sklearn_calib.deployment import CalibrationMonitor, PriorShiftClassifier
 from sklearn_calib.estimators import ConvNet
 from sklearn_calib.metrics import CalibrationAccumulator
 
@@ -112,6 +112,9 @@ def main():
     accumulator = CalibrationAccumulator(labels=["a", "b", "c"]).update(y, proba)
     sklearn_calib.save(accumulator, folder / "CalibrationAccumulator.json")
     predictions["CalibrationAccumulator.json"] = {"error": accumulator.compute()}
+    monitor = CalibrationMonitor(labels=["a", "b", "c"], n_bins=2).update(y, proba)
+    sklearn_calib.save(monitor, folder / "CalibrationMonitor.json")
+    predictions["CalibrationMonitor.json"] = {"e_value": monitor.e_value_}
     sums = TemperatureAccumulator(labels=["a", "b", "c"], from_logits=True)
     sklearn_calib.save(sums.update(logits, y), folder / "TemperatureAccumulator.json")
     found = {"temperature": sums.calibrator().temperature_}

@@ -165,7 +165,7 @@ class CalibrationMonitor(MonitorState):
     ...     y_true = np.where(rng.uniform(size=100) < p, "spam", "ham")
     ...     _ = monitor.update(y_true, y_proba)
     >>> monitor.is_alarm_, monitor.alarm_at_
-    (True, 40)
+    (True, 41)
     """
 
     _parameter_constraints = {

@@ -42,7 +42,6 @@ def to_dict(model: Any) -> dict[str, Any]:
     ----------
     model : calibrator, NeuralClassifier, CalibratedClassifier, PriorShiftClassifier, \
             CalibrationAccumulator, TemperatureAccumulator or CalibrationMonitor
-        The fitted model, see :func:`save`. An accumulator may be empty.
 
     Returns
     -------

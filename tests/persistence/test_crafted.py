@@ -22,7 +22,7 @@ from sklearn_calib.calibrators import (
     SplineCalibration,
     VennAbers,
 )
-from sklearn_calib.deployment import PriorShiftClassifier
+from sklearn_calib.deployment import CalibrationMonitor, PriorShiftClassifier
 from sklearn_calib.metrics import CalibrationAccumulator
 from sklearn_calib.persistence import from_dict, load, save, to_dict
 
@@ -132,10 +132,11 @@ def check_mutated(fitted, X, max_examples):
     refuse_or_read()
 
 
+@pytest.mark.parametrize("kind", [CalibrationAccumulator, CalibrationMonitor])
 @pytest.mark.parametrize("mode", ["top_label", "classwise"])
-def test_mutated_documents_of_accumulators(mode):
+def test_mutated_documents_of_accumulators(kind, mode):
     y, proba = ["a", "b", "b"], np.array([[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
-    fitted = CalibrationAccumulator(labels=["a", "b"], n_bins=3, mode=mode)
+    fitted = kind(labels=["a", "b"], n_bins=3, mode=mode)
     document = to_dict(fitted.update(y, proba))
 
     @settings(max_examples=2 * settings.default.max_examples)
@@ -152,6 +153,9 @@ def test_mutated_documents_of_accumulators(mode):
             if isinstance(model, CalibrationAccumulator) and hasattr(model, "cells_"):
                 assert 0 <= model.compute() <= 1 + 1e-6
                 assert 0 <= (model + model).scores()["accuracy"] <= 1 + 1e-6
+            if isinstance(model, CalibrationMonitor) and model.n_batches_:
+                assert 0 <= model.p_value_ <= 1
+                assert (model + model).diagnose().n_samples >= 0
 
     refuse_or_read()
 

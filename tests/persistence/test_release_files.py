@@ -25,6 +25,9 @@ def test_the_files_of_a_release(folder):
         if "error" in saved:
             assert load(folder / name).compute() == pytest.approx(saved["error"])
             continue
+        if "e_value" in saved:
+            assert load(folder / name).e_value_ == pytest.approx(saved["e_value"])
+            continue
         if "temperature" in saved:
             found = load(folder / name).calibrator().temperature_
             assert found == pytest.approx(saved["temperature"])

@@ -1,0 +1,84 @@
+"""The diagnosis of CalibrationMonitor names the cause and the time of a change."""
+
+import numpy as np
+import pytest
+
+from sklearn_calib.deployment import CalibrationMonitor
+
+
+def draw(rng, logits):
+    """Return labels whose probabilities are the softmax of logits, and these."""
+    proba = np.exp(logits - logits.max(axis=1, keepdims=True))
+    proba /= proba.sum(axis=1, keepdims=True)
+    y = (rng.random((len(proba), 1)) > proba.cumsum(axis=1)).sum(axis=1)
+    return y.clip(max=proba.shape[1] - 1), proba
+
+
+def sharpen(proba, power):
+    sharp = proba**power
+    return sharp / sharp.sum(axis=1, keepdims=True)
+
+
+def tilt(p, odds):
+    """Return a probability whose odds are multiplied."""
+    return p * odds / (1 - p + p * odds)
+
+
+CAUSES = ["priors", "temperature", "refit"]
+
+
+def changed(rng, cause, n_classes):
+    """Return labels and predictions of a batch of about 200 samples after a change."""
+    scale = 1.5 if n_classes == 2 else 4
+    n = 2000 if cause == "priors" else 200
+    y, proba = draw(rng, scale * rng.normal(size=(n, n_classes)))
+    if cause == "priors":
+        odds = np.linspace(0.1, 1, n_classes)
+        chosen = np.flatnonzero(rng.random(n) < odds[y])[:200]
+        return y[chosen], proba[chosen]
+    if cause == "temperature":
+        return y, sharpen(proba, 1.7)
+    # Neither: overconfident in the middle, and underconfident near the ends.
+    top = np.ones(n, int) if n_classes == 2 else proba.argmax(axis=1)
+    p = proba[np.arange(n), top]
+    true = tilt(p, np.exp(1.5 * np.sin(2 * np.log(p / (1 - p).clip(1e-9)))))
+    # The other classes keep their relative probabilities.
+    others = np.where(np.arange(n_classes) == top[:, None], 0, proba)
+    other, _ = draw(rng, np.log(others + 1e-300))
+    return np.where(rng.random(n) < true, top, other), proba
+
+
+def advised(mode, cause, n_classes, seed):
+    """Return the diagnosis ten batches after the alarm; the change is at batch 10."""
+    rng = np.random.default_rng(seed)
+    monitor = CalibrationMonitor(labels=range(n_classes), mode=mode)
+    scale = 1.5 if n_classes == 2 else 4
+    for batch in range(60):
+        if batch < 10:
+            monitor.update(*draw(rng, scale * rng.normal(size=(200, n_classes))))
+        else:
+            monitor.update(*changed(rng, cause, n_classes))
+        if monitor.is_alarm_ and batch == monitor.alarm_at_ + 10:
+            break
+    return monitor.diagnose()
+
+
+PROBLEMS = [("positive", 2), ("top_label", 6), ("classwise", 6)]
+
+
+@pytest.mark.each("cause", CAUSES)
+def test_advice_names_the_cause(cause):
+    for mode, n_classes in PROBLEMS[:2]:
+        found = advised(mode, cause, n_classes, seed=0)
+        assert found.advice == cause, mode
+        assert abs(found.change_point - 10) <= 3, mode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "n_classes"), PROBLEMS)
+@pytest.mark.parametrize("cause", CAUSES)
+def test_advice_names_the_cause_in_most_streams(mode, n_classes, cause):
+    found = [advised(mode, cause, n_classes, seed) for seed in range(1, 31)]
+    assert np.mean([each.advice == cause for each in found]) >= 0.8
+    errors = [abs(each.change_point - 10) for each in found if each.change_point]
+    assert np.median(errors) <= 1
