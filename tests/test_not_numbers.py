@@ -106,8 +106,7 @@ PROBA = np.round(RNG.dirichlet([2, 2], N), 3)
 PROBA[:, 0] = 1 - PROBA[:, 1]
 DATA = {
     "y_true": Y,
-    "y_proba": PROBA,
-    "y_proba_a": PROBA,
+    **dict.fromkeys(["y_proba", "y_proba_a"], PROBA),
     "y_proba_b": PROBA[::-1].copy(),
     "posterior": PROBA[::-1].copy(),
     "scores_in": PROBA[:, 0].copy(),
@@ -126,18 +125,16 @@ SPOILERS = {
 ECE = metrics.expected_calibration_error
 NEEDED = {
     "bootstrap_interval": {"metric": metrics.aurc_loss, "n_resamples": 9},
-    "consistency_test": {"metric": ECE, "n_resamples": 9},
     "coverage_at_risk": {"max_risk": 0.5},
     "difference_test": {"metric": metrics.aurc_loss, "n_resamples": 9},
-    "ece_consistency_bound": {"n_resamples": 9},
-    "ece_interval": {"n_resamples": 9},
+    "consistency_test": {"metric": ECE, "n_resamples": 9},
+    **{key: {"n_resamples": 9} for key in ["ece_consistency_bound", "ece_interval"]},
+    **{key: {"n_resamples": 9} for key in ["kernel_calibration_test", "tcal_test"]},
     "GroupReliabilityDisplay.from_predictions": {"groups": Y},
-    "kernel_calibration_test": {"n_resamples": 9},
     "multicalibration_error": {"groups": Y},
     "net_benefit_score": {"threshold": 0.5},
     "per_label": {"metric": ECE},
     "risk_at_coverage": {"coverage": 0.5},
-    "tcal_test": {"n_resamples": 9},
     **{key: {"metric": ECE, "groups": Y} for key in ["per_group", "worst_group"]},
 }
 NO_METRICS = {"CalibrationAccumulator", "lowest_error_within_one_se"}

@@ -184,17 +184,14 @@ class GroupNames(Spec):
 
     def read(self, value: Any, key: str, source: Source) -> Array:
         names = read_array(value, key, source.tensors)
-        values = names.tolist() if names.ndim == 1 else [[]]
-        is_empty = self.size is not None and not values
-        if names.ndim != 1 or is_empty or len(set(values)) < len(values):
+        values = names.tolist() if names.ndim == 1 else [0, 0]
+        if (self.size and not values) or len(set(values)) < len(values):
             refuse(key, "distinct names of groups", values)
-        if self.size is not None:
-            source.check_size(len(values), self.size, key)
+        source.check_size(len(values), self.size or len(values), key)
         return names
 
     def __str__(self) -> str:
-        shape = "" if self.size is None else f" ({self.size},)"
-        return f"array{shape} of distinct names"
+        return f"array ({self.size or 'any length'},) of distinct names"
 
 
 class Numbers(Spec):
@@ -231,14 +228,13 @@ class Numbers(Spec):
         kind: str = "f",
     ) -> None:
         self.sizes, self.range, self.kind = sizes, range, kind
-        self.is_optional = is_optional
-        self.increasing, self.total = increasing, total
+        self.is_optional, self.increasing, self.total = is_optional, increasing, total
 
     def read(self, value: Any, key: str, source: Source) -> Array:
         array = read_array(value, key, source.tensors)
         if array.dtype.kind != self.kind or array.ndim != len(self.sizes):
             found = f"{array.dtype} of shape {array.shape}"
-            kind = "floats" if self.kind == "f" else "integers"
+            kind = {"f": "floats", "i": "integers"}[self.kind]
             refuse(key, f"{kind} in {len(self.sizes)} dimensions", found)
         for size, wanted in zip(array.shape, self.sizes, strict=True):
             source.check_size(size, wanted, key)
@@ -258,8 +254,8 @@ class Numbers(Spec):
         distinct = " and distinct" * (self.increasing == "strictly")
         order = f", sorted{distinct}" * bool(self.increasing)
         total = "" if self.total is None else f", sum {self.total:g}"
-        integers = " of integers" * (self.kind == "i")
-        return f"array ({sizes}){integers}{_shown(self.range)}{order}{total}"
+        kind = " of integers" * (self.kind == "i")
+        return f"array ({sizes}){kind}{_shown(self.range)}{order}{total}"
 
 
 class Tuple(Spec):

@@ -358,11 +358,8 @@ def test_curves_must_be_sorted(fit):
 def test_long_strings_are_refused(fit):
     document = to_dict(fit(PlattScaling())[0])
     labels = ["a" * 10**6, *map(str, range(10**4))]
-    document["object"]["state"]["classes_"] = {
-        "dtype": "str",
-        "shape": [len(labels)],
-        "values": labels,
-    }
+    array = {"dtype": "str", "shape": [len(labels)], "values": labels}
+    document["object"]["state"]["classes_"] = array
     with pytest.raises(ValueError, match=r"classes_\.values must be shorter"):
         from_dict(document)
 
