@@ -130,7 +130,8 @@ def variational_calibration_error(
     ValueError
         If the labels do not match the columns of `y_proba`, or `y_proba` contains
         values that are not probabilities, or `direction` is used for all classes, or
-        `cv` has no test samples.
+        `cv` does not yield training and test samples, or `recalibration` does not
+        support `sample_weight`.
 
     See Also
     --------
@@ -226,8 +227,16 @@ def _splits(
             yield rows[fold != k], rows[fold == k]
         return
     rows = np.arange(len(codes))
-    for train, test in check_cv(cv, codes, classifier=True).split(proba, codes):
-        yield rows[train][has_weight[train]], rows[test]
+    try:
+        folds = check_cv(cv, codes, classifier=True).split(proba, codes)
+        splits = [(rows[train], rows[test]) for train, test in folds]
+    except (IndexError, TypeError) as error:
+        raise ValueError(
+            f"cv must yield the training and the test rows of each fold, got {error} "
+            f"from {type(cv).__name__}. Pass the number of folds or a splitter."
+        ) from error
+    for train, test in splits:
+        yield train[has_weight[train]], test
 
 
 def _recalibrate(

@@ -170,7 +170,10 @@ def test_refused():
     with pytest.raises(ValueError, match=r'direction must be "both".* got \'over\''):
         variational_calibration_error(y, proba, direction="over")
     with pytest.raises(ValueError, match="cv must yield test samples"):
-        variational_calibration_error(y, proba, cv=[(np.arange(30), [])])
+        variational_calibration_error(y, proba, cv=[(np.arange(30), np.arange(0))])
+    for cv in ([1, 2], [([0, 1], [30])]):
+        with pytest.raises(ValueError, match=r"cv must yield the training .* list\."):
+            variational_calibration_error(y, proba, cv=cv)
     with pytest.raises(ValueError, match="'recalibration' parameter"):
         variational_calibration_error(y, proba, recalibration="temperature")
     with pytest.raises(ValueError, match=r"recalibration must .* KNeighbors"):
