@@ -20,8 +20,9 @@ from sklearn_calib.calibrators._online import _OnlineCalibrator
 # Grid on which papers search for the temperature with the lowest ECE.
 ECE_GRID = np.arange(1, 101) / 10
 
-# A call of `partial_fit` multiplies T by at most this factor.
+# A call of `partial_fit` multiplies T by at most this factor, and 1 / T is not smaller.
 MAX_FACTOR = 100.0
+LEAST_INVERSE = 1e-100
 
 
 class TemperatureScaling(_OnlineCalibrator):
@@ -163,7 +164,7 @@ class TemperatureScaling(_OnlineCalibrator):
 
     def _lowest(self, start: Floats) -> Floats:
         # T must stay finite if the predictions are worse than random ones.
-        return start / MAX_FACTOR
+        return np.maximum(start / MAX_FACTOR, LEAST_INVERSE)
 
 
 def _search_ece(data: Blocks, n_bins: int) -> float:

@@ -307,6 +307,13 @@ def test_predictions_of_equal_or_extreme_logits_stay_finite(calibrator):
         assert np.isfinite(proba).all()
 
 
+def test_temperature_stays_finite_if_predictions_are_worse_than_random():
+    X, y = draw(3000)
+    online = update(TemperatureScaling(from_logits=True), -X, y, 10)
+    assert 1e6 < online.temperature_ < np.inf
+    np.testing.assert_allclose(online.predict_proba(X), 1 / 3, atol=1e-5)
+
+
 def test_logits_that_overflow_are_refused():
     X, y = draw(1200)
     with pytest.raises(ValueError, match="X must contain logits that do not overflow"):
