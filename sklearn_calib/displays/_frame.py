@@ -30,8 +30,9 @@ class Framed:
             One row for each point or bar drawn. The columns are the parameters of the
             constructor that contain one number for each of them. "low" and "high" are
             the ends of the interval, and "bin_low" and "bin_high" the edges of the bin.
-            `ClasswiseReliabilityDisplay` has the column "class". Displays of a training
-            have the columns "epoch" and "bin", with all bins.
+            `ClasswiseReliabilityDisplay` has the column "class", and
+            `GroupReliabilityDisplay` the column "group". Displays of a training have
+            the columns "epoch" and "bin", with all bins.
 
         Raises
         ------

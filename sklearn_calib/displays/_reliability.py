@@ -114,6 +114,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
     See Also
     --------
     ClasswiseReliabilityDisplay : Reliability diagrams of the probability of each class.
+    GroupReliabilityDisplay : Reliability diagram of each group of samples.
     CorpReliabilityDisplay : Reliability diagram by isotonic regression, without bins.
     SmoothReliabilityDisplay : Reliability diagram by kernel smoothing, without bins.
     sklearn_calib.metrics.expected_calibration_error : The error in the legend.

@@ -106,14 +106,14 @@ def multicalibration_error(
     .. math:: \max_g \sqrt{\pi_g} \max_{a \le b}
         \Big|\frac{1}{n_g} \sum_{i \in g,\, a \le p_i \le b} (y_i - p_i)\Big|.
 
-    For calibrated predictions, the term of a group has a standard deviation of about
-    :math:`\sqrt{v_g / n}` with :math:`v_g`, the mean of :math:`p_i (1 - p_i)` in the
-    group, at most 1/4. It does not depend on the size of the group.
+    For calibrated predictions and many samples, the mean of the term of a group is
+    about :math:`1.6 \sqrt{v_g / n}` with :math:`v_g`, the mean of :math:`p_i (1 - p_i)`
+    in the group, at most 1/4. It does not depend on the size of the group.
 
     With `scale="noise"`, the factor is :math:`\sqrt{\pi_g v / v_g}`, where :math:`v` is
-    the mean over all samples. This is the metric of [1]_, which MCGrad reports as
-    `mce`. All groups have the same noise, but for groups with extreme probabilities,
-    the factor is large, and single samples can dominate.
+    the mean over all samples. Without weights, this is the error of [1]_ that MCGrad
+    reports as `mce`. All groups have the same noise, but for groups with extreme
+    probabilities, the factor is large, and single samples can dominate.
 
     The maximum increases with the number of groups. To test whether it is larger than
     for calibrated predictions with the same groups, pass

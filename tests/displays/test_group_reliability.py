@@ -44,6 +44,7 @@ def titles(display):
 @pytest.mark.each("is_weighted", [False, True])
 @pytest.mark.each("two_columns", [False, True])
 def test_each_panel_shows_its_group(is_weighted, two_columns):
+    plt.close("all")
     weight = 1.0 + np.arange(N_SAMPLES) % 3 if is_weighted else None
     proba = np.column_stack([1 - PROBA, PROBA]) if two_columns else PROBA
     options = {"n_bins": 10, "strategy": "quantile", "confidence_level": 0.8}
