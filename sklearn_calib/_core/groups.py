@@ -123,18 +123,13 @@ def _column(X: Any, names: list[Any], place: int) -> Any:
 
 def distinct_values(frame: Any) -> list[Array]:
     """Return the distinct values of each column, sorted and without missing values."""
-    return [_sorted(frame.iloc[:, j].dropna()) for j in range(frame.shape[1])]
+    return [
+        _sorted(_factorize(frame.iloc[:, j])[1].tolist()) for j in range(frame.shape[1])
+    ]
 
 
-def _sorted(column: Any) -> Array:
-    """Return the sorted distinct values of a column as an array of objects."""
-    try:
-        values = column.unique().tolist()
-    except TypeError as error:
-        raise TypeError(
-            "groups must contain hashable values, such as str or int, got "
-            f"{error}. Convert them to str."
-        ) from None
+def _sorted(values: list[Any]) -> Array:
+    """Return sorted values as an array of objects."""
     try:
         values.sort()
     except TypeError:  # values of several types
@@ -153,15 +148,21 @@ def encode_groups(frame: Any, values: list[Array]) -> Ints:
     codes = np.empty(frame.shape, dtype=np.int64)
     for j, known in enumerate(values):
         index = {value: code for code, value in enumerate(known.tolist())}
-        column = frame.iloc[:, j]
-        try:
-            own, distinct = column.factorize()
-        except TypeError:  # a list, for example, is no known value
-            codes[:, j] = -1
-            continue
+        own, distinct = _factorize(frame.iloc[:, j])
         found = [index.get(value, -1) for value in distinct.tolist()]
         codes[:, j] = np.array([*found, len(known)])[own]
     return codes
+
+
+def _factorize(column: Any) -> tuple[Ints, Any]:
+    """Return the codes and the distinct values; missing values have the code -1."""
+    try:
+        return column.factorize()
+    except TypeError as error:
+        raise TypeError(
+            "groups must contain hashable values, such as str or int, got "
+            f"{error}. Convert them to str."
+        ) from None
 
 
 def _as_frame(groups: Any) -> Any:

@@ -101,9 +101,10 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
         HistGradientBoostingClassifier. Needs `ensemble=True`.
 
     groups : str, int or list of these, default=None
-        Columns of X that contain the groups of a :class:`PerGroupCalibrator`, by name
-        or index. The classifier gets them too; a pipeline may drop them. With None, the
-        groups are passed to `fit` and to `predict_proba`.
+        Columns of X with the groups of a calibrator such as
+        :class:`PerGroupCalibrator`, by name or index. The classifier gets them too, but
+        a pipeline may drop them. With None, they are passed to `fit` and
+        `predict_proba`.
 
     n_jobs : int, default=None
         Number of classifiers to train in parallel, as in scikit-learn: None means 1,

@@ -19,10 +19,12 @@ def test_codes_of_known_missing_and_unknown_values():
     assert [each.tolist() for each in values] == [["a", "b"], [1, 2]]
     expected = [[1, 1], [0, 2], [2, 0], [1, 0]]
     np.testing.assert_array_equal(encode_groups(frame, values), expected)
-    new = group_frame([["c", 1.0], [np.nan, "1"], [["b"], True]], 3)
+    new = group_frame([["c", 1.0], [np.nan, "1"], ["b", True]], 3)
     np.testing.assert_array_equal(
-        encode_groups(new, values), [[-1, 0], [-1, -1], [-1, 0]]
+        encode_groups(new, values), [[-1, 0], [2, -1], [1, 0]]
     )
+    with pytest.raises(TypeError, match=r"must contain hashable values.*'list'"):
+        encode_groups(group_frame([[["b"], 1], ["b", 1]], 2), values)
     mixed = distinct_values(group_frame(np.array([2, "b", 10, "a"], dtype=object), 4))
     assert mixed[0].tolist() == [10, 2, "a", "b"]
     assert distinct_values(group_frame([None, np.nan], 2))[0].size == 0
