@@ -64,19 +64,33 @@ class Effects(ABC):
 
 
 class Shifts(Effects):
-    """Shifts of logits, for each class and each cell of a partition of the samples.
+    """Shifts of logits, for each group, each bin, and each class.
 
-    `cells`, of shape (n_samples, n_classes), may differ between classes.
+    `bins`, of shape (n_samples, n_classes), contains the bin of each logit. If all have
+    the same bin, one row is enough.
     """
 
     share = 0.5
 
     def __init__(
-        self, cells: Ints, n_cells: int, variance: float | None = None
+        self,
+        group: Ints,
+        n_groups: int,
+        bins: Ints,
+        n_bins: int,
+        variance: float | None = None,
     ) -> None:
-        n_classes = cells.shape[1]
-        super().__init__(n_cells * n_classes, variance)
-        self._index = cells * n_classes + np.arange(n_classes)
+        self._shape = n_groups, n_bins, bins.shape[1]
+        super().__init__(n_groups * n_bins * bins.shape[1], variance)
+        self._group, self._bins = group, bins
+
+    def _index(self) -> Ints:
+        """Return the index of each shift, which is not kept, to save memory."""
+        _, n_bins, n_classes = self._shape
+        index: Ints = self._group[:, None] * n_bins + self._bins
+        index *= n_classes
+        index += np.arange(n_classes)
+        return index
 
     def derivatives(
         self, proba: Floats, residual: Floats, weight: Floats
@@ -84,12 +98,16 @@ class Shifts(Effects):
         # The Fisher information of the logits of a sample is at most twice its
         # diagonal, which is its value for two classes.
         curvature = 2 * weight[:, None] * proba * (1 - proba)
-        index, size = self._index.ravel(), len(self.value)
+        index, size = self._index().ravel(), len(self.value)
         gradient = _sums(index, residual.ravel(), size)
         return gradient, _sums(index, curvature.ravel(), size)
 
     def changes(self, step: Floats) -> Floats:
-        return step[self._index]
+        return step[self._index()]
+
+    def table(self) -> Floats:
+        """Return the shifts as an array of shape (n_groups, n_bins, n_classes)."""
+        return self.value.reshape(self._shape)
 
 
 class Scales(Effects):

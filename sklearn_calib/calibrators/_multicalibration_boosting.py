@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.binning import bin_index, interior_edges
-from sklearn_calib._core.group_effects import Effects, Scales, Shifts, fit_effects
+from sklearn_calib._core.group_effects import Scales, Shifts, fit_effects
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.state import NON_NEGATIVE, Count, Numbers
@@ -223,28 +223,24 @@ class MulticalibrationBoosting(GroupCalibrator):
         )
         self.bin_edges_ = np.array([edges_of(column) for column in logits.T])
         scores, bins = _centred(logits), self._bins(logits)
+        no_bins = np.zeros_like(bins[:1])
         variance = None if isinstance(self.lambd, str) else 1 / self.lambd
         columns = []
         for group, size in zip(groups[counted].T, self._sizes(), strict=True):
-            one = group[:, None]
             columns.append(
-                [
-                    Shifts(one + np.zeros_like(bins), size, variance),
+                (
+                    Shifts(group, size, no_bins, 1, variance),
                     Scales(group, size, scores, variance),
-                    Shifts(one * self.n_bins + bins, size * self.n_bins, variance),
-                ]
+                    Shifts(group, size, bins, self.n_bins, variance),
+                )
             )
         effects = [each for column in columns for each in column]
         self.n_iter_ = fit_effects(effects, scores, codes, weight, self.max_iter)
         self.variance_ = np.array([[e.variance for e in column] for column in columns])
-        self.shift_ = np.vstack([self._table(*column) for column in columns])
+        self.shift_ = np.vstack(
+            [own.table() + cells.table() for own, _, cells in columns]
+        )
         self.scale_ = np.concatenate([scales.value for _, scales, _ in columns])
-
-    def _table(self, shifts: Effects, _: Effects, cells: Effects) -> Floats:
-        """Return the shifts of the groups of a column, in each bin."""
-        n_classes = len(self.classes_)
-        own = shifts.value.reshape(-1, 1, n_classes)
-        return own + cells.value.reshape(-1, self.n_bins, n_classes)
 
     def _correct(self, logits: Floats, groups: Ints) -> Floats:
         scores, bins = _centred(logits), self._bins(logits)

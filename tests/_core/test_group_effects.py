@@ -8,6 +8,8 @@ from sklearn_calib._core.group_effects import Scales, Shifts, fit_effects
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.marginal_likelihood import likelihood_ratios
 
+ONE_BIN = np.zeros((1, 2), int)
+
 
 def test_one_step_is_that_of_a_calculation_by_hand():
     # Four samples of group 0, three of them of class 1, and two of group 1, both of
@@ -15,11 +17,11 @@ def test_one_step_is_that_of_a_calculation_by_hand():
     # curvatures are 2 * 4 / 4 = 2 and 2 * 2 / 4 = 1. With a prior of variance 1, the
     # shifts of class 1 are 1 / (1 + 2) = 1/3 and -1 / (1 + 1) = -1/2.
     group, codes = np.array([0, 0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 0, 0])
-    shifts = Shifts(np.repeat(group[:, None], 2, axis=1), 2, variance=1.0)
+    shifts = Shifts(group, 2, ONE_BIN, 1, variance=1.0)
     n_iter = fit_effects([shifts], np.zeros((6, 2)), codes, np.ones(6), max_iter=1)
     assert n_iter == 1
     expected = [[-1 / 3, 1 / 3], [1 / 2, -1 / 2]]
-    np.testing.assert_allclose(shifts.value.reshape(2, 2), expected, rtol=1e-12)
+    np.testing.assert_allclose(shifts.table()[:, 0], expected, rtol=1e-12)
 
 
 def test_one_step_of_scales_is_that_of_a_calculation_by_hand():
@@ -36,14 +38,14 @@ def test_derivatives_agree_with_finite_differences(n_classes):
     rng = np.random.default_rng(0)
     logits, codes = rng.normal(size=(50, n_classes)), rng.integers(n_classes, size=50)
     weight, group = rng.uniform(0.5, 2, size=50), rng.integers(3, size=50)
-    cells = 2 * group[:, None] + (logits > 0)
+    bins = (logits > 0).astype(int)
     target = np.eye(n_classes)[codes]
 
     def likelihood(each, step):
         proba = softmax(logits + each.changes(step))
         return (weight * np.log(proba[np.arange(50), codes])).sum()
 
-    for each in (Shifts(cells, 6), Scales(group, 3, logits)):
+    for each in (Shifts(group, 3, bins, 2), Scales(group, 3, logits)):
         proba = softmax(logits)
         residual = weight[:, None] * (target - proba)
         gradient, curvature = each.derivatives(proba, residual, weight)
@@ -80,7 +82,7 @@ def test_variance_is_estimated():
     # The log-odds are the difference of two logits, whose variances add up.
     shift = rng.normal(scale=0.6, size=200)
     codes = (shift[group] + rng.logistic(size=40_000) > 0).astype(int)
-    shifts = Shifts(np.repeat(group[:, None], 2, axis=1), 200)
+    shifts = Shifts(group, 200, ONE_BIN, 1)
     fit_effects([shifts], np.zeros((40_000, 2)), codes, np.ones(40_000), max_iter=20)
     # Levels are a factor of 1.6 apart.
     assert 0.18 / 1.7 < shifts.variance < 0.18 * 1.7
@@ -89,7 +91,7 @@ def test_variance_is_estimated():
 def test_variance_of_noise_is_zero():
     rng = np.random.default_rng(0)
     group, codes = rng.integers(100, size=5000), rng.integers(2, size=5000)
-    shifts = Shifts(np.repeat(group[:, None], 2, axis=1), 100)
+    shifts = Shifts(group, 100, ONE_BIN, 1)
     fit_effects([shifts], np.zeros((5000, 2)), codes, np.ones(5000), max_iter=20)
     assert shifts.variance == 0
     assert not shifts.value.any()
