@@ -13,7 +13,7 @@ from torch import nn
 
 from hostile import arguments
 from sklearn_calib import NeuralClassifier
-from sklearn_calib.calibrators import Calibrator
+from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.callbacks import UpdateLoss
 from sklearn_calib.losses._reduced_loss import ReducedLoss
 
@@ -61,6 +61,7 @@ def kind_of(topic, thing):
     for base, kind in [
         (ReducedLoss, loss_class),
         (Calibrator, calibrator),
+        (GroupCalibrator, group_calibrator),
         (nn.Module, module),
         (Callback, callback),
         (BaseEstimator, estimator),
@@ -137,6 +138,24 @@ def calibrator(kind):
     wanted = {**own, **parameters(kind.fit), **needed("X", "y", "X_new")}
     del wanted["batches"]  # instead of X and y
     call = fit_and_predict(kind, own)
+    yield "three", call, wanted
+    yield "two", call, wanted
+    yield "logits", call, {**wanted, **needed("from_logits")}
+
+
+def group_calibrator(kind):
+    """Fit with groups, and predict with groups that are valid."""
+    own = parameters(kind)
+
+    def call(X, y, X_new, **arguments):
+        model = kind(**{k: v for k, v in arguments.items() if k in own})
+        model.fit(X, y, **{k: v for k, v in arguments.items() if k not in own})
+        is_list = isinstance(X_new, list | tuple)
+        shape = (len(X_new),) if is_list else getattr(X_new, "shape", ())
+        groups = np.array(["one", "other"])[np.arange(*shape[:1] or [0]) % 2]
+        return check_probabilities(model.predict_proba(X_new, groups=groups))
+
+    wanted = {**own, **parameters(kind.fit), **needed("X_new")}
     yield "three", call, wanted
     yield "two", call, wanted
     yield "logits", call, {**wanted, **needed("from_logits")}

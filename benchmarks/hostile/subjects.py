@@ -18,7 +18,11 @@ TOPICS = [
     *("displays", "evaluation", "datasets", "callbacks"),
 ]
 # Base classes without behaviour.
-ABSTRACT = {"calibrators.Calibrator", "losses.CalibrationLoss"}
+ABSTRACT = {
+    "calibrators.Calibrator",
+    "calibrators.GroupCalibrator",
+    "losses.CalibrationLoss",
+}
 NEEDED = {"calibrators.BoostingCalibrator": "lightgbm"}
 NOT_TRIED = ABSTRACT | {name for name in NEEDED if not find_spec(NEEDED[name])}
 
@@ -82,7 +86,8 @@ TABLES = {
     "embeddings": {**BATCH, "target": tensors.LABELS},
     "label tensors": {**BATCH, "target": tensors.INDICATORS},
     "fit": {**SHARED, **dict.fromkeys(["X", "X_new"], arguments.DATA)},
-    "around": {**SHARED, **HANDED_ON},
+    # Groups are columns of X there, and have tests of their own.
+    "around": {**SHARED, **HANDED_ON, "groups": {}},
     "fitted": {**SHARED, **HANDED_ON, "y": OF_KNOWN_CLASSES},
     "validation": {**SHARED, "y": {}},
     "chunks": {**of_predictions(MATRIX), "y_true": OF_KNOWN_CLASSES},
@@ -146,6 +151,9 @@ SETTLED = {
     **{("fit", key, "one column"): INVALID for key in ("X", "X_new")},
     # All samples are of one group.
     ("evaluation.calibration_report", "groups", "nothing"): VALID,
+    # Predictions have one column of groups; there is no row for all samples.
+    ("calibrators.PerGroupCalibrator", "groups", "two columns"): INVALID,
+    ("calibrators.PerGroupCalibrator", "groups", "overall"): VALID,
     # No draws, no intervals.
     ("evaluation.compare", "n_resamples", "zero"): ANY,
     # Classifiers have classes of their own.
