@@ -24,6 +24,10 @@ SLOPES = np.exp([-1, -0.5, -0.25, -0.125, 0.125, 0.25, 0.5, 1])
 RESOLUTION = float(np.finfo(np.float32).eps)
 
 
+# Fewer rows at once take longer.
+FEWEST_ROWS = 256
+
+
 class Sums(NamedTuple):
     """Sums over samples; those of batches add up."""
 
@@ -80,13 +84,13 @@ class Alternatives:
 
     def sums(self, proba: Floats, codes: Ints, weight: Weights) -> Sums:
         """Return the sums of a batch of at least one sample."""
-        columns = check_proba(as_columns(proba)).astype(np.float64, copy=False)
+        columns = check_proba(as_columns(proba))
         if self.mode == "positive":
             check_two_classes(columns.shape[1])
         total = self.empty()
         total.counts[1] = len(codes)
         n_ratios = len(SLOPES) * self.n_classes + len(SHIFTS) * self.n_problems
-        for rows in row_blocks(len(codes), n_ratios):
+        for rows in row_blocks(len(codes), n_ratios, FEWEST_ROWS):
             part = np.ones(len(codes[rows])) if weight is None else weight[rows]
             block = self._block_sums(columns[rows], codes[rows], part)
             for sums, new in zip(total[1:], block, strict=True):
@@ -104,7 +108,10 @@ class Alternatives:
             "classwise": np.broadcast_to(np.arange(self.n_classes), proba.shape),
         }[self.mode]
         p, occurs = np.take_along_axis(proba, events, axis=1), events == codes[:, None]
-        index = bin_index(p, uniform_edges(self.n_bins, np.arange(1, self.n_bins)))
+        # In their precision, a value on an edge is in the bin below it.
+        edges = uniform_edges(self.n_bins, np.arange(1, self.n_bins))
+        index = bin_index(p, edges.astype(p.dtype))
+        proba, p = proba.astype(np.float64), p.astype(np.float64)
         shifts = self._log_ratios(p, _shifted(p), occurs)
         sums: dict[str, Floats] = {
             "slope": self._log_ratios(p, _powers(proba, events), occurs) @ weight,

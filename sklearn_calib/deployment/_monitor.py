@@ -272,8 +272,9 @@ class CalibrationMonitor(MonitorState):
         Returns
         -------
         change_point : int or None
-            Index of the first batch after the most likely change. It is None if there
-            is no alarm.
+            Index of the first batch after the most likely change, among the first
+            batches of the stored blocks. A block that ended t batches ago has at most
+            t / 7 + 1 batches. It is None if there is no alarm.
 
         n_samples : int
             Number of samples since then, or of all samples.

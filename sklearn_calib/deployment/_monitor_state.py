@@ -166,7 +166,8 @@ def _check_sums(blocks: Sums) -> None:
     """Raise ValueError unless the sums are those of batches, for each block."""
     batches, samples = blocks.counts.T
     sizes, n_blocks = np.unique(batches, return_counts=True)
-    is_power = (sizes >= 1).all() and (np.frexp(sizes)[0] == 0.5).all()
+    mantissa, exponent = np.frexp(sizes)
+    is_power = ((mantissa == 0.5) & (exponent >= 1) & (exponent < 50)).all()
     if not is_power or (np.diff(batches) > 0).any() or (n_blocks > N_BLOCKS).any():
         raise ValueError("counts_ must be those of blocks of batches, of sorted sizes.")
     weight, *others, variance = blocks.totals.T

@@ -344,6 +344,10 @@ def test_data_of_any_kind(stream):
     assert other.update(y, proba[:, order]).e_value_ == pytest.approx(expected)
     single = clone(monitor).update(y, proba.astype(np.float32)).e_value_
     assert single == pytest.approx(expected, rel=1e-3)
+    # On the edges of the bins.
+    coarse = np.eye(3, dtype=np.float32)[codes] * np.float32(0.4) + np.float32(0.2)
+    found = clone(monitor).update(y, coarse).diagnose().calibration_error
+    assert found == pytest.approx(classwise_calibration_error(y, coarse, labels=names))
     positive = np.linspace(0.01, 0.99, 50)
     is_positive = np.arange(50) % 2
     one = binary().update(is_positive, positive)
