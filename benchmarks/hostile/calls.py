@@ -12,7 +12,7 @@ from skorch.callbacks import Callback
 from torch import nn
 
 from hostile import arguments
-from sklearn_calib import NeuralClassifier
+from sklearn_calib import NeuralClassifier, deployment
 from sklearn_calib.calibrators import Calibrator, GroupCalibrator
 from sklearn_calib.callbacks import UpdateLoss
 from sklearn_calib.losses._reduced_loss import ReducedLoss
@@ -189,7 +189,13 @@ def display(kind):
 
     for setting in ("three", "two"):
         yield setting, call, parameters(kind.from_predictions)
-    yield "fitted", call_from_estimator, parameters(kind.from_estimator)
+    required = {
+        key: parameter
+        for key, parameter in parameters(kind.from_predictions).items()
+        if parameter.default is parameter.empty and key not in ("y_true", "y_proba")
+    }
+    given = {**parameters(kind.from_estimator), **required}
+    yield "fitted", call_from_estimator, given
 
 
 def history_display(kind):
@@ -246,6 +252,19 @@ def monitor(kind):
         return model.e_value_, model.diagnose().calibration_error
 
     yield "batches", call, {**own, **parameters(kind.update)}
+
+
+def monitor_display(kind):
+    def call(y_true, y_proba, labels, **options):
+        model = deployment.CalibrationMonitor(labels=labels).update(y_true, y_proba)
+        try:
+            kind.from_monitor(model, **options)
+        finally:
+            plt.close("all")
+
+    options = parameters(kind.from_monitor)
+    del options["monitor"]  # made of the chunk
+    yield "chunks", call, {**parameters(call), **options}
 
 
 def none(_):
@@ -339,8 +358,9 @@ OWN = {
     "datasets.make_long_tailed": on_data,
     "estimators.iterate_batches": batches,
     "evaluation.calibration_report": class_report,
-    "evaluation.compare": on_fitted,
     "deployment.CalibrationMonitor": monitor,
+    "displays.MonitorDisplay": monitor_display,
+    "evaluation.compare": on_fitted,
     "evaluation.evaluate_ood": on_fitted,
     "losses.per_label_loss": per_label_loss,
     "losses.soft_rank": ranks,

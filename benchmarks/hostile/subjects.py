@@ -152,8 +152,16 @@ SETTLED = {
     # All samples are of one group.
     ("evaluation.calibration_report", "groups", "nothing"): VALID,
     # Predictions have one column of groups; there is no row for all samples.
-    ("calibrators.PerGroupCalibrator", "groups", "two columns"): INVALID,
-    ("calibrators.PerGroupCalibrator", "groups", "overall"): VALID,
+    **{
+        (f"calibrators.{name}", "groups", key): verdict
+        for name in ("PerGroupCalibrator", "MulticalibrationBoosting")
+        for key, verdict in (("two columns", INVALID), ("overall", VALID))
+    },
+    # The belt needs a logistic regression with an estimate.
+    **{
+        ("displays.CalibrationBeltDisplay", "y_proba", key): ANY
+        for key in ("certain", "ties", "1e-17")
+    },
     # No draws, no intervals.
     ("evaluation.compare", "n_resamples", "zero"): ANY,
     # Classifiers have classes of their own.

@@ -222,7 +222,8 @@ def _splits(
     if isinstance(cv, Integral):
         # Samples of weight zero would change the folds of the others.
         rows = np.flatnonzero(has_weight)
-        fold = np.random.default_rng(0).permutation(np.arange(len(rows)) % int(cv))
+        order = np.arange(len(rows)) % min(int(cv), max(len(rows), 1))
+        fold = np.random.default_rng(0).permutation(order)
         for k in np.unique(fold):
             yield rows[fold != k], rows[fold == k]
         return
