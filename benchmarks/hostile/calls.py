@@ -219,16 +219,6 @@ def accumulator(kind):
     yield "chunks", call, {**own, **parameters(kind.update)}
 
 
-def monitor(kind):
-    own = parameters(kind)
-
-    def call(y_true, y_proba, sample_weight=None, **options):
-        model = kind(**options).update(y_true, y_proba, sample_weight)
-        return model.e_value_, model.diagnose().calibration_error
-
-    yield "batches", call, {**own, **parameters(kind.update)}
-
-
 def none(_):
     """Leave out what has the input of something else that is tried."""
     return ()
@@ -321,7 +311,8 @@ OWN = {
     "estimators.iterate_batches": batches,
     "evaluation.calibration_report": class_report,
     "evaluation.compare": on_fitted,
-    "deployment.CalibrationMonitor": monitor,
+    # It draws the history of a monitor.
+    "displays.MonitorDisplay": none,
     "evaluation.evaluate_ood": on_fitted,
     "losses.per_label_loss": per_label_loss,
     "losses.soft_rank": ranks,

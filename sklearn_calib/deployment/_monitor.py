@@ -14,7 +14,7 @@ from sklearn_calib._core.arrays import as_numbers, is_empty
 from sklearn_calib._core.binning import class_gap_norm
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, MODES, check_targets
 from sklearn_calib._core.typing import Floats
-from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib._core.validation import Interval, StrOptions, encode_labels
 from sklearn_calib.deployment._batches import log_evidence, starts_of
 from sklearn_calib.deployment._monitor_state import MonitorState
 
@@ -225,9 +225,10 @@ class CalibrationMonitor(MonitorState):
         """
         self._validate_params()
         self._check_unchanged()
-        alternatives = self._alternatives()
         if is_empty(y_true) and is_empty(y_proba):
-            return self._append(alternatives.empty())
+            labels = self.labels
+            encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
+            return self._append(self._alternatives().empty())
         has_weight = True
         if sample_weight is not None:
             sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
@@ -244,6 +245,7 @@ class CalibrationMonitor(MonitorState):
                 "weight would count a label more than once. Divide by the largest "
                 "weight that can occur."
             )
+        alternatives = self._alternatives()
         new = alternatives.sums(proba, codes, weight)
         return self._append(new if has_weight else alternatives.empty())
 
