@@ -122,10 +122,10 @@ class CalibrationMonitor(MonitorState):
     the null hypothesis, given the past. Hence each product is a non-negative
     supermartingale, and so is the average :math:`E_t`, which begins at one. By Ville's
     inequality, it ever reaches :math:`1/\alpha` with probability at most
-    :math:`\alpha`. Likelihood ratios with predictions as the null hypothesis are
-    e-values [1]_, [2]_. Sums of e-processes that begin at consecutive times detect
-    changes [3]_; here, their weights sum to one, so that the probability of a false
-    alarm is bounded rather than its frequency.
+    :math:`\alpha`. E-values test the calibration of forecasts [1]_ and compare
+    forecasts [2]_ sequentially. Sums of e-processes that begin at consecutive times
+    detect changes [3]_; here, their weights sum to one, so that the probability of a
+    false alarm is bounded rather than its frequency.
 
     - The order of the samples within a batch does not matter. The order of the batches
       must not depend on their labels: if labels arrive with a delay, add a batch when
