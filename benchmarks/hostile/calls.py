@@ -244,16 +244,6 @@ def accumulator(kind):
     yield "chunks", call, {**own, **parameters(kind.update)}
 
 
-def monitor(kind):
-    own = parameters(kind)
-
-    def call(y_true, y_proba, sample_weight=None, **options):
-        model = kind(**options).update(y_true, y_proba, sample_weight)
-        return model.e_value_, model.diagnose().calibration_error
-
-    yield "batches", call, {**own, **parameters(kind.update)}
-
-
 def monitor_display(kind):
     def call(y_true, y_proba, labels, **options):
         model = deployment.CalibrationMonitor(labels=labels).update(y_true, y_proba)
@@ -358,7 +348,6 @@ OWN = {
     "datasets.make_long_tailed": on_data,
     "estimators.iterate_batches": batches,
     "evaluation.calibration_report": class_report,
-    "deployment.CalibrationMonitor": monitor,
     "displays.MonitorDisplay": monitor_display,
     "evaluation.compare": on_fitted,
     "evaluation.evaluate_ood": on_fitted,

@@ -83,13 +83,12 @@ def log_evidence(blocks: list[Sums], alternatives: Alternatives) -> dict[str, Fl
     shifts = _mean_exp(since["shift"])
     if "class" in since:
         priors = _of_parts(since["class"]).sum(axis=1)
-        other = np.logaddexp(bins, shifts[:, 0])
+        bins = np.logaddexp(bins, shifts[:, 0]) - np.log(2)
+    elif n > 1:
+        priors = share * _of_parts(since["shift"]).sum(axis=1)
     else:
-        priors = (
-            share * _of_parts(since["shift"]).sum(axis=1) if n > 1 else shifts[:, 0]
-        )
-        other = bins
-    return {"priors": priors, "temperature": slopes, "refit": other}
+        priors = shifts[:, 0]
+    return {"priors": priors, "temperature": slopes, "refit": bins}
 
 
 def _mean_exp(logs: Floats) -> Floats:

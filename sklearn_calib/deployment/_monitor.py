@@ -14,7 +14,7 @@ from sklearn_calib._core.arrays import as_numbers, is_empty
 from sklearn_calib._core.binning import class_gap_norm
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, MODES, check_targets
 from sklearn_calib._core.typing import Floats
-from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib._core.validation import Interval, StrOptions, encode_labels
 from sklearn_calib.deployment._batches import log_evidence, starts_of
 from sklearn_calib.deployment._monitor_state import MonitorState
 
@@ -122,10 +122,10 @@ class CalibrationMonitor(MonitorState):
     the null hypothesis, given the past. Hence each product is a non-negative
     supermartingale, and so is the average :math:`E_t`, which begins at one. By Ville's
     inequality, it ever reaches :math:`1/\alpha` with probability at most
-    :math:`\alpha`. Likelihood ratios with predictions as the null hypothesis are
-    e-values [1]_, [2]_. Sums of e-processes that begin at consecutive times detect
-    changes [3]_; here, their weights sum to one, so that the probability of a false
-    alarm is bounded rather than its frequency.
+    :math:`\alpha`. E-values test the calibration of forecasts [1]_ and compare
+    forecasts [2]_ sequentially. Sums of e-processes that begin at consecutive times
+    detect changes [3]_; here, their weights sum to one, so that the probability of a
+    false alarm is bounded rather than its frequency.
 
     - The order of the samples within a batch does not matter. The order of the batches
       must not depend on their labels: if labels arrive with a delay, add a batch when
@@ -225,9 +225,10 @@ class CalibrationMonitor(MonitorState):
         """
         self._validate_params()
         self._check_unchanged()
-        alternatives = self._alternatives()
         if is_empty(y_true) and is_empty(y_proba):
-            return self._append(alternatives.empty())
+            labels = self.labels
+            encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
+            return self._append(self._alternatives().empty())
         has_weight = True
         if sample_weight is not None:
             sample_weight = as_numbers(on_cpu(sample_weight), "sample_weight")
@@ -244,6 +245,7 @@ class CalibrationMonitor(MonitorState):
                 "weight would count a label more than once. Divide by the largest "
                 "weight that can occur."
             )
+        alternatives = self._alternatives()
         new = alternatives.sums(proba, codes, weight)
         return self._append(new if has_weight else alternatives.empty())
 

@@ -84,6 +84,13 @@ def test_crafted_monitors(path, value, match, stream):
         from_dict(document)
 
 
+def test_labels_must_be_in_the_file():
+    document = to_dict(CalibrationMonitor(labels=[0, 1]))
+    document["object"]["params"]["labels"] = []
+    with pytest.raises(ValueError, match="at least two distinct labels"):
+        from_dict(document)
+
+
 def test_alarm_must_be_in_the_file(stream):
     document = to_dict(monitored(stream))
     del document["object"]["state"]["alarm_at_"]
