@@ -161,6 +161,8 @@ def calibration_belt_test(
     )
     sample = belt_sample(value, outcome, weight)
     selected = select_polynomial(sample, validation, max_degree, significance_level)
+    if selected is None and np.isinf(sample.loss):
+        return CalibrationBeltResult(np.inf, 0.0, np.nan)
     if selected is None:
         warnings.warn(
             f"The calibration belt test is not defined because {UNDEFINED}. Its result "
