@@ -18,9 +18,14 @@ SINGULAR = 1e-13
 
 
 class Ratios(NamedTuple):
-    """Log-ratios (n_samples, n_classes - 1) to the reference class, and outcomes."""
+    """Log-ratios (n_samples, n_classes - 1) to the reference class, and outcomes.
+
+    `log_factor` (n_samples, n_classes) is added to the logarithms of the probabilities,
+    that of the reference class first: 0, or minus infinity for impossible classes.
+    """
 
     x: Floats
+    log_factor: Floats
     outcome: Floats
     weight: Floats
 
@@ -46,7 +51,14 @@ def reference_code(reference: Any, classes: Array) -> int:
     return code
 
 
-def log_ratios(proba: Floats, codes: Ints, weight: Floats, reference: int) -> Ratios:
+def log_ratios(
+    proba: Floats,
+    codes: Ints,
+    weight: Floats,
+    reference: int,
+    *,
+    zeros_remain: bool = False,
+) -> Ratios:
     """Return the samples with positive weight, relative to the reference class."""
     kept = weight > 0
     proba = proba[kept].astype(np.float64)
@@ -57,7 +69,10 @@ def log_ratios(proba: Floats, codes: Ints, weight: Floats, reference: int) -> Ra
     others = np.arange(proba.shape[1]) != reference
     outcome = codes[kept, None] == np.flatnonzero(others)
     x = log_proba[:, others] - log_proba[:, [reference]]
-    return Ratios(x, outcome.astype(np.float64), weight[kept])
+    order = [reference, *np.flatnonzero(others)]
+    is_impossible = (proba[:, order] == 0) & zeros_remain
+    log_factor = np.where(is_impossible, -np.inf, 0)
+    return Ratios(x, log_factor, outcome.astype(np.float64), weight[kept])
 
 
 def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
@@ -126,9 +141,10 @@ def _log_loss(
 ) -> tuple[float, Floats]:
     """Return the weighted sum of the log losses, and the probabilities."""
     scores = offset + np.einsum("sk,snk->nk", coef, terms)
-    log_proba = log_softmax(np.column_stack([np.zeros(len(scores)), scores]), axis=1)
+    scores = np.column_stack([np.zeros(len(scores)), scores]) + data.log_factor
+    log_proba = log_softmax(scores, axis=1)
     outcome = np.column_stack([1 - data.outcome.sum(axis=1), data.outcome])
-    loss = -data.weight @ (outcome * log_proba).sum(axis=1)
+    loss = -data.weight @ log_proba.sum(axis=1, where=outcome > 0)
     return float(loss), np.exp(log_proba)
 
 

@@ -203,6 +203,17 @@ def test_an_impossible_outcome_is_certain_evidence():
     assert calibration_belt_test([0, 1, 0, 1, 0], y_proba).pvalue > 0.05
 
 
+@pytest.mark.parametrize("validation", ["external", "internal"])
+def test_correct_certainty_is_no_evidence(validation):
+    """Samples with the probability 0 or 1 that are as predicted are ignored."""
+    y_true, y_proba = problem(200, square=0.2)
+    result = calibration_belt_test(y_true, y_proba, validation=validation)
+    certain = np.arange(100) % 2
+    data = np.append(y_true, certain), np.append(y_proba, certain)
+    again = calibration_belt_test(*data, validation=validation)
+    assert_allclose(again, result, rtol=1e-9)
+
+
 def test_degree_is_limited_by_the_number_of_probabilities():
     rng = np.random.default_rng(0)
     y_proba = rng.choice([0.2, 0.5, 0.8], size=2000)

@@ -221,12 +221,27 @@ def test_an_impossible_class_is_certain_evidence():
     assert recalibration_test([2, 0, 1, 2], y_proba) == (np.inf, 0, 4)
 
 
+@pytest.mark.each("reference", ["a", "b"])
+def test_correct_certainty_is_no_evidence(reference):
+    y_true, y_proba = problem(200)
+    result = recalibration_test(y_true, y_proba, reference=reference)
+    certain = np.arange(90) % 3
+    labels = np.append(y_true, np.array(["a", "b", "c"])[certain])
+    again = recalibration_test(
+        labels, np.concatenate([y_proba, np.eye(3)[certain]]), reference=reference
+    )
+    assert_allclose(again, result, rtol=1e-7)
+
+
 @pytest.mark.slow
-def test_level_of_the_recalibration_test():
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_level_of_the_recalibration_test(has_zeros):
     rng = np.random.default_rng(0)
     rejected, n_draws = 0, 2000
     for _ in range(n_draws):
         y_proba = rng.dirichlet([1, 1, 1], size=500)
+        if has_zeros:
+            y_proba = rng.multinomial(10, y_proba) / 10
         y_true = (rng.random((500, 1)) > y_proba.cumsum(axis=1)).sum(axis=1)
         rejected += recalibration_test(y_true, y_proba).pvalue < 0.05
     assert 0.04 < rejected / n_draws < 0.062
