@@ -24,7 +24,7 @@ from sklearn_calib._core.online import (
     minimise,
 )
 from sklearn_calib._core.restore import restores
-from sklearn_calib._core.state import NON_NEGATIVE, Fields, Numbers, Spec
+from sklearn_calib._core.state import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.calibrators._arrays import overflow_error
@@ -58,9 +58,10 @@ class _OnlineCalibrator(_BlockCalibrator):
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
+        scores = FINITE if self.from_logits else NON_NEGATIVE
         past = Fields(
             counts=Numbers("n_classes", range=NON_NEGATIVE),
-            scores=Numbers("n_kept", "n_classes", is_optional=True),
+            scores=Numbers("n_kept", "n_classes", range=scores, is_optional=True),
             weights=Numbers(
                 "n_kept", "n_classes", range=NON_NEGATIVE, is_optional=True
             ),
@@ -304,10 +305,14 @@ class _OnlineCalibrator(_BlockCalibrator):
         return min(1.0, (n_errors / max(self._n_errors_needed, 1)) ** 0.5)
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        names = {*state.get("_past", KEPT)} - {"counts"}
+        super()._set_state(state)
+        if "_past" not in state:
+            return
+        names, target = {*state["_past"]} - {"counts"}, state["_past"].get("target")
         if names not in ({*KEPT}, {*EXPANDED}):
             refuse("_past", f"an object with {KEPT} or with {EXPANDED}", sorted(names))
-        super()._set_state(state)
+        if target is not None and target.shape != (wanted := self._identity.shape):
+            refuse("_past.target", f"parameters of shape {wanted}", target.shape)
         self._settings_seen = str(self.get_params())
 
     def _fit_validated(self, data: Blocks) -> None:

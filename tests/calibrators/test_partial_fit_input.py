@@ -265,6 +265,21 @@ def test_invalid_files_are_refused(change):
         from_dict(document)
 
 
+def test_files_with_other_parameters_are_refused():
+    online = update(BetaCalibration(), *_many(), 1100)
+    document = to_dict(online)
+    document["object"]["params"]["parameters"] = "ab"
+    with pytest.raises(ValueError, match=r"_past.target must be .* \(3, 2\), got"):
+        from_dict(document)
+
+
+def test_files_with_negative_probabilities_are_refused():
+    document = to_dict(PlattScaling().partial_fit(PROBA, CODES, classes=range(3)))
+    document["object"]["state"]["_past"]["scores"]["values"][0] = -0.5
+    with pytest.raises(ValueError, match=r"_past.scores"):
+        from_dict(document)
+
+
 def test_logits_that_look_like_probabilities():
     with pytest.warns(UserWarning, match="look like probabilities"):
         TemperatureScaling(from_logits=True).partial_fit(PROBA, CODES, classes=range(3))
