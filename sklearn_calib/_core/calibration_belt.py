@@ -98,9 +98,12 @@ class Selected(NamedTuple):
 
 
 def belt_sample(value: Floats, outcome: Bools, weight: Weights) -> Sample:
-    """Return the sample, with weights that sum to the effective number of samples."""
+    """Return the samples that count, with effective weights."""
     weight = effective_weights(weight, len(value))
     kept = weight > 0
+    # Correct certainty has the same likelihood for calibrated predictions and others.
+    uncertain = kept & (value != outcome)
+    kept = uncertain if uncertain.any() else kept
     value, outcome, weight = value[kept], outcome[kept], weight[kept]
     log_odds, target = log_odds_of_one(value), outcome.astype(np.float64)
     is_impossible = (value == ~outcome).any()

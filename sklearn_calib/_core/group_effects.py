@@ -55,12 +55,16 @@ class Effects(ABC):
     def estimate(self, curvature: Floats, pull: Floats) -> float:
         """Estimate the variance, unless it is known; return the likelihood ratio."""
         levels = VARIANCES if self.is_estimated else np.array([self.variance])
-        ratios = likelihood_ratios(levels, curvature, pull, self.share)
-        best = int(ratios.argmax())
+        # One at a time, to save memory.
+        ratios = [
+            float(likelihood_ratios(level, curvature, pull, self.share))
+            for level in levels
+        ]
+        best = int(np.argmax(ratios))
         if self.is_estimated:
             is_enough = ratios[best] > LEAST_RATIO
             self.variance = float(levels[best]) if is_enough else 0.0
-        return float(ratios[best])
+        return ratios[best]
 
 
 class Shifts(Effects):

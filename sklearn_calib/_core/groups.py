@@ -1,7 +1,7 @@
 """Groups of samples, such as those defined by a sensitive feature."""
 
 from collections.abc import Mapping, Set
-from numbers import Integral
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -171,8 +171,10 @@ def _as_frame(groups: Any) -> Any:
 
     check_unmasked(groups, "groups")
     members = groups if isinstance(groups, list | tuple) else ()
-    # pandas would interpret their items as columns.
+    # pandas would interpret the items of mappings and sets as columns.
     odd = [each for each in (groups, *members) if isinstance(each, Mapping | Set)]
+    if groups is None or isinstance(groups, str | Number):
+        odd = [groups]
     if odd:
         raise TypeError(
             "groups must be array-like of shape (n_samples,) or (n_samples, "

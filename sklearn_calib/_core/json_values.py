@@ -111,9 +111,13 @@ def _are_arrays(values: Iterable[Any]) -> bool:
 
 def _write_array(array: Array, key: str) -> dict[str, Any]:
     dtype = "str" if array.dtype.kind == "U" else array.dtype.name
+    wanted = "an array of numbers, booleans or strings to be saved"
     if dtype not in DTYPES:
-        refuse(key, "an array of numbers, booleans or strings to be saved", array.dtype)
+        refuse(key, wanted, array.dtype)
     values = array.ravel().tolist()
+    for each in values if dtype == "object" else ():
+        if type(each) not in DTYPES[dtype]:
+            refuse(key, wanted, each)
     return {"dtype": dtype, "shape": list(array.shape), "values": values}
 
 

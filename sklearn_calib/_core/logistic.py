@@ -10,6 +10,8 @@ from sklearn_calib._core.optimize import magnitude
 from sklearn_calib._core.typing import Array, Floats
 
 MAX_STEPS = 50
+# A smaller mean log loss is 0 up to rounding errors: the data are separable.
+SMALLEST_LOSS = 1e-13
 
 
 def fit_logistic(features: Floats, target: Array, weight: Floats) -> Floats:
@@ -100,13 +102,14 @@ def newton_logistic(
         curvature = (moments * (proba * (1 - proba))) @ rows.T
         step = -_solve(curvature, slope)
         gain = -slope @ step
+        is_positive = value > SMALLEST_LOSS * weight.sum()
         if gain <= 1e-10 * value:
-            return (coef + step) / units, gain <= 0.05 * previous
+            return (coef + step) / units, is_positive and gain <= 0.05 * previous
         length, moved = 1.0, step @ rows
         while (trial := log_loss(margin + length * moved, target, weight))[0] > value:
             length /= 2
             if length < 1e-6:
-                return coef / units, True  # only rounding errors are left
+                return coef / units, is_positive  # only rounding errors are left
         coef, margin = coef + length * step, margin + length * moved
         value, proba = trial
         previous = gain

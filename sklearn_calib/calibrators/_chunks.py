@@ -129,7 +129,7 @@ def check_chunk_weight(weight: Any, X: Floats) -> Weights:
     if weight is None:
         return None
     weight = np.asarray(check_numbers(weight, "sample_weight"))
-    if weight.shape == (len(X),) and not weight.any():
+    if weight.shape == (len(X),) and (weight == 0).all():
         return np.zeros(len(X))
     checked = check_sample_weight(weight, X)
     if weight_factor(weight.max()) != 1:

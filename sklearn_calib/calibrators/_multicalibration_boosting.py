@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core.binning import bin_index, interior_edges
+from sklearn_calib._core.binning import bin_index, check_n_bins, interior_edges
 from sklearn_calib._core.group_effects import Scales, Shifts, fit_effects
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.links import softmax
@@ -213,6 +213,7 @@ class MulticalibrationBoosting(GroupCalibrator):
     def _fit_groups(
         self, logits: Floats, codes: Ints, weight: Floats, groups: Ints
     ) -> None:
+        check_n_bins(self.n_bins, len(logits))
         counted = weight > 0
         logits, codes, weight = logits[counted], codes[counted], weight[counted]
         edges_of = partial(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from abc import abstractmethod
 from numbers import Real
@@ -23,7 +24,7 @@ from sklearn_calib._core.online import (
     minimise,
 )
 from sklearn_calib._core.restore import restores
-from sklearn_calib._core.state import NON_NEGATIVE, Fields, Numbers, Spec
+from sklearn_calib._core.state import FINITE, NON_NEGATIVE, Fields, Numbers, Spec
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.calibrators._arrays import overflow_error
@@ -53,12 +54,14 @@ class _OnlineCalibrator(_BlockCalibrator):
     """
 
     _past: dict[str, Array]
+    _settings_seen: str
 
     @property
     def _state_schema(self) -> dict[str, Spec]:
+        scores = FINITE if self.from_logits else NON_NEGATIVE
         past = Fields(
             counts=Numbers("n_classes", range=NON_NEGATIVE),
-            scores=Numbers("n_kept", "n_classes", is_optional=True),
+            scores=Numbers("n_kept", "n_classes", range=scores, is_optional=True),
             weights=Numbers(
                 "n_kept", "n_classes", range=NON_NEGATIVE, is_optional=True
             ),
@@ -191,6 +194,13 @@ class _OnlineCalibrator(_BlockCalibrator):
         if is_first:
             self.classes_ = as_labels(classes, "classes")
             self._past = {"counts": np.zeros(len(self.classes_))}
+            self._settings_seen = str(self.get_params())
+        elif str(self.get_params()) != self._settings_seen:
+            raise ValueError(
+                "Parameters must not change after the first call to partial_fit, got "
+                f"{self.get_params()} after {self._settings_seen}. Use "
+                "sklearn.base.clone to create a new calibrator."
+            )
         elif classes is not None:
             given = as_labels(classes, "classes")
             if not np.array_equal(given, self.classes_):
@@ -267,12 +277,6 @@ class _OnlineCalibrator(_BlockCalibrator):
     def _step(self, block: Block, remaining: float) -> tuple[Floats, dict[str, Array]]:
         """Fit to new samples and to the expansion of the log loss of past ones."""
         identity, start = self._identity, self._get_parameters()
-        shape = self._past["target"].shape
-        if shape != identity.shape:
-            raise ValueError(
-                f"partial_fit must continue with {shape} parameters, as in its first "
-                f"call, got {identity.shape}. Use the same settings in all calls."
-            )
         losses = self._online_losses(self._as_logits_of(block))
         curvatures, targets = self._past["curvature"], self._past["target"]
         new = (1 - remaining) / block.weight.sum()
@@ -301,10 +305,15 @@ class _OnlineCalibrator(_BlockCalibrator):
         return min(1.0, (n_errors / max(self._n_errors_needed, 1)) ** 0.5)
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        names = {*state.get("_past", KEPT)} - {"counts"}
+        super()._set_state(state)
+        if "_past" not in state:
+            return
+        names, target = {*state["_past"]} - {"counts"}, state["_past"].get("target")
         if names not in ({*KEPT}, {*EXPANDED}):
             refuse("_past", f"an object with {KEPT} or with {EXPANDED}", sorted(names))
-        super()._set_state(state)
+        if target is not None and target.shape != (wanted := self._identity.shape):
+            refuse("_past.target", f"parameters of shape {wanted}", target.shape)
+        self._settings_seen = str(self.get_params())
 
     def _fit_validated(self, data: Blocks) -> None:
         self.__dict__.pop("_past", None)
@@ -340,12 +349,13 @@ def _remaining(half_life: Any, weight: float) -> float:
     if half_life is None:
         return 1.0
     is_number = isinstance(half_life, Real) and not isinstance(half_life, bool)
-    if not (is_number and 0 < half_life < np.inf):
+    if not (is_number and 0 < half_life <= sys.float_info.max):
         raise ValueError(
             f"half_life must be a positive number of samples, got {half_life!r}. Use "
             "None to keep the weights of past samples."
         )
-    return float(0.5 ** (weight / half_life))
+    # The ratio of Python's numbers may be infinite without a warning.
+    return 0.5 ** (float(weight) / float(half_life))
 
 
 def _as_past(sums: list[Quadratic], X: Floats) -> dict[str, Array]:

@@ -124,7 +124,8 @@ def calibration_decision_loss(
     # The payoff jumps where a prediction equals the threshold.
     trusted = np.minimum(payoff(value, "left"), payoff(value, "right"))
     gain = payoff(best, "left") - trusted
-    widths = np.diff(thresholds)
+    # Slopes over smaller widths may overflow.
+    widths = np.maximum(np.diff(thresholds), np.finfo(np.float64).tiny)
     slopes = isotonic_regression(
         np.diff(gain) / widths, weights=widths, increasing=False
     ).x

@@ -252,6 +252,8 @@ def _recalibrate_all(data: Ratios) -> tuple[Floats, Floats]:
     large = fit_recalibration(data, slopes=False)
     if large is not None:
         results[:, 2] = large.coef[0], large.errors[0]
+    else:
+        _warn("in-the-large values", "the predicted probabilities separate the classes")
     line = fit_recalibration(data, slopes=True)
     if line is not None:
         results[:, :2] = line.coef[::-1], line.errors[::-1]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 
 from sklearn_calib._core.inputs import code_of_label
 from sklearn_calib._core.links import lift_zeros
+from sklearn_calib._core.logistic import SMALLEST_LOSS
 from sklearn_calib._core.typing import Array, Floats, Ints
 
 MAX_STEPS = 50
@@ -17,9 +18,14 @@ SINGULAR = 1e-13
 
 
 class Ratios(NamedTuple):
-    """Log-ratios (n_samples, n_classes - 1) to the reference class, and outcomes."""
+    """Log-ratios (n_samples, n_classes - 1) to the reference class, and outcomes.
+
+    `log_factor` (n_samples, n_classes) is added to the logarithms of the probabilities,
+    that of the reference class first: 0, or minus infinity for impossible classes.
+    """
 
     x: Floats
+    log_factor: Floats
     outcome: Floats
     weight: Floats
 
@@ -45,7 +51,14 @@ def reference_code(reference: Any, classes: Array) -> int:
     return code
 
 
-def log_ratios(proba: Floats, codes: Ints, weight: Floats, reference: int) -> Ratios:
+def log_ratios(
+    proba: Floats,
+    codes: Ints,
+    weight: Floats,
+    reference: int,
+    *,
+    zeros_remain: bool = False,
+) -> Ratios:
     """Return the samples with positive weight, relative to the reference class."""
     kept = weight > 0
     proba = proba[kept].astype(np.float64)
@@ -56,7 +69,10 @@ def log_ratios(proba: Floats, codes: Ints, weight: Floats, reference: int) -> Ra
     others = np.arange(proba.shape[1]) != reference
     outcome = codes[kept, None] == np.flatnonzero(others)
     x = log_proba[:, others] - log_proba[:, [reference]]
-    return Ratios(x, outcome.astype(np.float64), weight[kept])
+    order = [reference, *np.flatnonzero(others)]
+    is_impossible = (proba[:, order] == 0) & zeros_remain
+    log_factor = np.where(is_impossible, -np.inf, 0)
+    return Ratios(x, log_factor, outcome.astype(np.float64), weight[kept])
 
 
 def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
@@ -67,14 +83,15 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
     terms = np.ones_like(data.x)[None]
     if slopes:
         terms = np.stack([terms[0], data.x])
-    # The start are the predictions themselves.
-    coef = np.arange(len(terms))[:, None] * np.ones(data.x.shape[1])
-    offset = 0 if slopes else data.x
+    # Slopes start at 0, where the information is not degenerate.
+    offset = np.zeros_like(data.x) if slopes else data.x
+    coef = np.zeros((len(terms), data.x.shape[1]))
+    coef[0] = _start(offset, data)
     previous: Any = np.inf
     loss, proba = _log_loss(coef, terms, offset, data)
     for _ in range(MAX_STEPS):
         slope = np.einsum(
-            "snk,nk->sk", terms, data.weight[:, None] * (data.outcome - proba)
+            "snk,nk->sk", terms, data.weight[:, None] * (data.outcome - proba[:, 1:])
         )
         information = _information(terms, proba, data.weight)
         unit = np.sqrt(information.diagonal())
@@ -88,7 +105,8 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
         gain = (slope * step).sum()
         if gain <= 1e-10 * loss:
             # Newton's method converges quadratically unless the estimate is infinite.
-            if gain > 0.05 * previous:
+            is_zero = loss <= SMALLEST_LOSS * data.weight.sum()
+            if slopes and (is_zero or gain > 0.05 * previous):
                 return None
             variance = _information(terms, proba, data.weight**2)
             covariance = inverse @ variance @ inverse
@@ -104,6 +122,15 @@ def fit_recalibration(data: Ratios, *, slopes: bool) -> Fit | None:
     return None
 
 
+def _start(offset: Floats, data: Ratios) -> Floats:
+    """Return intercepts for which the mean probabilities are about right."""
+    log_proba = log_softmax(np.pad(offset, [(0, 0), (1, 0)]), axis=1)
+    mean = logsumexp(log_proba, b=data.weight[:, None], axis=0)
+    n_others = data.weight @ data.outcome
+    n_reference = data.weight @ (1 - data.outcome.sum(axis=1))
+    return np.log(n_others / n_reference) - (mean[1:] - mean[0])
+
+
 def log_loss_of_predictions(data: Ratios) -> float:
     """Return the weighted sum of the log losses of the predictions."""
     return _log_loss(np.ones((1, data.x.shape[1])), data.x[None], 0, data)[0]
@@ -114,20 +141,30 @@ def _log_loss(
 ) -> tuple[float, Floats]:
     """Return the weighted sum of the log losses, and the probabilities."""
     scores = offset + np.einsum("sk,snk->nk", coef, terms)
-    log_proba = log_softmax(np.column_stack([np.zeros(len(scores)), scores]), axis=1)
+    scores = np.column_stack([np.zeros(len(scores)), scores]) + data.log_factor
+    log_proba = log_softmax(scores, axis=1)
     outcome = np.column_stack([1 - data.outcome.sum(axis=1), data.outcome])
-    loss = -data.weight @ (outcome * log_proba).sum(axis=1)
-    return float(loss), np.exp(log_proba[:, 1:])
+    loss = -data.weight @ log_proba.sum(axis=1, where=outcome > 0)
+    return float(loss), np.exp(log_proba)
+
+
+def _complement(proba: Floats) -> Floats:
+    """Return 1 - p in full precision, as the sum of the others where p is large."""
+    is_large = proba > 0.5
+    others = np.where(is_large, 0, proba).sum(axis=1, keepdims=True)
+    return np.where(is_large, others, 1 - proba)
 
 
 def _information(terms: Floats, proba: Floats, weight: Floats) -> Floats:
     """Return the Fisher information of the coefficients, in the order of `ravel`."""
+    proba, rest = proba[:, 1:], _complement(proba)[:, 1:]
     rows = np.concatenate(list(terms * proba), axis=1)
     information = -(rows.T * weight) @ rows
     n_terms, _, n_classes = terms.shape
     blocks = information.reshape(n_terms, n_classes, n_terms, n_classes)
     each = np.arange(n_classes)
-    blocks[:, each, :, each] += np.einsum(
-        "n,nk,snk,tnk->kst", weight, proba, terms, terms, optimize=True
+    # Not the difference of p and p squared, which cancel where p is close to 1.
+    blocks[:, each, :, each] = np.einsum(
+        "n,nk,snk,tnk->kst", weight, proba * rest, terms, terms, optimize=True
     )
     return information

@@ -111,7 +111,8 @@ def recalibration_test(
     is the test of Cox's recalibration.
 
     If a true class has the probability 0, the statistic is infinite and the p-value is
-    0, because this is impossible for a calibrated classifier.
+    0, because this is impossible for a calibrated classifier. Other probabilities of 0
+    remain 0 in the model.
 
     References
     ----------
@@ -145,7 +146,7 @@ def recalibration_test(
     df = 2 * (proba.shape[1] - 1)
     if has_impossible_label(proba, codes, weight):
         return ChiSquareResult(np.inf, 0.0, df)
-    data = log_ratios(proba, codes, weight, code)
+    data = log_ratios(proba, codes, weight, code, zeros_remain=True)
     fit = None
     if len(np.unique(codes[weight > 0])) == proba.shape[1]:
         fit = fit_recalibration(data, slopes=True)

@@ -55,7 +55,7 @@ Splits: TypeAlias = Iterable[tuple[Ints, Ints]]
             tuple,
         ],
     },
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,  # the parameters of the classifier
 )
 def variational_calibration_error(
     y_true: ArrayLike,
@@ -230,14 +230,18 @@ def _splits(
     rows = np.arange(len(codes))
     try:
         folds = check_cv(cv, codes, classifier=True).split(proba, codes)
-        splits = [(rows[train], rows[test]) for train, test in folds]
-    except (IndexError, TypeError) as error:
+        splits = [
+            (np.ravel(rows[train]), np.ravel(rows[test])) for train, test in folds
+        ]
+    except (IndexError, TypeError, ValueError) as error:
         raise ValueError(
-            f"cv must yield the training and the test rows of each fold, got {error} "
-            f"from {type(cv).__name__}. Pass the number of folds or a splitter."
+            "cv must yield the training and the test rows of each fold, but "
+            f"{type(cv).__name__} raised: {error}. Pass the number of folds or a "
+            "splitter."
         ) from error
     for train, test in splits:
-        yield train[has_weight[train]], test
+        if len(test):
+            yield train[has_weight[train]], test
 
 
 def _recalibrate(

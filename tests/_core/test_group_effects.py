@@ -1,5 +1,7 @@
 """Effects of groups on logits: derivatives, steps and estimated variances."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -86,6 +88,16 @@ def test_variance_is_estimated():
     fit_effects([shifts], np.zeros((40_000, 2)), codes, np.ones(40_000), max_iter=20)
     # Levels are a factor of 1.6 apart.
     assert 0.18 / 1.7 < shifts.variance < 0.18 * 1.7
+
+
+def test_memory_of_an_estimate_does_not_grow_with_the_number_of_variances():
+    shifts = Shifts(np.zeros(1, int), 100_000, ONE_BIN, 1)
+    curvature = np.ones(len(shifts.value))
+    tracemalloc.start()
+    shifts.estimate(curvature, curvature)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * curvature.nbytes
 
 
 def test_variance_of_noise_is_zero():

@@ -30,6 +30,12 @@ def test_codes_of_known_missing_and_unknown_values():
     assert distinct_values(group_frame([None, np.nan], 2))[0].size == 0
 
 
+@pytest.mark.each("groups", [None, "site", 3, np.float32(3), {"a": [1]}, [{1}]])
+def test_groups_must_be_array_like(groups):
+    with pytest.raises(TypeError, match="groups must be array-like of shape"):
+        group_frame(groups, 1)
+
+
 @pytest.mark.each(
     "X",
     [

@@ -322,6 +322,8 @@ def test_bad_parameters():
             boosting(**{name: value}).fit(logits, y, groups=groups)
     with pytest.raises(ValueError, match="groups must have at least one column"):
         boosting().fit(logits, y, groups=np.empty((100, 0)))
+    with pytest.raises(ValueError, match=r"n_bins must be at most .* got 1000000000"):
+        boosting(n_bins=10**9).fit(logits, y, groups=groups)
 
 
 def excess(fitted, s, true, groups):

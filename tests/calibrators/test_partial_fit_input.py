@@ -74,6 +74,16 @@ def test_one_column_is_the_positive_class():
 
 
 @every_calibrator
+def test_a_tiny_half_life_keeps_only_the_last_batch(calibrator):
+    X, y = draw(300)
+    online = clone(calibrator).partial_fit(softmax(X), y, classes=range(3))
+    one, other = online, pickle.loads(pickle.dumps(online))
+    one.partial_fit(softmax(X[:200]), y[:200], half_life=1e-310)
+    other.partial_fit(softmax(X[:200]), y[:200], half_life=1e-3)
+    assert distance(one, other, softmax(X)) == 0
+
+
+@every_calibrator
 def test_fit_starts_anew(calibrator):
     X, y = draw(2000)
     calibrator = clone(calibrator).set_params(from_logits=True)
@@ -200,7 +210,19 @@ BAD = {
             .set_params(parameters="ab")
             .partial_fit(PROBA, CODES)
         ),
-        r"partial_fit must continue with \(3, 3\) parameters, .* got \(3, 2\). Use",
+        r"not change after the first call to partial_fit, got .*'ab'} after .*'abm'}\.",
+    ),
+    "other form": (
+        lambda: _online().set_params(from_logits=True).partial_fit(PROBA, CODES),
+        "got {'from_logits': True, .*} after {'from_logits': False, .*}. Use sklearn",
+    ),
+    "missing weights": (
+        lambda: _online().partial_fit(PROBA, CODES, [None] * 6),
+        "Input sample_weight contains NaN",
+    ),
+    "half-life too large": (
+        lambda: _online().partial_fit(PROBA, CODES, half_life=10**400),
+        "half_life must be a positive number of samples, got 10",
     ),
 }  # fmt: skip
 
@@ -240,6 +262,21 @@ def test_invalid_files_are_refused(change):
     document = to_dict(_online())
     change(document["object"]["state"]["_past"])
     with pytest.raises(ValueError, match="_past"):
+        from_dict(document)
+
+
+def test_files_with_other_parameters_are_refused():
+    online = update(BetaCalibration(), *_many(), 1100)
+    document = to_dict(online)
+    document["object"]["params"]["parameters"] = "ab"
+    with pytest.raises(ValueError, match=r"_past.target must be .* \(3, 2\), got"):
+        from_dict(document)
+
+
+def test_files_with_negative_probabilities_are_refused():
+    document = to_dict(PlattScaling().partial_fit(PROBA, CODES, classes=range(3)))
+    document["object"]["state"]["_past"]["scores"]["values"][0] = -0.5
+    with pytest.raises(ValueError, match=r"_past.scores"):
         from_dict(document)
 
 

@@ -182,6 +182,8 @@ def test_unequal_weights_are_worth_fewer_samples():
         ([0, 0, 1, 1], [0.1, 0.3, 0.4, 0.9]),
         ([0, 1, 1, 1], [0.2, 0.2, 0.2, 0.2]),
         ([0], [0.2]),
+        ([1, 1], [0.2, 0.6]),
+        ([0, 0, 0, 0, 0], [0.1, 0.2, 0.5, 0.6, 0.95]),
     ],
 )
 def test_no_estimate(y_true, y_proba):
@@ -194,8 +196,22 @@ def test_an_impossible_outcome_is_certain_evidence():
     y_true, y_proba = np.array([0, 1, 0, 1, 1]), np.array([0.2, 0.3, 0.7, 0.8, 0])
     result = calibration_belt_test(y_true, y_proba)
     assert result[:2] == (np.inf, 0)
+    # So are outcomes for which the polynomial has no estimate.
+    result = calibration_belt_test([0, 1, 0, 1], [1, 0, 1, 0])
+    assert result == pytest.approx((np.inf, 0, np.nan), nan_ok=True)
     # Possible outcomes with the probabilities 0 and 1 are not.
     assert calibration_belt_test([0, 1, 0, 1, 0], y_proba).pvalue > 0.05
+
+
+@pytest.mark.parametrize("validation", ["external", "internal"])
+def test_correct_certainty_is_no_evidence(validation):
+    """Samples with the probability 0 or 1 that are as predicted are ignored."""
+    y_true, y_proba = problem(200, square=0.2)
+    result = calibration_belt_test(y_true, y_proba, validation=validation)
+    certain = np.arange(100) % 2
+    data = np.append(y_true, certain), np.append(y_proba, certain)
+    again = calibration_belt_test(*data, validation=validation)
+    assert_allclose(again, result, rtol=1e-9)
 
 
 def test_degree_is_limited_by_the_number_of_probabilities():

@@ -23,6 +23,13 @@ def gain_at(threshold, y_true, y_proba, weight):
     return best - trusted
 
 
+def test_subnormal_probabilities_are_zero():
+    y_true = np.arange(40) % 2
+    tiny = np.linspace(0, 1, 40) * 1e-322
+    expected = calibration_decision_loss(y_true, np.zeros(40))
+    assert calibration_decision_loss(y_true, tiny) == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_largest_gain_by_a_linear_program(seed):
     """A task is a mixture of thresholds v, whose payoffs (1 - v) and v have bounds.

@@ -1,9 +1,11 @@
 """Multinomial recalibration: values of a general optimiser, and the tests."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from scipy.special import softmax
 from scipy.stats import chi2
 from sklearn.exceptions import UndefinedMetricWarning
@@ -169,17 +171,77 @@ def test_slopes_do_not_exist(y_proba):
     assert np.isfinite(result.in_the_large).all()
 
 
+def is_separable(codes, y_proba):
+    """Whether some scores are at least as large at the true class, and larger once."""
+    x = np.log(y_proba / y_proba[:, :1])
+    terms = np.eye(3)[:, 1:] * np.stack([x**0, x])[..., None]
+    scores = np.concatenate(list(terms), axis=-1)
+    margins = scores[np.arange(len(x)), codes][:, None] - scores
+    rows = margins.reshape(-1, 4)
+    best = linprog(-rows.sum(axis=0), -rows, np.zeros(len(rows)), bounds=(-1, 1))
+    return best.fun < -1e-7
+
+
+def test_separable_classes_by_a_linear_program():
+    """Few samples often have no estimate, and otherwise may have a large one."""
+    rng = np.random.default_rng(0)
+    found, expected = [], []
+    for _ in range(60):
+        n_samples = rng.integers(3, 9)
+        codes, y_proba = np.arange(n_samples) % 3, rng.dirichlet([1, 1, 1], n_samples)
+        expected.append(is_separable(codes, y_proba))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedMetricWarning)
+            found.append(np.isnan(recalibration_test(codes, y_proba).pvalue))
+    assert found == expected
+    assert 10 < sum(found) < 50
+
+
+@pytest.mark.parametrize("factor", [10, -100])
+def test_extreme_predictions_have_an_estimate(factor):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(300, 5))
+    codes = (logits + rng.gumbel(size=(300, 5))).argmax(axis=1)
+    y_proba = softmax(factor * logits, axis=1)
+    result = calibration_slope(codes, y_proba, mode="multinomial")
+    assert (factor * result.slope > 0.5).all()
+    assert (np.abs(result.slope) < 0.2).all()
+    assert recalibration_test(codes, y_proba).pvalue < 1e-100
+
+
+def test_calibration_in_the_large_of_probabilities_near_0():
+    y_true, y_proba = [0, 1, 0, 1], np.array([1, 2, 3, 4]) * 1e-15
+    result = calibration_slope(y_true, y_proba, mode="multinomial")
+    expected = calibration_slope(y_true, y_proba)
+    assert_allclose(result.in_the_large, expected.in_the_large)
+
+
 def test_an_impossible_class_is_certain_evidence():
     y_proba = [[0.5, 0.5, 0], [0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]]
     assert recalibration_test([2, 0, 1, 2], y_proba) == (np.inf, 0, 4)
 
 
+@pytest.mark.each("reference", ["a", "b"])
+def test_correct_certainty_is_no_evidence(reference):
+    y_true, y_proba = problem(200)
+    result = recalibration_test(y_true, y_proba, reference=reference)
+    certain = np.arange(90) % 3
+    labels = np.append(y_true, np.array(["a", "b", "c"])[certain])
+    again = recalibration_test(
+        labels, np.concatenate([y_proba, np.eye(3)[certain]]), reference=reference
+    )
+    assert_allclose(again, result, rtol=1e-7)
+
+
 @pytest.mark.slow
-def test_level_of_the_recalibration_test():
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_level_of_the_recalibration_test(has_zeros):
     rng = np.random.default_rng(0)
     rejected, n_draws = 0, 2000
     for _ in range(n_draws):
         y_proba = rng.dirichlet([1, 1, 1], size=500)
+        if has_zeros:
+            y_proba = rng.multinomial(10, y_proba) / 10
         y_true = (rng.random((500, 1)) > y_proba.cumsum(axis=1)).sum(axis=1)
         rejected += recalibration_test(y_true, y_proba).pvalue < 0.05
     assert 0.04 < rejected / n_draws < 0.062

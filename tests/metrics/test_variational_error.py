@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -165,15 +165,28 @@ def test_splitters():
     assert values[0] == values[1] != values[2] == values[3]
 
 
+def test_folds_of_one_sample_or_none():
+    """The first fold has a single training row, and the second no test rows."""
+    rng = np.random.default_rng(0)
+    y, proba = rng.integers(2, size=30), rng.uniform(size=30)
+    folds = [(0, 1), (np.arange(30), []), (np.arange(15), np.arange(15, 30))]
+    error = variational_calibration_error(y, proba, cv=folds)
+    expected = variational_calibration_error(y, proba, cv=folds[2:])
+    assert error == pytest.approx(expected * 15 / 16)
+
+
 def test_refused():
     y, proba = draw(np.random.default_rng(0), 30)
     with pytest.raises(ValueError, match=r'direction must be "both".* got \'over\''):
         variational_calibration_error(y, proba, direction="over")
     with pytest.raises(ValueError, match="cv must yield test samples"):
         variational_calibration_error(y, proba, cv=[(np.arange(30), np.arange(0))])
-    for cv in ([1, 2], [([0, 1], [30])]):
-        with pytest.raises(ValueError, match=r"cv must yield the training .* list\."):
+    for cv in ([1, 2], [([0, 1], [30])], [(0, 1, 2)], GroupKFold(3)):
+        message = rf"cv must yield the training .* {type(cv).__name__} raised"
+        with pytest.raises(ValueError, match=message):
             variational_calibration_error(y, proba, cv=cv)
+    with pytest.raises(ValueError, match="'C' parameter"):
+        variational_calibration_error(y, proba, recalibration=LogisticRegression(C=-1))
     with pytest.raises(ValueError, match="'recalibration' parameter"):
         variational_calibration_error(y, proba, recalibration="temperature")
     with pytest.raises(ValueError, match=r"recalibration must .* KNeighbors"):

@@ -41,6 +41,12 @@ def test_probabilities_are_equal_bit_for_bit(tmp_path, groups, lambd):
     assert repr(again) == repr(model)
 
 
+def test_values_that_files_cannot_contain():
+    model, _ = fit(pd.cut(pd.Series(CODES), 3))
+    with pytest.raises(ValueError, match=r"values_\[0\] must be .* got Interval"):
+        to_dict(model)
+
+
 def test_one_group_in_a_file():
     model, proba = fit(np.zeros(300))
     again = from_dict(to_dict(model))
