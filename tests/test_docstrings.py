@@ -10,6 +10,8 @@ import pytest
 
 import sklearn_calib
 
+plt = pytest.importorskip("matplotlib.pyplot", reason="the examples draw")
+
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(sklearn_calib.__path__, "sklearn_calib.")
@@ -81,6 +83,7 @@ def test_examples_run(name):
         pytest.importorskip(OPTIONAL[name], reason=f"for the example of {name}")
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failures, _ = doctest.testmod(import_module(name), optionflags=flags)
+    plt.close("all")
     assert not failures, "see the captured output"
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils.validation import has_fit_parameter
 
 from sklearn_calib._core.inputs import (
@@ -30,6 +29,9 @@ from sklearn_calib._core.validation import (
     check_proba,
     validate_params,
 )
+
+if TYPE_CHECKING:
+    from sklearn.model_selection import BaseCrossValidator
 
 # The default of LogOddsSplineCalibration.
 N_KNOTS = 20
@@ -227,6 +229,9 @@ def _splits(
         for k in np.unique(fold):
             yield rows[fold != k], rows[fold == k]
         return
+    # Imported here, because it reads scikit-learn's scorers.
+    from sklearn.model_selection import check_cv
+
     rows = np.arange(len(codes))
     try:
         folds = check_cv(cv, codes, classifier=True).split(proba, codes)

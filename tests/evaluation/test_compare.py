@@ -202,7 +202,7 @@ def test_intervals_of_calibration_errors_hold_zero_on_calibrated_data():
         for name in SCORERS
         if interval_kind(metric_of(get_scorer(name))[0])[0].is_error
     ]
-    assert len(errors) == 21
+    assert len(errors) == 22
     rows = compare_calibrated({name: name for name in errors})
     assert rows.index[rows["low"] != 0].tolist() == []
     assert (rows["value"] <= rows["high"]).all()
