@@ -92,7 +92,7 @@ class MulticalibrationBoosting(GroupCalibrator):
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
 
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns of X. Defined only if they are strings.
 
     n_errors_ : float
