@@ -205,7 +205,11 @@ def test_bad_input(change, message):
         ({"a", "b"}, TypeError, "array-like .* got a set"),
         ([{"a"}, {"b"}], TypeError, "array-like .* got a set"),
         ([{"a": 1}, {"a": 2}], TypeError, "array-like .* got a dict"),
-        (pd.Series([{"a"}, {"b"}]), TypeError, "sorted.* unhashable type: 'set'"),
+        (
+            pd.Series([{"a"}, {"b"}]),
+            TypeError,
+            "hashable values.* unhashable type: 'set'",
+        ),
         (
             np.zeros((2, 1, 1)),
             ValueError,
