@@ -247,3 +247,19 @@ def test_labels_in_a_partial(problem):
     )
     metric = partial(expected_calibration_error, labels=order)
     assert per_group(metric, y_true, proba, groups=groups).equals(expected)
+
+
+def test_a_group_of_weight_zero_has_no_value():
+    table = per_group(
+        expected_calibration_error,
+        [0, 1, 1, 0, 1],
+        [0.2, 0.6, 0.7, 0.4, 0.5],
+        groups=list("aaabb"),
+        sample_weight=[1, 2, 1, 0, 0],
+        confidence_level=0.9,
+        n_resamples=10,
+        random_state=0,
+    )
+    assert table.loc["b", ["value", "low", "high"]].isna().all()
+    assert table.drop("b").notna().all(axis=None)
+    assert table.loc["a", "value"] == table.loc["overall", "value"]
