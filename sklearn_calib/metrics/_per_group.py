@@ -180,7 +180,8 @@ def per_group(
     everyone = slice(None)
     overall = len(y_true), call_for(call, everyone), *interval(everyone)
     members = group_members(groups, len(y_true))
-    seen = np.ones(len(y_true)) if sample_weight is None else np.asarray(sample_weight)
+    weight = np.ones(len(y_true)) if sample_weight is None else sample_weight
+    seen = as_numbers(weight, "sample_weight")
     table = [
         (
             len(rows),
