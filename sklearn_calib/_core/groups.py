@@ -19,24 +19,25 @@ from sklearn_calib._core.validation import did_you_mean, one_column
 
 def group_members(groups: Any, n_samples: int) -> dict[Any, Any]:
     """Return the indices of the samples of each group, by name or tuple of names."""
-    import pandas as pd
-
     frame = group_frame(groups, n_samples)
-    try:
-        codes, names = pd.MultiIndex.from_frame(frame).factorize(sort=True)
-    except TypeError as error:
-        raise TypeError(
-            "groups must contain names that can be compared and sorted, such as "
-            f"str or int, got {error}. Convert them to str."
-        ) from None
-    if frame.shape[1] == 1:
-        names = names.get_level_values(0)
-    if "overall" in names.tolist():
+    values = distinct_values(frame)
+    codes = encode_groups(frame, values)
+    distinct, index = np.unique(codes, axis=0, return_inverse=True)
+    columns = [[*known.tolist(), np.nan] for known in values]
+    names = [
+        tuple(column[code] for column, code in zip(columns, row, strict=True))
+        for row in distinct.tolist()
+    ]
+    if len(columns) == 1:
+        names = [name for (name,) in names]
+    if "overall" in names:
         raise ValueError(
             'groups must not contain the name "overall", which stands for all samples '
-            f"in the table, got {names.tolist()}. Rename that group."
+            f"in the table, got {names}. Rename that group."
         )
-    return {name: np.flatnonzero(codes == code) for code, name in enumerate(names)}
+    ends = np.cumsum(np.bincount(index.ravel()))[:-1]
+    members = np.split(np.argsort(index.ravel(), kind="stable"), ends)
+    return dict(zip(names, members, strict=True))
 
 
 def group_frame(groups: Any, n_samples: int) -> Any:
@@ -172,7 +173,9 @@ def _as_frame(groups: Any) -> Any:
     check_unmasked(groups, "groups")
     members = groups if isinstance(groups, list | tuple) else ()
     # pandas would interpret the items of mappings and sets as columns.
-    odd = [each for each in (groups, *members) if isinstance(each, Mapping | Set)]
+    odd: list[Any] = [
+        each for each in (groups, *members) if isinstance(each, Mapping | Set)
+    ]
     if groups is None or isinstance(groups, str | Number):
         odd = [groups]
     if odd:

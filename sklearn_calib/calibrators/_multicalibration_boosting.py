@@ -30,7 +30,7 @@ class MulticalibrationBoosting(GroupCalibrator):
     the samples do not support are shrunk towards none.
 
     Each column of `groups` is a partition of the samples, such as by sex or by age
-    band, and a sample belongs to one group of each column. Thus, groups of different
+    band, and a sample belongs to one group of each column, so groups of different
     columns overlap.
 
     Parameters
@@ -125,11 +125,11 @@ class MulticalibrationBoosting(GroupCalibrator):
 
     The three kinds of corrections of each column are updated in turn, by a Newton step
     with a normal prior. The variance of each prior maximises the marginal likelihood,
-    in which the log loss is approximated by a parabola [3]_. If twice the gain of the
-    log-likelihood is below 2, the variance is zero. Therefore, neither a validation set
-    nor random numbers are needed, and if all groups are calibrated, most columns are
-    not corrected. The curvature of the log loss with respect to shifts is replaced by
-    an upper bound, which is exact for two classes.
+    in which the log loss is approximated by a parabola [3]_. If this increases twice
+    the log-likelihood by less than 2, the variance is zero. Therefore, neither a
+    validation set nor random numbers are needed, and if all groups are calibrated, most
+    columns are not corrected. The curvature of the log loss with respect to shifts is
+    replaced by an upper bound, which is exact for two classes.
 
     A missing value is a group. A value that did not occur in `fit` is not corrected for
     its column. Numeric columns must be binned, by `pandas.qcut` for example, as each

@@ -46,8 +46,8 @@ class _OnlineCalibrator(_BlockCalibrator):
     """Base class of calibrators with `partial_fit`.
 
     A subclass defines `_online_losses`, `_identity`, and how its fitted attributes
-    follow from parameters. Parameters have the shape (n_fits, n_parameters): one row
-    for each of the one-vs-rest maps, or only one.
+    follow from the parameters. These have the shape (n_fits, n_parameters): one row for
+    each one-vs-rest map, or a single row.
 
     The attribute `_past` contains the weights of the past samples of each class, and
     either these samples or the expansion of their log loss.
@@ -117,9 +117,9 @@ class _OnlineCalibrator(_BlockCalibrator):
         Raises
         ------
         ValueError
-            If `classes` is missing in the first call or changes, if the calibrator was
-            fitted by `fit`, or if the samples are not valid. The calibrator is then
-            left unchanged.
+            If `classes` is missing in the first call or changes, if a parameter of the
+            calibrator has changed, if the calibrator was fitted by `fit`, or if the
+            samples are not valid. The calibrator is then left unchanged.
 
         Warns
         -----
@@ -144,8 +144,8 @@ class _OnlineCalibrator(_BlockCalibrator):
         forgotten, so that the parameters remain finite.
 
         `fit` starts anew. A calibrator that was fitted by `fit` cannot be updated: pass
-        its data to a first call of `partial_fit`, which has the same result if there
-        are enough errors. A saved calibrator can be updated after
+        its data to a first call of `partial_fit` instead, which has the same result if
+        there are enough errors. A saved calibrator can be updated after
         :func:`sklearn_calib.load`; its file contains the samples that are still kept.
 
         References

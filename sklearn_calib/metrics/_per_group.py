@@ -98,8 +98,9 @@ def per_group(
     -------
     table : DataFrame of shape (n_groups + 1, 2) or (n_groups + 1, 4)
         One row for each group and the row "overall", with the columns "n_samples" and
-        "value", and with `confidence_level` "low" and "high". They are NaN for groups
-        with too few samples for an interval, such as one.
+        "value", and with `confidence_level` "low" and "high". These two are NaN for
+        groups with too few samples for an interval, and all three for groups in which
+        all samples have weight zero.
 
     Raises
     ------
@@ -179,8 +180,14 @@ def per_group(
     everyone = slice(None)
     overall = len(y_true), call_for(call, everyone), *interval(everyone)
     members = group_members(groups, len(y_true))
+    weight = np.ones(len(y_true)) if sample_weight is None else sample_weight
+    seen = as_numbers(weight, "sample_weight")
     table = [
-        (len(rows), call_for(call, rows), *interval_or_nan(rows))
+        (
+            len(rows),
+            call_for(call, rows) if seen[rows].any() else np.nan,
+            *interval_or_nan(rows),
+        )
         for rows in members.values()
     ]
     index = pd.Index([*members, "overall"], dtype=object, tupleize_cols=False)

@@ -9,6 +9,7 @@ from sklearn_calib._core.groups import (
     distinct_values,
     encode_groups,
     group_frame,
+    group_members,
     select_columns,
 )
 
@@ -28,6 +29,20 @@ def test_codes_of_known_missing_and_unknown_values():
     mixed = distinct_values(group_frame(np.array([2, "b", 10, "a"], dtype=object), 4))
     assert mixed[0].tolist() == [10, 2, "a", "b"]
     assert distinct_values(group_frame([None, np.nan], 2))[0].size == 0
+
+
+def test_members_are_sorted_with_missing_values_last():
+    groups = [["b", None], ["a", 2], ["b", 1], [None, 1], ["a", None], ["a", 2]]
+    members = group_members(pd.DataFrame(groups).convert_dtypes(), 6)
+    assert [str(name) for name in members] == [
+        *("('a', 2)", "('a', nan)", "('b', 1)", "('b', nan)", "(nan, 1)")
+    ]
+    assert [rows.tolist() for rows in members.values()] == [[1, 5], [4], [2], [0], [3]]
+
+
+def test_many_groups_take_linear_time():
+    members = group_members(np.arange(200_000)[::-1], 200_000)
+    assert members[0].tolist() == [199_999]
 
 
 @pytest.mark.each("groups", [None, "site", 3, np.float32(3), {"a": [1]}, [{1}]])

@@ -205,7 +205,11 @@ def test_bad_input(change, message):
         ({"a", "b"}, TypeError, "array-like .* got a set"),
         ([{"a"}, {"b"}], TypeError, "array-like .* got a set"),
         ([{"a": 1}, {"a": 2}], TypeError, "array-like .* got a dict"),
-        (pd.Series([{"a"}, {"b"}]), TypeError, "sorted.* unhashable type: 'set'"),
+        (
+            pd.Series([{"a"}, {"b"}]),
+            TypeError,
+            "hashable values.* unhashable type: 'set'",
+        ),
         (
             np.zeros((2, 1, 1)),
             ValueError,
@@ -243,3 +247,19 @@ def test_labels_in_a_partial(problem):
     )
     metric = partial(expected_calibration_error, labels=order)
     assert per_group(metric, y_true, proba, groups=groups).equals(expected)
+
+
+def test_a_group_of_weight_zero_has_no_value():
+    table = per_group(
+        expected_calibration_error,
+        [0, 1, 1, 0, 1],
+        [0.2, 0.6, 0.7, 0.4, 0.5],
+        groups=list("aaabb"),
+        sample_weight=[1, 2, 1, 0, 0],
+        confidence_level=0.9,
+        n_resamples=10,
+        random_state=0,
+    )
+    assert table.loc["b", ["value", "low", "high"]].isna().all()
+    assert table.drop("b").notna().all(axis=None)
+    assert table.loc["a", "value"] == table.loc["overall", "value"]
