@@ -10,11 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import as_numbers, is_empty
+from sklearn_calib._core.arrays import as_labels, as_numbers, is_empty
 from sklearn_calib._core.binning import class_gap_norm
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, MODES, check_targets
+from sklearn_calib._core.inputs import (
+    BETWEEN_0_AND_1,
+    MODES,
+    check_targets,
+    check_two_classes,
+)
 from sklearn_calib._core.typing import Floats
-from sklearn_calib._core.validation import Interval, StrOptions
+from sklearn_calib._core.validation import Interval, StrOptions, encode_labels
 from sklearn_calib.deployment._batches import log_evidence, starts_of
 from sklearn_calib.deployment._monitor_state import MonitorState
 
@@ -190,6 +195,18 @@ class CalibrationMonitor(MonitorState):
         self.mode = mode
         self.n_bins = n_bins
         self.tolerance = tolerance
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        labels = as_labels(self.labels, "labels")
+        if len(labels) < 2:
+            raise ValueError(
+                f"labels must contain at least two labels, got {labels.tolist()}. Pass "
+                "classes_ of the classifier."
+            )
+        encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
+        if self.mode == "positive":
+            check_two_classes(len(labels))
 
     def update(
         self,
