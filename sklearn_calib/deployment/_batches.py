@@ -35,10 +35,10 @@ def bet(
 
 
 def join_blocks(blocks: list[Sums], values: list[float]) -> None:
-    """Add up neighbouring blocks of the same size while there are too many of it.
+    """Add up neighbouring blocks of the same size while there are too many of them.
 
-    The numbers of batches in blocks are powers of two and depend on nothing but the
-    total. Of `values`, that after the later block remains.
+    The numbers of batches in blocks are powers of two and depend only on the total. Of
+    two `values`, that of the later block is kept.
     """
     size = 1
     while True:
@@ -83,7 +83,7 @@ def log_evidence(blocks: list[Sums], alternatives: Alternatives) -> dict[str, Fl
     shifts = _mean_exp(since["shift"])
     if "class" in since:
         priors = _of_parts(since["class"]).sum(axis=1)
-        other = np.logaddexp(bins, shifts[:, 0])
+        other = np.logaddexp(bins, shifts[:, 0]) - np.log(2)
     else:
         priors = (
             share * _of_parts(since["shift"]).sum(axis=1) if n > 1 else shifts[:, 0]

@@ -38,10 +38,10 @@ WIDTH = 1.96
 class MonitorDisplay(Framed):
     """Calibration monitoring over time: e-value and calibration gap.
 
-    The upper panel shows the evidence against calibration. The classifier is no longer
-    calibrated if it reaches the threshold. The lower panel shows the calibration gap:
-    the mean confidence minus the accuracy, or with mode "positive" the mean probability
-    of the positive class minus its frequency. The band contains 95 % of the gaps of a
+    The upper panel shows the evidence against calibration. An alarm is raised when it
+    reaches the threshold. The lower panel shows the calibration gap: the mean
+    confidence minus the accuracy, or with mode "positive" the mean probability of the
+    positive class minus its frequency. The band contains 95 % of the gaps of a
     calibrated classifier.
 
     Use :meth:`from_monitor` to create one. Several monitors can share axes, with
@@ -257,12 +257,12 @@ class MonitorDisplay(Framed):
         return self
 
     def _columns(self) -> dict[str, Array]:
-        """Return what the monitor knows about each block."""
+        """Return the values of each block."""
         names = "batch", "n_samples", "confidence", "accuracy", "deviation"
         return {name: getattr(self, name) for name in (*names, *self._values)}
 
     def _draw_gap(self, color: Any) -> None:
-        """Draw the gap between probability and frequency, and its range by chance."""
+        """Draw the calibration gap, and its range for a calibrated classifier."""
         ends = _ends_of_groups(self.n_samples)
         starts = np.concatenate([[0], ends[:-1] + 1])
         weight = np.where(np.isnan(self.accuracy), np.nan, self.n_samples)

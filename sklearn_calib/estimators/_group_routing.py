@@ -120,8 +120,8 @@ class GroupRoutingMixin(RoutingMixin):
     def _group_frame(self, X: Any, n_samples: int | None, passed: Any) -> Any:
         """Return the groups, or None if the calibrator uses none.
 
-        Those that are passed are checked by the calibrator, or, if their number is
-        known, here.
+        Groups that are passed are checked here if `n_samples` is given, and otherwise
+        by the calibrator.
         """
         if not self._uses_groups:
             return None
