@@ -98,7 +98,8 @@ class Accumulator(StateMixin, BaseEstimator):
             )
 
     def _check_can_be_saved(self) -> None:
-        """Raise an error if parameters have changed; it may be empty."""
+        """Raise an error for invalid or changed parameters; it may be empty."""
+        self._validate_params()
         self._check_unchanged()
 
     def _settings(self) -> Options:

@@ -1,7 +1,7 @@
 """Groups of samples, such as those defined by a sensitive feature."""
 
 from collections.abc import Mapping, Set
-from numbers import Integral, Number
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,11 @@ def _place(names: list[Any], wanted: Any) -> int:
     is_index = isinstance(wanted, Integral) and not isinstance(wanted, bool)
     if is_index and -len(names) <= wanted < len(names):
         return int(wanted) % len(names)
+    known = [name for name in names if isinstance(name, str)]
     raise ValueError(
-        f"groups must be columns of X, got {wanted!r}, and X has {len(names)} columns"
-        f"{' with names' * isinstance(names[0], str)}. Pass a name, an index, or a "
-        f"list of these.{did_you_mean(wanted, names)}"
+        f"groups must be columns of X, got {wanted!r}, and X has {len(names)} columns "
+        f"{'with' if known else 'without'} names. Pass a name, an index, or a list of "
+        f"these.{did_you_mean(wanted, known)}"
     )
 
 
@@ -172,17 +173,19 @@ def _as_frame(groups: Any) -> Any:
 
     check_unmasked(groups, "groups")
     members = groups if isinstance(groups, list | tuple) else ()
-    # pandas would interpret the items of mappings and sets as columns.
-    odd: list[Any] = [
-        each for each in (groups, *members) if isinstance(each, Mapping | Set)
+    # pandas would interpret their items as columns.
+    odd = [
+        f"a {type(each).__name__}"
+        for each in (groups, *members)
+        if isinstance(each, Mapping | Set) or issparse(each)
     ]
-    if groups is None or isinstance(groups, str | Number):
-        odd = [groups]
+    if groups is None or np.isscalar(groups):
+        odd = [repr(groups)]
     if odd:
         raise TypeError(
             "groups must be array-like of shape (n_samples,) or (n_samples, "
-            f"n_features), got a {type(odd[0]).__name__}. Pass a list, an array or a "
-            "DataFrame with a row for each sample."
+            f"n_features), got {odd[0]}. Pass a list, an array or a DataFrame with a "
+            "row for each sample."
         )
     lengths = {len(each) for each in members if isinstance(each, list | tuple)}
     if len(lengths) > 1:

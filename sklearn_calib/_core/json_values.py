@@ -150,9 +150,12 @@ def _read_inline(value: Any, key: str) -> Array:
         refuse(f"{key}.shape", "a list of non-negative integers", shape)
     if math.prod(shape) != len(values):
         refuse(f"{key}.shape", f"the shape of {len(values)} values", shape)
+    wanted = f"finite and of dtype {dtype}"
+    if dtype == "object":
+        wanted = "strings, Booleans or finite numbers"
     for each in values:
         if type(each) not in DTYPES[dtype] or _is_infinite(each):
-            refuse(f"{key}.values", f"finite and of dtype {dtype}", each)
+            refuse(f"{key}.values", wanted, each)
     if dtype == "str" and len(values) * max(map(len, values), default=0) > MOST_TEXT:
         raise ValueError(f"{key}.values must be shorter, got too long strings.")
     try:

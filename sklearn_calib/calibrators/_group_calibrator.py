@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.array_api import on_cpu
@@ -90,6 +91,7 @@ class GroupCalibrator(
     __metadata_request__fit = {"groups": True, "sample_weight": False}
     __metadata_request__predict = {"groups": True}
     __metadata_request__predict_proba = {"groups": True}
+    __metadata_request__score = {"groups": True}
 
     calibrator: Calibrator | None
     from_logits: bool
@@ -254,6 +256,38 @@ class GroupCalibrator(
             Predicted labels.
         """
         return self.classes_[self.predict_proba(X, groups=groups).argmax(axis=1)]
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike,
+    ) -> float:
+        """Return the accuracy on given predictions and labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
+            Predictions of the classifier, in the same form as in `fit`.
+
+        y : array-like of shape (n_samples,)
+            True labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        groups : array-like of shape (n_samples,) or (n_samples, n_group_columns)
+            Groups of each sample, with the same columns as in `fit`.
+
+        Returns
+        -------
+        score : float
+            Accuracy of `predict`.
+        """
+        y_pred = self.predict(X, groups=groups)
+        return float(accuracy_score(y, y_pred, sample_weight=sample_weight))
 
     def _logits(self, X: Any) -> Floats:
         """Return the log-probabilities of the calibrator without groups."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from sklearn_calib._core.binning import bin_index, uniform_edges
-from sklearn_calib._core.inputs import as_columns, check_two_classes
+from sklearn_calib._core.inputs import as_columns
 from sklearn_calib._core.typing import Bools, Floats, Ints, Weights
 from sklearn_calib._core.validation import check_proba, row_blocks
 
@@ -85,8 +85,6 @@ class Alternatives:
     def sums(self, proba: Floats, codes: Ints, weight: Weights) -> Sums:
         """Return the sums of a batch of at least one sample."""
         columns = check_proba(as_columns(proba))
-        if self.mode == "positive":
-            check_two_classes(columns.shape[1])
         total = self.empty()
         total.counts[1] = len(codes)
         n_ratios = len(SLOPES) * self.n_classes + len(SHIFTS) * self.n_problems

@@ -35,10 +35,10 @@ def bet(
 
 
 def join_blocks(blocks: list[Sums], values: list[float]) -> None:
-    """Add up neighbouring blocks of the same size while there are too many of it.
+    """Add up neighbouring blocks of the same size while there are too many of them.
 
-    The numbers of batches in blocks are powers of two and depend on nothing but the
-    total. Of `values`, that after the later block remains.
+    The numbers of batches in blocks are powers of two and depend only on the total. Of
+    two `values`, that of the later block is kept.
     """
     size = 1
     while True:

@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import as_numbers, is_empty
+from sklearn_calib._core.arrays import as_labels, as_numbers, is_empty
 from sklearn_calib._core.binning import class_gap_norm
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, MODES, check_targets
+from sklearn_calib._core.inputs import (
+    BETWEEN_0_AND_1,
+    MODES,
+    check_targets,
+    check_two_classes,
+)
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import Interval, StrOptions, encode_labels
 from sklearn_calib.deployment._batches import log_evidence, starts_of
@@ -20,7 +25,7 @@ from sklearn_calib.deployment._monitor_state import MonitorState
 
 
 class Diagnosis(NamedTuple):
-    """What `CalibrationMonitor.diagnose` returns."""
+    """Diagnosis of a monitor: when the calibration changed, and what to do."""
 
     change_point: int | None
     n_samples: int
@@ -79,7 +84,7 @@ class CalibrationMonitor(MonitorState):
         Whether the e-value of any batch has reached `1 / alpha`.
 
     alarm_at_ : int or None
-        Index of the first batch at which it did, starting at 0.
+        Index of the first batch whose e-value reached `1 / alpha`, starting at 0.
 
     n_batches_ : int
         Number of batches.
@@ -96,9 +101,9 @@ class CalibrationMonitor(MonitorState):
 
     Notes
     -----
-    The null hypothesis is that, given the labels before it and the prediction, each
-    event occurs with the predicted probability :math:`p`, up to `tolerance`. The
-    alternatives are
+    The null hypothesis is that, given the prediction and all earlier labels, each event
+    occurs with the predicted probability :math:`p`, up to `tolerance`. The alternatives
+    are
 
     - inverse temperatures from 0.37 to 2.7: :math:`p_k^b / \sum_l p_l^b`;
     - shifts of the log-odds of the event by -2 to 2: for all samples, for those in a
@@ -129,18 +134,20 @@ class CalibrationMonitor(MonitorState):
 
     - The order of the samples within a batch does not matter. The order of the batches
       must not depend on their labels: if labels arrive with a delay, add a batch when
-      all its labels are known. Positive cases that become known earlier are an alarm.
+      all its labels are known. If positive cases become known earlier, an alarm is
+      raised.
     - A sample with weight w in [0, 1] has its ratio raised to the power of w, whose
       expectation is at most one too (Jensen's inequality). The weights must not depend
       on the labels.
     - Probabilities are distinguished from 0 and 1 down to 1.2e-7, the resolution of
       float32, by a tolerance of at least this value. An event of probability 0 is
       strong evidence, but not an infinite e-value.
-    - Merged monitors must have the same batches, of other samples: batch i of the sum
-      contains the samples of batch i of all workers. Batches of long ago are stored as
-      sums over blocks, as long as about a seventh of their age. Only the first batch of
-      a block is then a possible change point of the merged monitor, so that its e-value
-      can be slightly less than that of a single monitor. It is valid too.
+    - Monitors to be merged must have the same batches, with different samples: batch i
+      of the sum contains the samples of batch i of all workers. Alarms are not merged:
+      the sum has its own e-value. Batches of long ago are stored as sums over blocks,
+      as long as about a seventh of their age. Only the first batch of a block is then a
+      possible change point of the sum, so that its e-value can be slightly less than
+      that of a single monitor. It is valid too.
 
     References
     ----------
@@ -191,6 +198,17 @@ class CalibrationMonitor(MonitorState):
         self.n_bins = n_bins
         self.tolerance = tolerance
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        labels = as_labels(self.labels, "labels")
+        if len(labels) < 2:
+            raise ValueError(
+                f"labels must contain at least two labels, got {labels.tolist()}. Pass "
+                "classes_ of the classifier."
+            )
+        if self.mode == "positive":
+            check_two_classes(len(labels))
+
     def update(
         self,
         y_true: ArrayLike,
@@ -226,7 +244,7 @@ class CalibrationMonitor(MonitorState):
         self._validate_params()
         self._check_unchanged()
         if is_empty(y_true) and is_empty(y_proba):
-            labels = self.labels
+            labels = as_labels(self.labels, "labels")
             encode_labels(labels, labels=labels, n_classes=len(labels), name="labels")
             return self._append(self._alternatives().empty())
         has_weight = True

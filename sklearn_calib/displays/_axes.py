@@ -21,6 +21,9 @@ ABOVE: dict[str, Any] = {
     "frameon": False,
 }
 
+# Label of a calibration gap.
+GAP = "Confidence\n- accuracy"
+
 # The palette of Okabe and Ito, which is safe for colour-blind readers, without its
 # yellow, which is hard to see on white. Markers distinguish the lines in grey prints.
 STYLES = [

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.typing import Array, Floats, History, Ints
-from sklearn_calib.displays._axes import STYLES, artists
+from sklearn_calib.displays._axes import GAP, STYLES, artists
 from sklearn_calib.displays._frame import Framed, columns_by_epoch
 from sklearn_calib.displays._history import (
     count_bins,
@@ -38,7 +38,6 @@ WAY_OUT = (
 # Group ids of the band of the inverse focal loss and of the switches to it.
 BAND, SWITCH = "inverse focal band", "switch"
 LINEAR_UP_TO = 100
-GAP = "Confidence\n- accuracy"
 
 
 class GammaDynamicsDisplay(Framed):

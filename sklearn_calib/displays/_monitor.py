@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sklearn_calib._core.inputs import MODES
 from sklearn_calib._core.typing import Array, Floats, Ints
 from sklearn_calib.deployment import CalibrationMonitor
 from sklearn_calib.displays._axes import (
     ABOVE,
+    GAP,
     add_axes_below,
     artists,
     curve_style,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
+# Label of each mode; the gap of a class-wise monitor is that of the predicted class.
+GAPS = {**dict.fromkeys(MODES, GAP), "positive": "Probability\n- frequency"}
 LINE, THRESHOLD, BAND = "e-value", "threshold", "range if calibrated"
 GAP_AXES = "gap over time"
 # Points of the lower panel; neighbours with few samples are averaged.
@@ -34,10 +38,11 @@ WIDTH = 1.96
 class MonitorDisplay(Framed):
     """Calibration monitoring over time: e-value and calibration gap.
 
-    The upper panel shows the evidence against calibration. The classifier is no longer
-    calibrated if it reaches the threshold. The lower panel shows the mean predicted
-    probability minus the frequency of the event, and the range of 95 % for a calibrated
-    classifier. It is positive for an overconfident one.
+    The upper panel shows the evidence against calibration. An alarm is raised when it
+    reaches the threshold. The lower panel shows the calibration gap: the mean
+    confidence minus the accuracy, or with mode "positive" the mean probability of the
+    positive class minus its frequency. The band contains 95 % of the gaps of a
+    calibrated classifier.
 
     Use :meth:`from_monitor` to create one. Several monitors can share axes, with
     different colours and markers.
@@ -51,10 +56,11 @@ class MonitorDisplay(Framed):
         Number of samples of each block.
 
     confidence : ndarray of shape (n_blocks,)
-        Mean predicted probability; nan for blocks without samples.
+        Mean confidence, or mean probability of the positive class with mode "positive";
+        nan for blocks without samples.
 
     accuracy : ndarray of shape (n_blocks,)
-        Frequency of the event; nan for blocks without samples.
+        Accuracy, or frequency of the positive class; nan for blocks without samples.
 
     deviation : ndarray of shape (n_blocks,)
         Standard deviation of `accuracy` for a calibrated classifier.
@@ -70,6 +76,9 @@ class MonitorDisplay(Framed):
 
     change_point : int, default=None
         Index of the first batch after the estimated change.
+
+    mode : {"top_label", "positive", "classwise"}, default="top_label"
+        Mode of the monitor, which determines the label of the lower panel.
 
     name : str, default=None
         Name of the classifier, shown in the legend.
@@ -135,6 +144,7 @@ class MonitorDisplay(Framed):
         alpha: float = 0.05,
         alarm_at: int | None = None,
         change_point: int | None = None,
+        mode: str = "top_label",
         name: str | None = None,
     ) -> None:
         self.batch = batch
@@ -146,6 +156,7 @@ class MonitorDisplay(Framed):
         self.alpha = alpha
         self.alarm_at = alarm_at
         self.change_point = change_point
+        self.mode = mode
         self.name = name
 
     @classmethod
@@ -198,6 +209,7 @@ class MonitorDisplay(Framed):
             alpha=monitor.alpha,
             alarm_at=monitor.alarm_at_,
             change_point=monitor.diagnose().change_point,
+            mode=monitor.mode,
             name=name,
         )
         return display.plot(ax, **plot_options)
@@ -228,6 +240,8 @@ class MonitorDisplay(Framed):
         self.ax_ = new_axes((6.4, 4.8)) if ax is None else ax
         self.figure_ = self.ax_.figure
         style = curve_style(self.ax_, LINE, color)
+        if len(self.batch) == 1:
+            style["markevery"] = None  # without a marker, a point would be invisible
         name = self.name if name is None else name
         below = find_axes_below(self.ax_, GAP_AXES)
         self.gap_ax_ = below or add_axes_below(self.ax_, GAP_AXES, 0.7)
@@ -243,12 +257,12 @@ class MonitorDisplay(Framed):
         return self
 
     def _columns(self) -> dict[str, Array]:
-        """Return what the monitor knows about each block."""
+        """Return the values of each block."""
         names = "batch", "n_samples", "confidence", "accuracy", "deviation"
         return {name: getattr(self, name) for name in (*names, *self._values)}
 
     def _draw_gap(self, color: Any) -> None:
-        """Draw the gap between probability and frequency, and its range by chance."""
+        """Draw the calibration gap, and its range for a calibrated classifier."""
         ends = _ends_of_groups(self.n_samples)
         starts = np.concatenate([[0], ends[:-1] + 1])
         weight = np.where(np.isnan(self.accuracy), np.nan, self.n_samples)
@@ -293,6 +307,8 @@ class MonitorDisplay(Framed):
 
     def _decorate(self) -> None:
         """Adapt labels and legends to all monitors on the axes."""
+        from matplotlib.ticker import MaxNLocator
+
         threshold = -math.log10(self.alpha)
         heights = [line.get_ydata()[0] for line in artists(self.ax_, THRESHOLD)]
         if threshold not in heights:
@@ -307,7 +323,8 @@ class MonitorDisplay(Framed):
             self.gap_ax_.axhline(0, color="0.3", linewidth=1, zorder=1)
         self.ax_.set_ylabel(r"$\log_{10}$ e-value")
         self.ax_.tick_params(labelbottom=False)
-        self.gap_ax_.set(xlabel="Batch", ylabel="Probability\n- frequency")
+        self.gap_ax_.set(xlabel="Batch", ylabel=GAPS[self.mode])
+        self.gap_ax_.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         handles = [*self.ax_.lines, *artists(self.gap_ax_, BAND)[:1]]
         self.ax_.legend(handles=handles, ncols=2, columnspacing=1, **ABOVE)
 

@@ -103,8 +103,9 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
     groups : str, int or list of these, default=None
         Columns of X with the groups of a calibrator such as
         :class:`PerGroupCalibrator`, by name or index. The classifier gets them too, but
-        a pipeline may drop them. With None, they are passed to `fit` and
-        `predict_proba`.
+        a pipeline may drop them. With None, they are passed to `fit`, `predict_proba`,
+        `predict` and `score`. Scorers such as "neg_log_loss" do not pass them, so
+        cross-validation with `scoring` needs columns.
 
     n_jobs : int, default=None
         Number of classifiers to train in parallel, as in scikit-learn: None means 1,

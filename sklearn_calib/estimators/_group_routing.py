@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from numpy.typing import ArrayLike
 from sklearn import get_config
+from sklearn.metrics import accuracy_score
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -11,6 +13,7 @@ from sklearn.utils.metadata_routing import (
 
 from sklearn_calib._core.groups import group_frame, select_columns
 from sklearn_calib._core.routing import RoutingMixin
+from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib.calibrators import GroupCalibrator
 
 
@@ -19,6 +22,7 @@ class GroupRoutingMixin(RoutingMixin):
 
     calibrator: Any
     groups: Any
+    predict: Any
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -49,10 +53,42 @@ class GroupRoutingMixin(RoutingMixin):
         router = super().get_metadata_routing()
         if self._takes_groups:
             methods = MethodMapping().add(caller="fit", callee="fit")
-            for caller in ("predict", "predict_proba"):
+            for caller in ("predict", "predict_proba", "score"):
                 methods.add(caller=caller, callee="predict_proba")
             router.add(calibrator=self.calibrator, method_mapping=methods)
         return router
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        **params: Any,
+    ) -> float:
+        """Return the accuracy on given data and labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Data in the form that the classifier accepts.
+
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            True labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        **params : dict
+            `groups` of the samples, if they were passed to `fit`.
+
+        Returns
+        -------
+        score : float
+            Accuracy of `predict`. A multilabel prediction is correct if all its labels
+            are.
+        """
+        y_pred = self.predict(X, **params)
+        return float(accuracy_score(y, y_pred, sample_weight=sample_weight))
 
     def _find_groups(self, method: str, params: dict[str, Any]) -> tuple[Any, Any]:
         """Return the groups among the parameters of a method, and the parameters.
@@ -74,17 +110,18 @@ class GroupRoutingMixin(RoutingMixin):
         passed, others = self._find_groups("predict_proba", params)
         if others and not get_config()["enable_metadata_routing"]:
             raise TypeError(
-                "predict_proba must be called with X, and with groups if fit was, got "
-                f"also {sorted(others)} for groups={self.groups!r} and calibrator="
-                f"{self.calibrator!r}. Omit them, or use PerGroupCalibrator()."
+                "predict_proba must be called with X, and with groups if they were "
+                f"passed to fit, got also {sorted(others)} for groups={self.groups!r} "
+                f"and calibrator={self.calibrator!r}. Omit them, or use "
+                "PerGroupCalibrator() with groups=None."
             )
         return self._group_frame(X, None, passed)
 
     def _group_frame(self, X: Any, n_samples: int | None, passed: Any) -> Any:
         """Return the groups, or None if the calibrator uses none.
 
-        Those that are passed are checked by the calibrator, or, if their number is
-        known, here.
+        Groups that are passed are checked here if `n_samples` is given, and otherwise
+        by the calibrator.
         """
         if not self._uses_groups:
             return None

@@ -85,6 +85,8 @@ def test_columns_of_polars():
         (np.zeros((2, 0)), r"0 feature\(s\) \(shape=\(2, 0\)\)"),
         (np.zeros((2, 3)), "groups must be columns of X, got 3, and X has 3 columns"),
         ({"a": [1, 2]}, "groups must be columns of X, got 3, .* 1 columns with names"),
+        # An integer is an index, and not the name of a column.
+        (pd.DataFrame({3: [1, 2]}), r"got 3, .* columns without names\..* these\.$"),
     ],
 )
 def test_no_such_column(X, message):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -257,6 +258,8 @@ def test_probabilities_logits_and_dtypes():
     default = PerGroupCalibrator().fit(proba, y, groups=groups)
     found = default.predict_proba(proba, groups=groups)
     np.testing.assert_allclose(found, expected, atol=0.05)
+    score = default.score(proba, y, np.arange(len(y)) % 2, groups=groups)
+    assert score == (y == found.argmax(axis=1))[1::2].mean()
 
 
 @pytest.mark.each(
@@ -264,6 +267,9 @@ def test_probabilities_logits_and_dtypes():
     [
         ({"groups": [1, 2]}, ValueError, "one group for each sample, got 2 groups and"),
         ({"groups": {"a": 1}}, TypeError, "groups must be array-like .* got a dict"),
+        ({"groups": None}, TypeError, "groups must be array-like .* got None"),
+        ({"groups": "a"}, TypeError, "groups must be array-like .* got 'a'"),
+        ({"groups": csr_array(np.eye(60))}, TypeError, "got a csr_array. Pass a list"),
         ({"groups": [[1, 2], [3]] * 30}, ValueError, "groups must have rows of equal"),
         ({"groups": pd.Series([[1]] * 60)}, TypeError, "groups must contain hashable"),
         ({"groups": np.zeros((60, 2, 2))}, ValueError, "groups must have shape"),

@@ -377,6 +377,9 @@ def test_data_of_any_kind(stream):
             {"labels": ["a", "b", "c"], "mode": "positive"},
             "requires two classes",
         ),
+        # Before the first label is known.
+        (([], []), {"labels": []}, r"at least two labels, got \[\]"),
+        (([], []), {"labels": ["a", "a"]}, "labels must contain 2 distinct labels"),
     ],
 )
 def test_bad_input(data, options, match):

@@ -74,6 +74,14 @@ def test_advice_names_the_cause(cause):
         assert abs(found.change_point - 10) <= 3, mode
 
 
+@pytest.mark.each(("mode", "n_classes"), PROBLEMS)
+def test_no_samples_are_no_evidence_for_any_cause(mode, n_classes):
+    """Marginal likelihoods are averages, of which none is preferred a priori."""
+    monitor = CalibrationMonitor(labels=range(n_classes), mode=mode).update([], [])
+    evidence = [*monitor.diagnose().log_evidence.values()]
+    np.testing.assert_allclose(evidence, 0, atol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "n_classes"), PROBLEMS)
 @pytest.mark.parametrize("cause", CAUSES)

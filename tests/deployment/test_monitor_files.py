@@ -96,3 +96,16 @@ def test_alarm_must_be_in_the_file(stream):
     del document["object"]["state"]["alarm_at_"]
     with pytest.raises(ValueError, match="alarm_at_ must be the index of a batch"):
         from_dict(document)
+
+
+def test_labels_must_be_classes():
+    with pytest.raises(ValueError, match=r"at least two labels, got \[\]"):
+        to_dict(CalibrationMonitor(labels=[]))
+    document = to_dict(CalibrationMonitor(labels=["a", "b"]))
+    for values in ([], ["a"]):
+        document["object"]["params"]["labels"] |= {
+            "shape": [len(values)],
+            "values": values,
+        }
+        with pytest.raises(ValueError, match="at least two labels"):
+            from_dict(document)

@@ -90,6 +90,32 @@ def test_batches_without_samples():
     display.figure_.draw_without_rendering()
 
 
+def test_ticks_are_batches():
+    """Ticks are integers, also those of few batches; a single one is visible."""
+    for n_batches in (1, 2, 8, 19):
+        display = MonitorDisplay.from_monitor(monitored(0, n_batches, 5))
+        ticks = display.gap_ax_.get_xticks()
+        assert_array_equal(ticks, np.round(ticks))
+        assert (display.line_.get_markevery() is None) == (n_batches == 1)
+
+
+@pytest.mark.each(
+    ("mode", "label"),
+    [
+        ("top_label", "Confidence\n- accuracy"),
+        ("positive", "Probability\n- frequency"),
+        ("classwise", "Confidence\n- accuracy"),
+    ],
+)
+def test_the_gap_is_named(mode, label):
+    monitor = CalibrationMonitor(labels=[0, 1], mode=mode)
+    monitor.update([0, 1, 1], [0.2, 0.4, 0.9])
+    display = MonitorDisplay.from_monitor(monitor)
+    assert display.gap_ax_.get_ylabel() == label
+    expected = 0.5 - 2 / 3 if mode == "positive" else 2.3 / 3 - 2 / 3
+    assert display.gap_line_.get_ydata() == pytest.approx(expected)
+
+
 def test_thresholds_of_two_monitors():
     first = MonitorDisplay.from_monitor(monitored(change=20), name="one")
     second = MonitorDisplay.from_monitor(

@@ -185,13 +185,15 @@ def test_groups_that_are_missing_or_not_used():
     ):
         model.predict_proba(X, groups=SEX, group=SEX)
     column = clone(COLUMN).fit(X, Y)
+    weight = np.arange(N) % 3
+    assert model.score(X, Y, weight, groups=SEX) == column.score(X, Y, weight)
     for each in (column, model.uncalibrated()):
         with pytest.raises(TypeError, match=r"must be called with X, .*\['groups'\]"):
             each.predict_proba(X, groups=SEX)
     # Of the classifier, which may be a search with a splitter of groups.
     with pytest.raises(ValueError, match="does not accept the groups parameter"):
         clone(COLUMN).fit(X, Y, groups=SEX)
-    with pytest.raises(ValueError, match=r"got 'sex', and X has 4 columns\. Pass"):
+    with pytest.raises(ValueError, match="got 'sex', and X has 4 columns without na"):
         column.predict_proba(X.to_numpy())
     with pytest.raises(AttributeError):
         column.predict_interval(X)
@@ -250,6 +252,10 @@ def test_metadata_routing():
         np.testing.assert_array_equal(model.predict_proba(X, groups=SEX), expected)
         pipeline = make_pipeline("passthrough", clone(PASSED)).fit(X, Y, groups=SEX)
         np.testing.assert_array_equal(pipeline.predict_proba(X, groups=SEX), expected)
+        # Without `scoring`, cross-validation passes them to `score`.
+        scores = cross_validate(PASSED, X, Y, params={"groups": SEX}, cv=3)
+        columns = cross_validate(COLUMN, X, Y, cv=3)
+        np.testing.assert_array_equal(scores["test_score"], columns["test_score"])
         labels = pipeline.predict(X, groups=SEX)
         np.testing.assert_array_equal(labels, pipeline[-1].predict(X, groups=SEX))
         # Under another name, if the splitter has groups as well.

@@ -87,5 +87,6 @@ def test_crafted_calibrators():
 
 def test_values_that_cannot_be_saved():
     groups = pd.cut(CODES, 3)
-    with pytest.raises(ValueError, match=r"values_\[0\].* got Interval"):
+    wanted = r"values_\[0\].* must be strings, Booleans or finite numbers, got Interval"
+    with pytest.raises(ValueError, match=wanted):
         to_dict(fit(groups)[0])
