@@ -159,8 +159,13 @@ SETTLED = {
     },
     # The belt needs a logistic regression with an estimate.
     **{
-        ("displays.CalibrationBeltDisplay", "y_proba", key): ANY
-        for key in ("certain", "ties", "1e-17")
+        ("displays.CalibrationBeltDisplay", name, key): ANY
+        for name, table in (
+            *(("y_proba", MATRIX), ("y_proba", COLUMN)),
+            *((name, SHARED[name]) for name in ("y_true", "sample_weight")),
+        )
+        for key, each in table.items()
+        if each.verdict == VALID
     },
     # No draws, no intervals.
     ("evaluation.compare", "n_resamples", "zero"): ANY,

@@ -152,7 +152,7 @@ def _read_inline(value: Any, key: str) -> Array:
         refuse(f"{key}.shape", f"the shape of {len(values)} values", shape)
     wanted = f"finite and of dtype {dtype}"
     if dtype == "object":
-        wanted = "strings, Booleans or finite numbers"
+        wanted = "finite numbers, booleans or strings"
     for each in values:
         if type(each) not in DTYPES[dtype] or _is_infinite(each):
             refuse(f"{key}.values", wanted, each)

@@ -43,11 +43,6 @@ class MonitorState(Accumulator):
 
     def _alternatives(self) -> Alternatives:
         n_classes = len(self.labels)
-        if n_classes < 2:
-            raise ValueError(
-                "labels must contain at least two distinct labels, got "
-                f"{list(self.labels)}. Pass classes_ of the classifier."
-            )
         return _alternatives(self.mode, n_classes, self.n_bins, self.tolerance)
 
     @property

@@ -136,7 +136,8 @@ def calibration_belt_test(
     results are those of its vignette.
 
     If a true outcome has the probability 0, the statistic is infinite and the p-value
-    is 0, because this is impossible for a calibrated classifier. In the regression,
+    is 0, because this is impossible for a calibrated classifier. If the regression has
+    no estimate, the degree is then the first. In the regression,
     zeros of p and of 1 - p are then replaced by half of the smallest of the others.
     Otherwise, samples with the probability 0 or 1 are ignored, because they are always
     as predicted.
@@ -164,7 +165,7 @@ def calibration_belt_test(
     sample = belt_sample(value, outcome, weight)
     selected = select_polynomial(sample, validation, max_degree, significance_level)
     if selected is None and np.isinf(sample.loss):
-        return CalibrationBeltResult(np.inf, 0.0, np.nan)
+        return CalibrationBeltResult(np.inf, 0.0, FIRST[validation][1])
     if selected is None:
         warnings.warn(
             f"The calibration belt test is not defined because {UNDEFINED}. Its result "

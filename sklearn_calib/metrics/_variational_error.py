@@ -259,12 +259,15 @@ def _recalibrate(
 ) -> Floats:
     """Return recalibrated probabilities of the test samples."""
     classes = np.unique(codes[train])
-    if len(classes) < 2:
+    if not len(classes):
         return proba[test]
+    recalibrated = np.zeros((len(test), proba.shape[1]))
+    if len(classes) == 1:  # the only label that occurs
+        recalibrated[:, classes] = 1
+        return recalibrated
     if isinstance(recalibration, str):
         weight = np.ones(len(codes)) if weight is None else weight
         return _recalibrate_by_curves(proba, codes, weight, train, test)
-    recalibrated = np.zeros((len(test), proba.shape[1]))
     if len(classes) < proba.shape[1]:
         # Calibrators need a label for each column.
         proba = _of_classes(proba, classes)

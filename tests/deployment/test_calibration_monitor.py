@@ -366,8 +366,6 @@ def test_data_of_any_kind(stream):
         ((["a"], [[0.5, 0.5]], [1e40]), {}, "sample_weight must be at most 1"),
         ((["a"], [[0.5, 0.5]], [-1]), {}, "sample_weight must be non-negative"),
         ((["a"], [[0.2, 0.3, 0.5]]), {}, "labels"),
-        (([], []), {"labels": ["a", "a"]}, "labels"),
-        (([], []), {"labels": []}, "at least two distinct labels"),
         ((["a"], [[0.5, 0.5]]), {"alpha": 1}, "alpha"),
         ((["a"], [[0.5, 0.5]]), {"tolerance": -0.1}, "tolerance"),
         ((["a"], [[0.5, 0.5]]), {"n_bins": 0}, "n_bins"),

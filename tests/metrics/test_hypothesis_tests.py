@@ -29,9 +29,9 @@ TESTS = {
     "hosmer-uniform": partial(asymptotic, strategy="uniform", n_bins=5),
     "spiegelhalter": spiegelhalter_test,
     "spiegelhalter-top-label": partial(spiegelhalter_test, mode="top_label"),
-    "tcal": partial(tcal_test, n_resamples=60, random_state=0),
+    "tcal": partial(tcal_test, n_resamples=499, random_state=0),
     "tcal-top-label": partial(
-        tcal_test, mode="top_label", n_resamples=60, random_state=0
+        tcal_test, mode="top_label", n_resamples=499, random_state=0
     ),
 }
 all_tests = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
