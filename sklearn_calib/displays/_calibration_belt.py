@@ -48,7 +48,7 @@ class CalibrationBeltDisplay(FromEstimator):
     Parameters
     ----------
     prob_pred : ndarray of shape (n_points,)
-        Predicted probabilities, from the smallest to the largest of the data.
+        Predicted probabilities, from the smallest to the largest that is not ignored.
 
     prob_true : ndarray of shape (n_points,)
         Calibration curve at these probabilities.
@@ -227,9 +227,10 @@ class CalibrationBeltDisplay(FromEstimator):
         The belt is the range, at each probability, of the polynomials with a
         log-likelihood within half of a quantile of its maximum: the quantile of the
         statistic of the test, given the degree [1]_. For calibrated predictions, the
-        belt contains the whole diagonal with at least the confidence level as
-        probability. More than 2048 distinct probabilities are grouped for the belt in
-        as many cells of the log-odds.
+        belt contains the whole diagonal with a probability of at least the confidence
+        level. Correct predictions with the probability 0 or 1 are ignored. More than
+        2048 distinct probabilities are grouped for the belt in as many cells of the
+        log-odds.
 
         References
         ----------
@@ -254,7 +255,7 @@ class CalibrationBeltDisplay(FromEstimator):
         if selected is None:
             raise ValueError(
                 "y_true and y_proba must contain both outcomes at overlapping "
-                f"probabilities, got data for which {UNDEFINED}. Use "
+                f"probabilities, got data in which {UNDEFINED}. Use "
                 "ReliabilityDisplay for such data."
             )
         log_odds = _points(sample.log_odds)

@@ -139,8 +139,8 @@ def calibration_belt_test(
     is 0, because this is impossible for a calibrated classifier. If the regression has
     no estimate, the degree is then the first. In the regression,
     zeros of p and of 1 - p are then replaced by half of the smallest of the others.
-    Otherwise, samples with the probability 0 or 1 are ignored, because they are always
-    as predicted.
+    All other samples with the probability 0 or 1 are correctly predicted and are
+    ignored, because they are not evidence against calibration.
 
     References
     ----------

@@ -71,7 +71,7 @@ def variational_calibration_error(
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    r"""Variational estimate of the calibration error: a lower bound, without bins.
+    r"""Variational calibration error: a lower bound by recalibration, without bins.
 
     A classifier is fitted to the predicted probabilities and recalibrates those of
     held-out samples. The error is measured in the direction of the recalibration only.
