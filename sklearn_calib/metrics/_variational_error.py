@@ -307,9 +307,12 @@ def _recalibrate_by_curves(
 ) -> Floats:
     """Return the same with a smooth curve for each class, or one for two classes."""
     is_binary = proba.shape[1] == 2
+    # Zeros are replaced by what depends on the other samples.
+    counts = weight > 0
     columns = []
     for k in [1] if is_binary else range(proba.shape[1]):
-        x, target = log_odds_of_one(proba[:, k]), (codes == k).astype(np.float64)
+        x, target = np.zeros(len(codes)), (codes == k).astype(np.float64)
+        x[counts] = log_odds_of_one(proba[counts, k])
         curve = fit_curve(
             x[train], target[train], weight[train], n_knots=N_KNOTS, is_monotone=False
         )
