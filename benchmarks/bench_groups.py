@@ -62,12 +62,13 @@ FIELDS = [
 
 
 def none(proba, y, groups):  # noqa: ARG001 - see METHODS
-    return lambda proba, groups: proba  # noqa: ARG005
+    return lambda proba, groups: proba  # noqa: ARG005 - see METHODS
 
 
-def without_groups(proba, y, groups):  # noqa: ARG001
+def without_groups(proba, y, groups):  # noqa: ARG001 - see METHODS
     calibrator = PlattScaling().fit(proba, y)
-    return lambda proba, groups: calibrator.predict_proba(proba)  # noqa: ARG005
+    predict = calibrator.predict_proba
+    return lambda proba, groups: predict(proba)  # noqa: ARG005 - see METHODS
 
 
 def separate(proba, y, groups):
@@ -94,6 +95,8 @@ def per_group(proba, y, groups):
     return lambda proba, groups: calibrator.predict_proba(proba, groups=groups)
 
 
+# Functions of calibration data that return a function of new data. All have the same
+# arguments, which not all of them need.
 METHODS = {
     "none": none,
     "without groups": without_groups,

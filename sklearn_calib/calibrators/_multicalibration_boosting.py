@@ -75,7 +75,7 @@ class MulticalibrationBoosting(GroupCalibrator):
 
     variance_ : ndarray of shape (n_group_columns, 3)
         Variances of the priors on shifts of groups, on scales, and on shifts of bins of
-        groups. Zero if there is no correction of this kind for the column.
+        groups. A column without corrections of a kind has the variance 0.
 
     n_iter_ : int
         Number of passes over the columns.

@@ -234,7 +234,7 @@ def _write_title(panel: Any, heading: str, display: Any, interval: str) -> None:
     value = f"{getattr(display, attribute):.3f}"
     n_classifiers, errors = len(artists(panel, LINE)), f"{word} {value}{interval}"
     if n_classifiers > 1:
-        # There is no space for the intervals of several.
+        # The title is too narrow for the intervals of several classifiers.
         errors = panel.get_title().rpartition("\n")[2].partition(" [")[0]
         errors += f", {value}" if word in errors.split() else f", {word} {value}"
     if n_classifiers > MOST_ERRORS:
