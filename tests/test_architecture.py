@@ -160,23 +160,6 @@ def test_light_import(module):
     }
 
 
-def test_no_file_is_past_400_lines():
-    folders = ["benchmarks", "examples", "tests", "tools"]
-    others = [path for name in folders for path in (CHECKOUT / name).rglob("*.py")]
-    lengths = {str(p): len(p.read_text().splitlines()) for p in MODULES + others}
-    assert not {name: length for name, length in lengths.items() if length > 400}
-
-
-def test_no_class_has_more_than_four_bases():
-    bases = {
-        node.name: len(node.bases)
-        for tree in TREES.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
-    assert not {name: number for name, number in bases.items() if number > 4}
-
-
 @all_topics
 def test_init_only_reexports(topic):
     """A docstring, imports or the homes of lazy names, and nothing is forgotten."""
