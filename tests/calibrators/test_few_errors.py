@@ -142,7 +142,7 @@ class Identity(ClassifierMixin, BaseEstimator):
 
     decision_function_is_logits = True
 
-    def fit(self, X, y):
+    def fit(self, _, y):
         self.classes_ = np.unique(y)
         return self
 
