@@ -100,7 +100,11 @@ class ArrayClassifierMixin(ClassifierMixin):
 
     _expression: Callable[..., Tensor] = staticmethod(calibrate)
     _runs_on_devices = True
-    _takes_log_odds = False
+
+    @property
+    def _takes_log_odds(self) -> bool:
+        """Whether a fitted calibrator of two logits also takes their difference."""
+        return False
 
     def to_torch(self) -> CalibratorModule:
         """Return the fitted map as a torch module.

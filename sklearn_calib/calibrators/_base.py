@@ -353,7 +353,6 @@ class Calibrator(
 
     @property
     def _takes_log_odds(self) -> bool:
-        """Whether a fitted calibrator of two logits also takes their difference."""
         return self.from_logits and self.n_features_in_ == 2
 
     def _add_zeros(self, log_odds: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_calib._core.predicted_scores import has_threshold
+from sklearn_calib._core.predicted_scores import abstains, has_threshold
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.calibrators import (
@@ -36,7 +36,7 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
             f"predict_proba, got {calibrator!r}. Pass an object such as "
             "TemperatureScaling()."
         )
-    if has_threshold(calibrator):
+    if has_threshold(calibrator) or abstains(calibrator):
         raise ValueError(
             "calibrator must not have a decision threshold, which would be ignored, "
             f"got {calibrator!r}. Pass the classifier inside it."
