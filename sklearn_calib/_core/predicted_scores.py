@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
 from sklearn.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
@@ -19,8 +20,10 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
-from sklearn_calib._core.arrays import check_in_memory, check_unmasked
+from sklearn_calib._core.abstaining import AbstainingMixin
+from sklearn_calib._core.arrays import check_in_memory, check_unmasked, is_instance
 from sklearn_calib._core.typing import Array, Floats
+from sklearn_calib._core.validation import check_proba
 
 # The class of all searches, also of those by successive halving, has no public name.
 Search = GridSearchCV.__base__
@@ -42,7 +45,7 @@ def holds_logits(classifier: Any) -> bool:
     `_SOFTMAX_CLASSIFIERS` except one-vs-rest LogisticRegression. The final estimator of
     a Pipeline, FrozenEstimator or search is checked.
     """
-    n_classes = len(classifier.classes_)
+    n_classes = len(classes_of(classifier))
     classifier = final_step(classifier)
     declared = getattr(classifier, "decision_function_is_logits", None)
     if declared is not None:
@@ -65,6 +68,44 @@ def final_step(classifier: Any) -> Any:
         fitted = getattr(classifier, "best_estimator_", classifier.estimator)
         return final_step(fitted)
     return classifier
+
+
+def check_classifier(estimator: Any) -> None:
+    """Raise TypeError for a torch module or a regressor, also in a wrapper."""
+    final = final_step(estimator)
+    name = type(final).__name__
+    if is_instance(final, "torch.nn", "Module"):
+        raise TypeError(
+            f"estimator must be a classifier, got the torch module {name}. If it is "
+            "trained, pass FrozenEstimator(NeuralClassifier(module).initialize("
+            "classes=labels)), or fit a calibrator to its logits: "
+            "TemperatureScaling(from_logits=True).fit(logits, y). Otherwise, pass "
+            "NeuralClassifier(module)."
+        )
+    if isinstance(final, RegressorMixin):
+        raise TypeError(
+            f"estimator must be a classifier, got the regressor {name}. Pass a "
+            "classifier, such as LogisticRegression(). If it predicts logits or "
+            "probabilities, fit a calibrator to them: "
+            "TemperatureScaling(from_logits=True).fit(logits, y), for example."
+        )
+
+
+def classes_of(classifier: Any) -> Any:
+    """Return the classes of a fitted classifier; raise ValueError if it has none."""
+    try:
+        return classifier.classes_
+    except AttributeError as error:
+        raise ValueError(
+            "estimator must be a classifier with the attribute classes_ after it is "
+            f"fitted, got {type(final_step(classifier)).__name__}: "
+            f"{str(error).rstrip('.')}. Pass a classifier, fitted if it is frozen."
+        ) from error
+
+
+def abstains(classifier: Any) -> bool:
+    """Return whether a classifier abstains at low confidence."""
+    return isinstance(final_step(classifier), AbstainingMixin)
 
 
 def has_threshold(classifier: Any) -> bool:
@@ -143,6 +184,7 @@ def predict_scores(
         return _predict_labels(classifier, X, from_logits)
     if not from_logits:
         scores = classifier.predict_proba(X)
+        _check_returned_proba(scores, classifier)
     else:
         scores = classifier.decision_function(X)
         if scores.ndim == 1:
@@ -150,6 +192,20 @@ def predict_scores(
     if classes is None:
         return scores
     return fill_absent(scores, classifier.classes_, classes, from_logits)
+
+
+def _check_returned_proba(scores: Any, classifier: Any) -> None:
+    """Raise ValueError if a classifier returns scores instead of probabilities."""
+    name = type(final_step(classifier)).__name__
+    try:
+        check_proba(scores, name=f"predict_proba of {name}", allow_1d=True)
+    except ValueError as error:
+        raise ValueError(
+            f"{error} If {name} returns logits, as boosting with a custom objective "
+            "does, return them from decision_function of a subclass with "
+            "decision_function_is_logits = True, or fit a calibrator to them: "
+            "TemperatureScaling(from_logits=True).fit(logits, y)."
+        ) from error
 
 
 def fill_absent(

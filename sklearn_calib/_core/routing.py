@@ -14,7 +14,12 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import has_fit_parameter
 
-from sklearn_calib._core.predicted_scores import final_step, has_threshold
+from sklearn_calib._core.predicted_scores import (
+    abstains,
+    check_classifier,
+    final_step,
+    has_threshold,
+)
 
 
 class RoutingMixin(BaseEstimator):
@@ -29,7 +34,8 @@ class RoutingMixin(BaseEstimator):
     )
 
     def _validate_params(self) -> None:
-        """Validate the parameters, and refuse a prefit `cv` and decision thresholds."""
+        """Validate the parameters, and refuse what is not a plain classifier."""
+        check_classifier(self.estimator)
         if isinstance(self.cv, str) and self.cv == "prefit":
             raise ValueError(
                 "cv must be a number of folds or a splitter, got 'prefit'. Pass a "
@@ -40,11 +46,17 @@ class RoutingMixin(BaseEstimator):
 
     def _refuse_threshold(self, classifier: Any) -> None:
         """Raise ValueError for a classifier, fitted or not, with a threshold."""
+        inner, outer = type(final_step(classifier)).__name__, type(self).__name__
         if has_threshold(classifier):
             raise ValueError(
-                "estimator must not have a decision threshold, got "
-                f"{type(final_step(classifier)).__name__}: {type(self).__name__} would "
-                f"ignore it. {self._threshold_hint}"
+                f"estimator must not have a decision threshold, got {inner}: {outer} "
+                f"would ignore it. {self._threshold_hint}"
+            )
+        if abstains(classifier):
+            way_out = f"Put it outside: {inner}({outer}(classifier, ...), ...)."
+            raise ValueError(
+                f"estimator must not abstain, got {inner}: {outer} would ignore it. "
+                + ("Pass the classifier inside it." if abstains(self) else way_out)
             )
 
     def _route(self, sample_weight: Any, fit_params: Any) -> tuple[Any, Any]:

@@ -24,6 +24,7 @@ from sklearn_calib._core.arrays import (
     shown,
 )
 from sklearn_calib._core.indicator import check_indicator
+from sklearn_calib._core.predicted_scores import classes_of
 from sklearn_calib._core.typing import Array
 
 # Type of X of a wrapped classifier.
@@ -53,7 +54,7 @@ def check_training_data(
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     if isinstance(estimator, FrozenEstimator):
-        return _indexable(X, y), y, np.asarray(estimator.classes_)
+        return _indexable(X, y), y, np.asarray(classes_of(estimator))
     labels = np.unique(y)
     if len(labels) < 2:
         raise ValueError(

@@ -85,15 +85,24 @@ class CalibratorModule(nn.Module):
 
     n_columns : int
         Number of columns of the input.
+
+    takes_log_odds : bool, default=False
+        Whether one column stands for two, of which the first contains zeros.
     """
 
     precision: torch.Tensor
 
     def __init__(
-        self, expression: Callable[[Tensor], Tensor], name: str, n_columns: int
+        self,
+        expression: Callable[[Tensor], Tensor],
+        name: str,
+        n_columns: int,
+        *,
+        takes_log_odds: bool = False,
     ) -> None:
         super().__init__()
         self.name, self.n_columns = name, n_columns
+        self.takes_log_odds = takes_log_odds
         # Only its dtype is used: with the buffers, it follows that of the module.
         self.register_buffer("precision", torch.zeros((), dtype=torch.float64))
         graph = _Steps(self)
@@ -103,8 +112,10 @@ class CalibratorModule(nn.Module):
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return the calibrated probabilities, of shape (n_samples, n_classes)."""
-        if X.ndim == self.n_columns == 1:
+        if X.ndim == 1 and (self.n_columns == 1 or self.takes_log_odds):
             X = X[:, None]
+        if self.takes_log_odds and X.ndim == 2 and X.shape[1] == 1:
+            X = torch.cat([0 * X, X], 1)
         if X.ndim != 2 or X.shape[1] != self.n_columns:
             raise ValueError(
                 f"The input of {self.name} must have the shape (n_samples, "

@@ -79,6 +79,8 @@ def _proba_on_device(calibrator: Any, X: Any) -> Any:
     check_is_fitted(calibrator)
     xp, X, eps = as_real(X, "X")
     X = xp.reshape(X, (-1, 1)) if X.ndim == 1 else X
+    if calibrator._takes_log_odds and X.shape[1] == 1:
+        X = xp.concat([0 * X, X], axis=1)
     X = validate_data(calibrator, X, reset=False, dtype=[xp.float64, xp.float32])
     if not calibrator.from_logits:
         try:
@@ -99,6 +101,11 @@ class ArrayClassifierMixin(ClassifierMixin):
     _expression: Callable[..., Tensor] = staticmethod(calibrate)
     _runs_on_devices = True
 
+    @property
+    def _takes_log_odds(self) -> bool:
+        """Whether a fitted calibrator of two logits also takes their difference."""
+        return False
+
     def to_torch(self) -> CalibratorModule:
         """Return the fitted map as a torch module.
 
@@ -111,7 +118,8 @@ class ArrayClassifierMixin(ClassifierMixin):
         module : torch.nn.Module
             Module without parameters to train. Its input has the shape
             (n_samples, n_classes), or (n_samples, 1) or (n_samples,) if the calibrator
-            was fitted to one column, and contains logits or probabilities as in `fit`.
+            was fitted to one column or to the logits of two classes, and contains
+            logits or probabilities as in `predict_proba`.
             The output has the dtype and the device of the input. Gradients flow to the
             input, unless the map is piecewise constant, as that of histogram binning.
 
@@ -141,4 +149,6 @@ class ArrayClassifierMixin(ClassifierMixin):
         from sklearn_calib._torch.calibrator_module import CalibratorModule
 
         expression, name = partial(self._expression, self), type(self).__name__
-        return CalibratorModule(expression, name, self.n_features_in_)
+        return CalibratorModule(
+            expression, name, self.n_features_in_, takes_log_odds=self._takes_log_odds
+        )

@@ -54,6 +54,9 @@ from sklearn_calib.calibrators._survey import Survey, warn_that_logits_look_like
 # More are slower for a thousand classes, as a block does not fit in the cache.
 MIN_ROWS = 512
 
+# Fewer log-odds may well all lie in [0, 1], as probabilities do.
+MIN_LOG_ODDS = 10
+
 
 class Calibrator(
     StateMixin, ArrayClassifierMixin, DocumentedEstimator, metaclass=ABCMeta
@@ -89,7 +92,8 @@ class Calibrator(
 
     n_errors_ : float
         Number of misclassified samples in the data of `fit`, or the sum of their
-        weights. For ties, the first class is the predicted class.
+        weights. For ties, the first class is the predicted class. The warning of few
+        errors does not depend on the scale of the weights, see Notes.
 
     preserves_argmax : bool
         Whether calibration preserves the predicted class, up to rounding. This is a
@@ -121,7 +125,10 @@ class Calibrator(
     contain little information. The number that each calibrator needs was estimated by
     simulation: with fewer misclassified samples, calibration may increase the log loss
     of a well calibrated classifier by more than 5 %, and `fit` issues a `UserWarning`.
-    For most calibrators, the number grows with the number of classes.
+    For most calibrators, the number grows with the number of classes. With weights, it
+    is compared with the smaller of two numbers: `n_errors_`, after weights with a sum
+    below the number of samples are scaled to a mean of one, and the number of
+    misclassified samples with a positive weight.
 
     References
     ----------
@@ -220,13 +227,13 @@ class Calibrator(
         """
         if batches is None:
             X, y, sample_weight, labels = map(on_cpu, (X, y, sample_weight, labels))
-            self._fit_checked(X, y, sample_weight, labels)
+            n_errors = self._fit_checked(X, y, sample_weight, labels)
             self._warn_of_proba(check_numbers(X, "X"))
         else:
             self._validate_params()
             check_no_arrays(X, y, sample_weight)
-            self._fit_batches(batches, labels)
-        self._warn_of_few_errors(self.n_errors_)
+            n_errors = self._fit_batches(batches, labels)
+        self._warn_of_few_errors(n_errors)
         return self
 
     def _fit_checked(
@@ -235,8 +242,11 @@ class Calibrator(
         y: ArrayLike | None,
         sample_weight: ArrayLike | None,
         labels: ArrayLike | None,
-    ) -> Self:
-        """Fit without the warnings, which are about all folds of a cross-validation."""
+    ) -> float:
+        """Fit without the warnings, which are about all folds of a cross-validation.
+
+        Return the number of errors for the warning, see `count_errors`.
+        """
         self._validate_params()
         if X is None:
             raise TypeError("X and y must be passed to fit, got None. Or pass batches.")
@@ -246,12 +256,12 @@ class Calibrator(
         codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
         sample_weight = check_sample_weight(sample_weight, X)
         self.classes_ = np.unique(y) if labels is None else as_labels(labels, "labels")
-        self._survey(array_blocks(X, codes, sample_weight))
+        survey = self._survey(array_blocks(X, codes, sample_weight))
         self._fit_input(X, codes, sample_weight)
-        return self
+        return survey.n_errors_counted
 
-    def _fit_batches(self, batches: Any, labels: Any) -> None:  # noqa: ARG002
-        """Fit to the chunks that a callable returns."""
+    def _fit_batches(self, batches: Any, labels: Any) -> float:  # noqa: ARG002
+        """Fit to the chunks that a callable returns; return as `_fit_checked`."""
         raise TypeError(
             "batches must be None for a calibrator that defines `_fit`, which takes "
             f"arrays, got a callable for {type(self).__name__}. Pass X and y of "
@@ -278,7 +288,10 @@ class Calibrator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_classes), (n_samples,) or (n_samples, 1)
-            Predictions of the classifier, in the same form as in `fit`.
+            Predictions of the classifier, in the same form as in `fit`. After a fit to
+            the logits of two classes, a single column contains the logit of the
+            positive class minus that of the negative class, such as the decision
+            function of a binary classifier.
 
         Returns
         -------
@@ -324,6 +337,8 @@ class Calibrator(
         """Return `X` as validated logits or probabilities of all classes."""
         X = check_numbers(X, "X")
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
+        if not reset and self._takes_log_odds and np.shape(X)[1:] == (1,):
+            X = self._add_zeros(np.asarray(X))
         # The check for finite values computes sums that may be infinity minus infinity.
         with np.errstate(invalid="ignore"):
             X = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
@@ -335,6 +350,16 @@ class Calibrator(
         if X.shape[1] > 1:
             return X
         return np.hstack([np.zeros_like(X) if self.from_logits else 1 - X, X])
+
+    @property
+    def _takes_log_odds(self) -> bool:
+        return self.from_logits and self.n_features_in_ == 2
+
+    def _add_zeros(self, log_odds: Array) -> Array:
+        """Return one column of log-odds as the logits of two classes."""
+        if len(log_odds) >= MIN_LOG_ODDS:
+            self._warn_of_proba(log_odds)
+        return np.hstack([np.zeros_like(log_odds), log_odds])
 
     def _as_logits(self, X: Floats) -> Floats:
         """Return logits: `X` itself, or the logarithms of probabilities."""

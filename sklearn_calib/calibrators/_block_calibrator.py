@@ -27,12 +27,14 @@ class _BlockCalibrator(Calibrator):
     def _fit_input(self, X: Floats, codes: Ints, sample_weight: Weights) -> None:
         self._fit_validated(array_blocks(X, codes, sample_weight, self._least_rows))
 
-    def _fit_batches(self, batches: Any, labels: Any) -> None:
+    def _fit_batches(self, batches: Any, labels: Any) -> float:
         chunks = Chunks(self, batches, labels)
         self.classes_ = as_labels(labels, "labels")
-        if self._survey(chunks).looks_like_proba:
+        survey = self._survey(chunks)
+        if survey.looks_like_proba:
             warn_that_logits_look_like_proba()
         self._fit_validated(Blocks(chunks.__iter__, chunks.sizes, chunks.counts))
+        return survey.n_errors_counted
 
     def _fit_validated(self, data: Blocks) -> None:
         """Fit the map to blocks of validated logits or probabilities."""

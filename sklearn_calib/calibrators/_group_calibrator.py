@@ -175,9 +175,9 @@ class GroupCalibrator(
             invalid, as in :meth:`Calibrator.fit`. A calibrator that was already fitted
             is then left unchanged.
         """
-        self._fit_checked(X, y, sample_weight, labels, groups)
+        n_errors = self._fit_checked(X, y, sample_weight, labels, groups)
         self._warn_of_proba(X)
-        self._warn_of_few_errors(self.n_errors_)
+        self._warn_of_few_errors(n_errors)
         return self
 
     def _fit_checked(
@@ -187,13 +187,17 @@ class GroupCalibrator(
         sample_weight: Any,
         labels: Any,
         groups: Any,
-    ) -> Self:
-        """Fit without the warnings, which are about all folds of a cross-validation."""
+    ) -> float:
+        """Fit without the warnings, which are about all folds of a cross-validation.
+
+        Return the number of errors for the warning.
+        """
         self._validate_params()
         X, y, sample_weight, labels = map(on_cpu, (X, y, sample_weight, labels))
         first = AutoCalibrator() if self.calibrator is None else clone(self.calibrator)
         first.set_params(from_logits=self.from_logits)
-        self.calibrator_ = first._fit_checked(X, y, sample_weight, labels)
+        n_errors = first._fit_checked(X, y, sample_weight, labels)
+        self.calibrator_ = first
         self._copy(first)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` warns itself
@@ -211,7 +215,7 @@ class GroupCalibrator(
         weight = np.ones(len(codes)) if weight is None else weight
         groups = encode_groups(frame, self.values_)
         self._fit_groups(logits.astype(np.float64), codes, weight, groups)
-        return self
+        return n_errors
 
     def predict_proba(self, X: ArrayLike, *, groups: ArrayLike) -> Floats:
         """Return calibrated probabilities.

@@ -131,9 +131,9 @@ class PerLabelCalibrator(
             is not an indicator matrix in the shape of `X`.
         """
         X, y, sample_weight = map(on_cpu, (X, y, sample_weight))
-        self._fit_checked(X, y, sample_weight, None)
+        n_errors = self._fit_checked(X, y, sample_weight, None)
         self._warn_of_proba(check_numbers(X, "X"))
-        self._warn_of_few_errors(self.n_errors_)
+        self._warn_of_few_errors(n_errors)
         return self
 
     def _fit_checked(
@@ -142,22 +142,26 @@ class PerLabelCalibrator(
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         labels: list[Any] | None,
-    ) -> Self:
+    ) -> Floats:
         """Fit without the warnings, which are about all folds of a cross-validation.
 
-        `labels` contains the names of the classes 0 and 1 of each label.
+        `labels` contains the names of the classes 0 and 1 of each label. Return the
+        number of errors of each label for the warning.
         """
         self._validate_params()
         X = self._check_input(X, reset=True)
         y = check_indicator(y, X.shape, name="y")
         labels = [np.array([0, 1])] * X.shape[1] if labels is None else labels
-        self.calibrators_ = [
-            clone(self.calibrator)._fit_checked(x, names[codes], sample_weight, names)
-            for x, codes, names in zip(X.T, y.T, labels, strict=True)
+        self.calibrators_ = [clone(self.calibrator) for _ in labels]
+        n_errors = [
+            each._fit_checked(x, names[codes], sample_weight, names)
+            for each, x, codes, names in zip(
+                self.calibrators_, X.T, y.T, labels, strict=True
+            )
         ]
         self.n_errors_ = np.array([each.n_errors_ for each in self.calibrators_])
         self.classes_ = [each.classes_ for each in self.calibrators_]
-        return self
+        return np.array(n_errors)
 
     def _warn_of_proba(self, X: ArrayLike) -> None:
         """Warn if logits of a label look like probabilities."""

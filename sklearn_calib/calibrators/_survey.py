@@ -22,6 +22,9 @@ class Survey:
     n_errors : float
         Sum of the weights of misclassified samples.
 
+    n_rows : ndarray of shape (2,)
+        Numbers of samples with positive weight, and of those that are misclassified.
+
     zero_replacement : float
         Value that replaces zeros, see :class:`Calibrator`.
 
@@ -34,6 +37,7 @@ class Survey:
 
     def __init__(self, calibrator: Any, data: Iterable[Block]) -> None:
         self.n_errors, self.looks_like_proba = 0.0, calibrator.from_logits
+        self.n_rows, self._weight_sum = np.zeros(2), 0.0
         self.has_zeros, self._smallest = False, np.inf
         for X, codes, weight in data:
             if calibrator.from_logits:
@@ -43,7 +47,11 @@ class Survey:
                 self.looks_like_proba = self.looks_like_proba and are_proba(own)
             else:
                 self._find_smallest(X if weight.min() > 0 else X[weight > 0])
-            self.n_errors += float(weight @ (X.argmax(axis=1) != codes))
+            is_wrong = X.argmax(axis=1) != codes
+            self.n_errors += float(weight @ is_wrong)
+            self._weight_sum += float(weight.sum())
+            has_weight = weight > 0
+            self.n_rows += has_weight.sum(), (has_weight & is_wrong).sum()
             self._n_classes = X.shape[1]
 
     def _find_smallest(self, proba: Floats) -> None:
@@ -55,11 +63,27 @@ class Survey:
         self._smallest = min(self._smallest, float(smallest))
 
     @property
+    def n_errors_counted(self) -> float:
+        return count_errors(self.n_errors, self._weight_sum, self.n_rows)
+
+    @property
     def zero_replacement(self) -> float:
         if not self.has_zeros:
             return RESOLUTION
         # Below 1 / n_classes, so that a zero does not become the largest of its row.
         return max(min(self._smallest, 1 / self._n_classes) / 2, RESOLUTION)
+
+
+def count_errors(n_errors: float, weight_sum: float, n_rows: Floats) -> float:
+    """Return the misclassified samples that count, of whatever scale the weights are.
+
+    Small weights are scaled to a mean of one, and no sample counts more than once.
+    """
+    n_samples, n_wrong = n_rows.tolist()
+    if weight_sum < n_samples:
+        # Rounded, since ten samples of weight 0.1 are to be ten samples.
+        n_errors = round(n_errors / weight_sum * n_samples, 6)
+    return min(n_errors, n_wrong)
 
 
 def _check_range(logits: Floats) -> None:
@@ -76,6 +100,7 @@ def _check_range(logits: Floats) -> None:
 def warn_that_logits_look_like_proba() -> None:
     warnings.warn(
         "X should contain logits, since from_logits=True, got values that look like "
-        "probabilities. Pass logits, or set from_logits=False.",
+        "probabilities. Pass logits, such as those of decision_function, or fit with "
+        "from_logits=False.",
         UserWarning,
     )

@@ -16,7 +16,7 @@ from sklearn_calib._core.optimize import gap_target, row_gaps, warn_of_bound
 from sklearn_calib._core.state import NON_NEGATIVE, Count, Numbers, Spec
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators._chunks import Chunks
-from sklearn_calib.calibrators._survey import RESOLUTION, Survey
+from sklearn_calib.calibrators._survey import RESOLUTION, Survey, count_errors
 from sklearn_calib.calibrators._temperature import TemperatureScaling
 
 # The temperatures at which the expected gap is summed, from large to small.
@@ -28,7 +28,7 @@ class TemperatureAccumulator(Accumulator):
 
     Each worker adds its chunks to an accumulator. The accumulators are merged, and
     :meth:`calibrator` returns :class:`TemperatureScaling` with the temperature of all
-    samples. The state has 29 numbers for any number of samples and classes. It can be
+    samples. The state has 31 numbers for any number of samples and classes. It can be
     pickled, or stored as JSON by :func:`sklearn_calib.persistence.to_dict`.
 
     Parameters
@@ -45,6 +45,10 @@ class TemperatureAccumulator(Accumulator):
         Sums over the samples of the weights, the misclassified samples, the gaps of the
         true class and of all classes, and the expected gaps at 25 temperatures, from 20
         to 0.05. The gap of a logit is its distance to the largest logit of the row.
+
+    n_rows_ : ndarray of shape (2,)
+        Numbers of samples with positive weight, and of those that are misclassified.
+        NaN after files of version 0.1.0, which do not contain them, are added.
 
     n_features_in_ : int
         Number of columns of X: `n_classes`, or 1.
@@ -79,6 +83,7 @@ class TemperatureAccumulator(Accumulator):
     """
 
     sums_: Floats
+    n_rows_: Floats
     n_features_in_: int
     _parameter_constraints = {"labels": ["array-like"], "from_logits": ["boolean"]}
 
@@ -92,6 +97,7 @@ class TemperatureAccumulator(Accumulator):
         return {
             "n_features_in_": Count("n_features_in_"),
             "sums_": Numbers(n_sums, range=NON_NEGATIVE),
+            "n_rows_": Numbers(2, range=NON_NEGATIVE, is_optional=True),
         }
 
     def update(
@@ -143,10 +149,10 @@ class TemperatureAccumulator(Accumulator):
             sums[3] += weight @ gaps.mean(axis=1)
             for k, temperature in enumerate(NODES):
                 sums[4 + k] += weight @ row_gaps(logits, 1 / temperature)[0]
-        return self._add(sums, reader.n_features_in_)
+        return self._add(sums, survey.n_rows, reader.n_features_in_)
 
     def _merge(self, other: Self) -> None:
-        self._add(other.sums_, other.n_features_in_)
+        self._add(other.sums_, other.n_rows_, other.n_features_in_)
 
     def calibrator(self) -> TemperatureScaling:
         """Return temperature scaling, fitted to all samples added so far.
@@ -168,11 +174,12 @@ class TemperatureAccumulator(Accumulator):
         fitted = TemperatureScaling(from_logits=self.from_logits)
         fitted.classes_ = as_labels(self.labels, "labels")
         fitted.n_features_in_ = self.n_features_in_
-        fitted.n_errors_ = float(self.sums_[1])
+        weight_sum, n_errors = self.sums_[:2].tolist()
+        fitted.n_errors_ = n_errors
         if not self.from_logits:
             fitted.zero_replacement_ = RESOLUTION
         fitted.temperature_ = self._find_temperature()
-        fitted._warn_of_few_errors(fitted.n_errors_)
+        fitted._warn_of_few_errors(count_errors(n_errors, weight_sum, self.n_rows_))
         return fitted
 
     def _find_temperature(self) -> float:
@@ -209,20 +216,23 @@ class TemperatureAccumulator(Accumulator):
     def _get_state(self) -> dict[str, Any]:
         own = vars(self)
         n_features = own.get("n_features_in_", len(self.labels))
+        n_rows = own.get("n_rows_", np.zeros(2))
         return {
             "n_features_in_": n_features,
             "sums_": own.get("sums_", np.zeros(len(NODES) + 4)),
+            **({} if np.isnan(n_rows).any() else {"n_rows_": n_rows}),
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
         if state["sums_"][0] > 0:
-            self._add(state["sums_"], state["n_features_in_"])
+            n_rows = state.get("n_rows_", np.full(2, np.nan))
+            self._add(state["sums_"], n_rows, state["n_features_in_"])
 
-    def _add(self, sums: Floats, n_features: int) -> Self:
+    def _add(self, sums: Floats, n_rows: Floats, n_features: int) -> Self:
         """Add sums to the stored ones."""
         if not self._has_seen():
             self._settings_seen = self._settings()
-            self.sums_, self.n_features_in_ = sums, n_features
+            self.sums_, self.n_rows_, self.n_features_in_ = sums, n_rows, n_features
             return self
         self._check_unchanged()
         if n_features != self.n_features_in_:
@@ -230,5 +240,5 @@ class TemperatureAccumulator(Accumulator):
                 f"X must have {self.n_features_in_} columns, as in the first chunk, "
                 f"got {n_features}. Pass predictions of the same form."
             )
-        self.sums_ = self.sums_ + sums
+        self.sums_, self.n_rows_ = self.sums_ + sums, self.n_rows_ + n_rows
         return self

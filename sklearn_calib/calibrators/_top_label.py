@@ -197,9 +197,9 @@ class TopLabelCalibrator(MetaEstimatorMixin, _BlockCalibrator):
         with warnings.catch_warnings():
             # The number of errors has its own warning, without names of outcomes.
             warnings.filterwarnings("ignore", "y contains no samples", UserWarning)
-            return self._new_calibrator()._fit_checked(
-                odds, is_correct, weight, outcomes
-            )
+            new = self._new_calibrator()
+            new._fit_checked(odds, is_correct, weight, outcomes)
+            return new
 
     def _calibrate(self, logits: Floats) -> Floats:
         wide = logits.astype(np.float64)

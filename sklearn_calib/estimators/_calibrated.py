@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.dask_blocks import maps_blocks
+from sklearn_calib._core.groups import group_frame
 from sklearn_calib._core.predicted_scores import find_response
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.training_data import (
@@ -28,7 +29,7 @@ from sklearn_calib.estimators._fold_calibrators import (
     fit_calibrators,
     make_calibrator,
 )
-from sklearn_calib.estimators._group_routing import GroupRoutingMixin
+from sklearn_calib.estimators._group_routing import GroupRoutingMixin, find_groups
 from sklearn_calib.estimators._intervals import IntervalMixin
 from sklearn_calib.estimators._out_of_fold import (
     MemoryLike,
@@ -267,7 +268,9 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
         check_calibrator(calibrator, is_multilabel)
         sample_weight = check_sample_weight(sample_weight, y)
         passed, fit_params = self._find_groups("fit", fit_params)
-        groups = self._group_frame(X, len(y), passed)
+        groups = find_groups(calibrator, self.groups, X, passed)
+        if groups is not None and self.groups is None:
+            groups = group_frame(groups, len(y))
         fit_params, split_params = self._route(sample_weight, fit_params)
         splits, refit = self._plan(X, y, split_params)
         takes_margins = accepts_margins(calibrator)
@@ -303,6 +306,7 @@ class CalibratedClassifier(GroupRoutingMixin, IntervalMixin, SavableEnsemble):
             CalibratedPair(classifier, calibrator, from_logits, self.classes_)
             for classifier, calibrator in zip(classifiers, calibrators, strict=True)
         ]
+        self._fitted_groups = self.groups
         copy_features(classifiers[0], self)
         return self
 

@@ -36,7 +36,8 @@ def check_data(estimator, *arrays, reset):
         estimator._data_dtype = estimator.dtype
         estimator._data_names = [*X] if is_dict(X) else None
         estimator._data_ndim = None
-    _check_names(X, estimator._data_names)
+    is_first = estimator._data_dtype is None  # of a network that was trained elsewhere
+    _check_names(X, [*X] if is_first and is_dict(X) else estimator._data_names)
     check = _check_inputs if is_dict(X) else _check_array
     with np.errstate(over="ignore"):  # reported as infinite values
         checked = check(estimator, X, *y, reset=reset)

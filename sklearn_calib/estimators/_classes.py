@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.arrays import as_labels, shown
 from sklearn_calib._core.typing import Array
 
 
@@ -40,12 +40,23 @@ def check_partial_fit(net: Any, classes: ArrayLike | None) -> Array | None:
     return _stay_the_same(known, classes)
 
 
+def distinct_classes(classes: ArrayLike) -> Array:
+    """Return the classes in the given order; raise ValueError unless they differ."""
+    given = as_labels(classes, "classes")
+    if given.ndim != 1 or not 2 <= len(np.unique(given)) == len(given):
+        raise ValueError(
+            "classes must contain at least two distinct labels, one for each logit, "
+            f"got {shown(given.tolist())}. Pass them in the order of the logits."
+        )
+    return given
+
+
 def _stay_the_same(known: Array | None, classes: ArrayLike | None) -> Array | None:
     """Return the sorted classes; raise ValueError if they are known to be others."""
     given = None if classes is None else np.unique(as_labels(classes, "classes"))
     if known is None or given is None:
         return given if known is None else known
-    if not np.array_equal(given, known):
+    if not np.array_equal(given, np.unique(known)):
         raise ValueError(
             f"classes must stay {known} after the first call of partial_fit, or of fit "
             f"with warm_start, got {given}. Omit classes, or call fit."

@@ -58,7 +58,8 @@ CONSTRAINTS = {
 
 # Parameters of skorch that are not supported here, with their replacements.
 REFUSED = {
-    "classes": "Use fit(X, y, classes=...)",
+    "classes": "Use fit(X, y, classes=...), or initialize(classes=...) to predict with "
+    "a trained module",
     "criterion": "Use loss, and loss__... for its parameters",
     "predict_nonlinearity": "Omit it: predict_proba always applies softmax",
 }

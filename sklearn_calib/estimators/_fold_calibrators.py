@@ -1,11 +1,11 @@
 """Calibrators fitted to the held-out predictions of a classifier."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from sklearn_calib._core.predicted_scores import has_threshold
+from sklearn_calib._core.predicted_scores import abstains, has_threshold
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.calibrators import (
@@ -36,7 +36,7 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
             f"predict_proba, got {calibrator!r}. Pass an object such as "
             "TemperatureScaling()."
         )
-    if has_threshold(calibrator):
+    if has_threshold(calibrator) or abstains(calibrator):
         raise ValueError(
             "calibrator must not have a decision threshold, which would be ignored, "
             f"got {calibrator!r}. Pass the classifier inside it."
@@ -83,20 +83,21 @@ def fit_calibrators(
     `response` is what the scores are: "logits", "margins" or "probabilities". `groups`
     is None unless the calibrator uses groups.
     """
-    fitted = [
-        _for_response(calibrator, response)._fit_checked(
+    fitted = [_for_response(calibrator, response) for _ in scores]
+    n_errors = [
+        each._fit_checked(
             part,
             y[test],
             None if sample_weight is None else sample_weight[test],
             labels,
             **({} if groups is None else {"groups": take(groups, test)}),
         )
-        for part, test in zip(scores, tests, strict=True)
+        for each, part, test in zip(fitted, scores, tests, strict=True)
     ]
     if response == "logits":
         fitted[0]._warn_of_proba(scores[0])
     # Their average is about as good as one calibrator fitted to all errors.
-    fitted[0]._warn_of_few_errors(sum(each.n_errors_ for each in fitted))
+    fitted[0]._warn_of_few_errors(sum(n_errors))
     return fitted
 
 
@@ -124,7 +125,7 @@ class MarginCalibrator:
 
     def _fit_checked(
         self, margins: Floats, y: Any, sample_weight: Any, labels: Any
-    ) -> Self:
+    ) -> Floats:
         self.classes_ = labels
         self.scale_ = float(np.abs(margins).max()) or 1.0
         per_label = self.calibrator
@@ -136,9 +137,10 @@ class MarginCalibrator:
             pairs = [np.array([f"not {label}", f"{label}"]) for label in labels]
             labels = [labels] if self._is_binary else pairs
         columns = self._one_per_target(margins)
-        self.per_label_ = per_label._fit_checked(columns, y, sample_weight, labels)
+        n_errors = per_label._fit_checked(columns, y, sample_weight, labels)
+        self.per_label_ = per_label
         self.n_errors_ = self.per_label_.n_errors_
-        return self
+        return n_errors
 
     def predict_proba(self, margins: Floats) -> Floats:
         columns = self._one_per_target(margins)
@@ -160,7 +162,9 @@ class MarginCalibrator:
 
     def _one_per_target(self, margins: Floats) -> Floats:
         """Return scaled margins, for two classes only those of the second."""
-        return (margins[:, 1:] if self._is_binary else margins) / self.scale_
+        if self._is_binary:
+            margins = margins.reshape(len(margins), -1)[:, -1:]
+        return margins / self.scale_
 
     @property
     def _is_binary(self) -> bool:

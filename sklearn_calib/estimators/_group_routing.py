@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
-from sklearn_calib._core.groups import group_frame, select_columns
+from sklearn_calib._core.groups import select_columns
 from sklearn_calib._core.routing import RoutingMixin
 from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib.calibrators import GroupCalibrator
@@ -22,25 +22,32 @@ class GroupRoutingMixin(RoutingMixin):
 
     calibrator: Any
     groups: Any
+    calibrated_classifiers_: list[Any]
     predict: Any
+    _fitted_groups: Any  # the parameter `groups` in fit
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if self.groups is not None and not self._uses_groups:
+        if self.groups is not None and not uses_groups(self.calibrator):
             raise ValueError(
                 "groups must be None for a calibrator that does not use groups, got "
                 f"groups={self.groups!r} and calibrator={self.calibrator!r}. Use "
                 "calibrator=PerGroupCalibrator(), for example."
             )
 
-    @property
-    def _uses_groups(self) -> bool:
-        return isinstance(self.calibrator, GroupCalibrator)
+    def _settings_of(self, method: str) -> tuple[Any, Any]:
+        """Return the calibrator and the columns of groups that a method uses.
 
-    @property
-    def _takes_groups(self) -> bool:
-        """Whether groups must be passed to the methods."""
-        return self._uses_groups and self.groups is None
+        After `fit`, predictions use those of `fit`, whatever the parameters are now.
+        """
+        if method == "fit" or "calibrated_classifiers_" not in vars(self):
+            return self.calibrator, self.groups
+        return self.calibrated_classifiers_[0].calibrator, self._fitted_groups
+
+    def _takes_groups(self, method: str) -> bool:
+        """Whether groups must be passed to a method."""
+        calibrator, groups = self._settings_of(method)
+        return uses_groups(calibrator) and groups is None
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing to the classifier, calibrator and splitter.
@@ -51,11 +58,14 @@ class GroupRoutingMixin(RoutingMixin):
             See scikit-learn's user guide on metadata routing.
         """
         router = super().get_metadata_routing()
-        if self._takes_groups:
-            methods = MethodMapping().add(caller="fit", callee="fit")
-            for caller in ("predict", "predict_proba", "score"):
-                methods.add(caller=caller, callee="predict_proba")
-            router.add(calibrator=self.calibrator, method_mapping=methods)
+        callers = "fit", "predict", "predict_proba", "score"
+        if taking := [caller for caller in callers if self._takes_groups(caller)]:
+            methods = MethodMapping()
+            for caller in taking:
+                callee = "fit" if caller == "fit" else "predict_proba"
+                methods.add(caller=caller, callee=callee)
+            calibrator, _ = self._settings_of(taking[0])
+            router.add(calibrator=calibrator, method_mapping=methods)
         return router
 
     def score(
@@ -98,9 +108,9 @@ class GroupRoutingMixin(RoutingMixin):
         if get_config()["enable_metadata_routing"]:
             # The groups may also be those of the splitter, or have another name.
             routed = process_routing(self, method, **params)
-            own = routed.calibrator[method] if self._takes_groups else {}
+            own = routed.calibrator[method] if self._takes_groups(method) else {}
             return own.get("groups"), params
-        if "groups" not in params or not self._takes_groups:
+        if "groups" not in params or not self._takes_groups(method):
             return None, params
         others = {name: value for name, value in params.items() if name != "groups"}
         return params["groups"], others
@@ -109,28 +119,30 @@ class GroupRoutingMixin(RoutingMixin):
         """Return the groups of new samples, or None if the calibrator uses none."""
         passed, others = self._find_groups("predict_proba", params)
         if others and not get_config()["enable_metadata_routing"]:
+            calibrator, groups = self._settings_of("predict_proba")
             raise TypeError(
                 "predict_proba must be called with X, and with groups if they were "
-                f"passed to fit, got also {sorted(others)} for groups={self.groups!r} "
-                f"and calibrator={self.calibrator!r}. Omit them, or use "
-                "PerGroupCalibrator() with groups=None."
+                f"passed to fit, got also {sorted(others)} for groups={groups!r} and "
+                f"calibrator={calibrator!r}. Omit them, or use PerGroupCalibrator() "
+                "with groups=None."
             )
-        return self._group_frame(X, None, passed)
+        return find_groups(*self._settings_of("predict_proba"), X, passed)
 
-    def _group_frame(self, X: Any, n_samples: int | None, passed: Any) -> Any:
-        """Return the groups, or None if the calibrator uses none.
 
-        Groups that are passed are checked here if `n_samples` is given, and otherwise
-        by the calibrator.
-        """
-        if not self._uses_groups:
-            return None
-        if self.groups is not None:
-            return select_columns(X, self.groups)
-        if passed is None:
-            raise ValueError(
-                f"groups must be given for calibrator={self.calibrator!r}, got None. "
-                "Set groups to columns of X, CalibratedClassifier(..., groups=...), or "
-                "pass groups to fit and to predict_proba."
-            )
-        return passed if n_samples is None else group_frame(passed, n_samples)
+def uses_groups(calibrator: Any) -> bool:
+    return isinstance(calibrator, GroupCalibrator)
+
+
+def find_groups(calibrator: Any, groups: Any, X: Any, passed: Any) -> Any:
+    """Return the groups, or None if the calibrator uses none."""
+    if not uses_groups(calibrator):
+        return None
+    if groups is not None:
+        return select_columns(X, groups)
+    if passed is None:
+        raise ValueError(
+            f"groups must be given for calibrator={calibrator!r}, got None. Set "
+            "groups to columns of X, CalibratedClassifier(..., groups=...), or pass "
+            "groups to fit and to predict_proba."
+        )
+    return passed

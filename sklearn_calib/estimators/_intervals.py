@@ -10,15 +10,21 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators import VennAbers
+from sklearn_calib.estimators._fold_calibrators import MarginCalibrator
 
 
 def _check_has_interval(classifier: Any) -> bool:
     """Raise AttributeError unless the calibrator predicts intervals."""
-    if isinstance(classifier.calibrator, VennAbers):
+    calibrator = classifier.calibrator
+    if "calibrated_classifiers_" in vars(classifier):
+        calibrator = classifier.calibrated_classifiers_[0].calibrator
+        if isinstance(calibrator, MarginCalibrator):
+            calibrator = calibrator.calibrator
+    if isinstance(calibrator, VennAbers):
         return True
     raise AttributeError(
         "predict_interval needs calibrator=VennAbers(), got "
-        f"{classifier.calibrator!r}. Use predict_proba, or set calibrator=VennAbers()."
+        f"{calibrator!r}. Use predict_proba, or fit with calibrator=VennAbers()."
     )
 
 

@@ -38,8 +38,9 @@ class NeuralClassifier(PredictsFromBatches, SkorchClassifier):
         The network, which returns logits of shape (n_samples, n_classes). A class is
         built with the `module__...` parameters, and with `n_features`, `n_channels` and
         `n_classes` (or `num_classes`) of the data if it takes them. An instance is
-        copied. None means :class:`~sklearn_calib.estimators.MLP` for tabular data and
-        :class:`~sklearn_calib.estimators.ConvNet` for images of shape
+        copied; if it is trained, `initialize(classes=labels)` makes a classifier of it
+        without `fit`. None means :class:`~sklearn_calib.estimators.MLP` for tabular
+        data and :class:`~sklearn_calib.estimators.ConvNet` for images of shape
         (n_samples, n_channels, height, width).
 
     loss : str, class or instance, default="cross_entropy"
@@ -150,8 +151,9 @@ class NeuralClassifier(PredictsFromBatches, SkorchClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted. During training, callbacks see labels encoded as 0 to
-        n_classes - 1: in this attribute, in `predict` and in y.
+        The labels, sorted, or those passed to `initialize`. During training, callbacks
+        see labels encoded as 0 to n_classes - 1: in this attribute, in `predict` and in
+        y.
 
     n_features_in_ : int
         Number of features, or of channels for images.

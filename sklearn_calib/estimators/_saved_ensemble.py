@@ -17,6 +17,7 @@ from sklearn_calib.estimators._calibrated_pair import CalibratedPair
 class SavableEnsemble(SavedWrapper, DocumentedEstimator):
     """Calibrated classifiers with a state that `sklearn_calib.save` can write."""
 
+    groups: Any
     response_method: str
     calibrated_classifiers_: list[Any]
     _saved_params = {
@@ -64,6 +65,7 @@ class SavableEnsemble(SavedWrapper, DocumentedEstimator):
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator = FrozenEstimator(pairs[0].estimator)
         self.classes_, self.calibrated_classifiers_ = classes, pairs
+        self._fitted_groups = self.groups
         copy_features(pairs[0].estimator, self)
 
 

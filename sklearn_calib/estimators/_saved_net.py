@@ -137,6 +137,12 @@ class SavableNet(StateMixin, NetWithFiles):
             if part in states
         }
         names = ("n_features_in_", "feature_names_in_")
+        if self._data_names is None and self._input_shape is None:
+            raise ValueError(
+                "The network must have been fitted to data to be saved, got one that "
+                "was initialized with a trained module. Store the module with torch, "
+                "and save the calibrator."
+            )
         if self._data_names is None:
             inputs: dict[str, Any] = {"input_shape": self._input_shape}
         else:
@@ -178,8 +184,8 @@ class SavableNet(StateMixin, NetWithFiles):
     def _check_outputs(self, logits: Floats) -> Floats:
         """Return logits, and check that those of a loaded network have a softmax.
 
-        The training warns if it diverges. The weights in a file may lead to overflow,
-        or be negative where a variance is expected.
+        The training warns if it diverges. The weights in a file, or of a module that
+        was trained elsewhere, may lead to overflow, or have another number of classes.
         """
         if not self._is_loaded or self._trainer is not None:
             return logits
@@ -187,8 +193,8 @@ class SavableNet(StateMixin, NetWithFiles):
         if logits.shape != shape or not np.isfinite(logits.max(axis=1)).all():
             raise ValueError(
                 f"module_ must return finite logits of shape {shape}, got shape "
-                f"{logits.shape} or NaN from the network that was loaded. Check X, or "
-                "train the network again."
+                f"{logits.shape} or NaN from the network that was loaded. Check X and "
+                "the classes, or train the network again."
             )
         return logits
 

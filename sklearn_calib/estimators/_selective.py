@@ -277,6 +277,7 @@ class SelectiveClassifier(
         self._validate_params()
         check_goals(self.estimator, self.coverage, self.max_risk)
         get_confidence(self.confidence)
+        self._fitted_confidence = self.confidence
         X, y, self.classes_ = check_training_data(X, y, self.estimator)
         weight = check_sample_weight(sample_weight, y)
         self.abstain_label_ = resolve_abstain_label(self.abstain_label, self.classes_)
@@ -319,7 +320,7 @@ class SelectiveClassifier(
         if self._from_logits and scores.shape[1] == 2:
             # The decision function of two classes is only their difference.
             scores = scores - scores.mean(axis=1, keepdims=True)
-        confidence = get_confidence(self.confidence)(scores)
+        confidence = get_confidence(self._fitted_confidence)(scores)
         return check_confidence(confidence, len(scores))
 
     def _set_threshold(

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EarlyStopping, EpochScoring
@@ -26,6 +27,7 @@ from sklearn_calib.callbacks import (
 )
 from sklearn_calib.estimators._batches import Batch, resolve_dataset
 from sklearn_calib.estimators._check_data import check_table_or_images
+from sklearn_calib.estimators._classes import distinct_classes
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
     check_module_takes,
@@ -99,7 +101,8 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
         if self._known_classes is None:
             raise AttributeError(
                 f"{type(self).__name__} has no attribute 'classes_' before it is "
-                "fitted. Call fit, or partial_fit with classes."
+                "fitted. Call fit, or partial_fit with classes, or for a trained "
+                "module initialize(classes=...)."
             )
         if self._trainer is None:
             return self._known_classes
@@ -140,11 +143,26 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
 
     # Parts --------------------------------------------------------------------------
 
-    def initialize(self) -> Self:
-        """Build all parts from the parameters."""
+    def initialize(self, classes: ArrayLike | None = None) -> Self:
+        """Build all parts from the parameters, without training.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,), default=None
+            Label of each logit of a module that is already trained. With them, the
+            classifier can predict.
+
+        Returns
+        -------
+        self : NeuralClassifier
+            The classifier, with new parts.
+        """
         if self._trainer is None:  # it has checked them
             check_params(self)
         self.__dict__.pop("_stale", None)
+        if classes is not None:
+            self.classes_inferred_ = distinct_classes(classes)
+            self._is_loaded = True
         return super().initialize()
 
     def initialize_module(self) -> Self:

@@ -93,7 +93,7 @@ def test_probabilities_instead_of_logits_are_told(calibrator, make_logits, fresh
         with pytest.warns(UserWarning, match="got values that look like probabilities"):
             fresh(calibrator).fit(X, y)
     calibrator.fit(logits, y).predict_proba(np.eye(2)[:1])  # one row proves nothing
-    with pytest.warns(UserWarning, match="set from_logits=False"):
+    with pytest.warns(UserWarning, match="fit with from_logits=False"):
         calibrator.predict_proba(proba)
     # A logit may lie in [0, 1].
     calibrator.fit(logits[:, 1], y).predict_proba(proba[:, 1])

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_calib import CalibratedClassifier, TemperatureScaling
@@ -15,11 +17,14 @@ from sklearn_calib.calibrators import (
     Calibrator,
     FocalPosterior,
     IsotonicCalibration,
+    PerGroupCalibrator,
     PerLabelCalibrator,
     StructuredMatrixScaling,
+    TemperatureAccumulator,
     VectorScaling,
     get_calibrator,
 )
+from sklearn_calib.persistence import from_dict, to_dict
 
 EXCUSED = {}
 # Other tests check the warnings of bounds and of the end of a grid.
@@ -97,11 +102,84 @@ def test_needs_more_errors_for_more_classes_unless_they_share(
     assert not warnings_of_few(calibrator_.fit, *_proba(with_errors(needed, 4)))
 
 
-def test_errors_weigh(with_errors):
+@pytest.mark.each("scale", [1e-100, 1 / 3000, 2, 1000])
+def test_the_scale_of_weights_does_not_matter(
+    calibrator, scale, with_errors, fresh, monkeypatch
+):
+    needed, _ = calibrator._errors_needed
+    monkeypatch.setattr(type(calibrator), "_fit_input", lambda *_: None)
+    weight = np.full(1000, scale)
+    for n_errors in [needed - 1, needed] if needed else []:
+        X, y = _proba(with_errors(n_errors))
+        texts = warnings_of_few(fresh(calibrator).fit, X, y, weight)
+        assert len(texts) == (n_errors < needed)
+        assert all(f", got {n_errors}. " in text for text in texts)
+
+
+def ways_to_fit(X, y, weight):
+    """Yield functions that fit temperature scaling to logits of two classes."""
+    scaling = TemperatureScaling(from_logits=True)
+    yield lambda: scaling.fit(X, y, weight)
+    parts = [(X[k::2], y[k::2], weight[k::2]) for k in range(2)]
+    yield lambda: scaling.fit(batches=lambda: parts, labels=[0, 1])
+    sums = TemperatureAccumulator(labels=[0, 1], from_logits=True)
+    for part in parts:
+        sums.update(*part)
+    yield sums.calibrator
+    yield from_dict(to_dict(sums)).calibrator
+    groups = PerGroupCalibrator(TemperatureScaling(), from_logits=True)
+    yield lambda: groups.fit(X, y, weight, groups=np.arange(len(y)) % 2)
+    odds, target = (X[:, 1:] - X[:, :1]) * [1, 1], np.column_stack([y, y])
+    yield lambda: PerLabelCalibrator(scaling).fit(odds, target, weight)
+    frozen = FrozenEstimator(Identity().fit(X, y))
+    for ensemble in (False, True):
+        folds = CalibratedClassifier(frozen, scaling, ensemble=ensemble, cv=2)
+        yield lambda folds=folds: folds.fit(X, y, sample_weight=weight)
+
+
+class Identity(ClassifierMixin, BaseEstimator):
+    """Classifier whose data are its logits."""
+
+    decision_function_is_logits = True
+
+    def fit(self, _, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return X[:, 1] - X[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("weight", "found"),
+    [
+        (np.full(1000, 1 / 3000), "8"),
+        (np.full(1000, 1000.0), "8"),
+        (np.where(np.arange(1000) < 8, 0.25, 0.5), "4.0"),
+        (np.where(np.arange(1000) < 4, 0, 1.0), "4"),
+        (np.where(np.arange(1000) < 4, 0.0, 1 / 996), "4"),
+    ],
+    ids=["small", "large", "unequal", "zeros", "small or zero"],
+)
+def test_every_way_to_fit_counts_alike(weight, found, with_errors):
+    logits, y = with_errors(8)
+    for number, fit in enumerate(ways_to_fit(logits, y, weight)):
+        texts = warnings_of_few(fit)
+        assert len(texts) == 1, number
+        assert f", got {found}" in texts[0], number
+
+
+def test_a_file_without_the_numbers_of_samples_counts_weights(with_errors):
     logits, y = with_errors(5)
-    calibrator = TemperatureScaling(from_logits=True)
-    assert warnings_of_few(calibrator.fit, logits, y)
-    assert not warnings_of_few(calibrator.fit, logits, y, np.full(1000, 2))
+    sums = TemperatureAccumulator(labels=[0, 1], from_logits=True)
+    document = to_dict(sums.update(logits, y, np.full(1000, 2.0)))
+    assert len(warnings_of_few(from_dict(document).calibrator)) == 1
+    del document["object"]["state"]["n_rows_"]
+    loaded = from_dict(document)
+    assert not warnings_of_few(loaded.calibrator)
+    assert not warnings_of_few((sums + loaded).calibrator)
+    again = from_dict(to_dict(sums + loaded))
+    assert np.isnan(again.n_rows_).all()
 
 
 def test_a_map_that_is_known_needs_no_errors(with_errors):
