@@ -30,7 +30,7 @@ class _BlockCalibrator(Calibrator):
     def _fit_batches(self, batches: Any, labels: Any) -> None:
         chunks = Chunks(self, batches, labels)
         self.classes_ = as_labels(labels, "labels")
-        if self._survey(chunks).looks_like_proba:
+        if self._survey(chunks).looks_like_proba and not chunks.are_labels:
             warn_that_logits_look_like_proba()
         self._fit_validated(Blocks(chunks.__iter__, chunks.sizes, chunks.counts))
 

@@ -38,10 +38,14 @@ class Chunks:
     ----------
     sizes, counts : ndarray of shape (n_classes,)
         Number of samples and sum of weights of each class, after the first iteration.
+
+    are_labels : bool
+        Whether the first chunk contains predicted labels, of which it has warned.
     """
 
     sizes: Ints
     counts: Floats
+    are_labels: bool
 
     def __init__(self, calibrator: Any, batches: Any, labels: ArrayLike | None) -> None:
         if not callable(batches):
@@ -128,7 +132,7 @@ class Chunks:
         codes = encode_labels(y, labels=self._labels, n_classes=X.shape[1], name="y")
         check_columns(given, y, self._labels, "X")
         if reset:  # one chunk tells what all of them contain
-            warn_of_predicted_labels(given, "X")
+            self.are_labels = warn_of_predicted_labels(given, "X")
         return X, codes, check_chunk_weight(weight[0], X) if weight else None
 
 

@@ -132,8 +132,8 @@ class PerLabelCalibrator(
             is not an indicator matrix in the shape of `X`.
         """
         X, y, sample_weight = map(on_cpu, (X, y, sample_weight))
-        self._fit_checked(X, y, sample_weight, None)
         check_columns(X, y, None, "X")
+        self._fit_checked(X, y, sample_weight, None)
         self._warn_of_proba(check_numbers(X, "X"))
         self._warn_of_few_errors(self.n_errors_)
         return self
