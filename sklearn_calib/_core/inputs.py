@@ -107,8 +107,8 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
     if len(classes) != len(names):  # other checks refuse it
         return
     code_of = _codes_by_name(classes)
-    codes = [code_of.get(each, code_of.get(str(each))) for each in names]
-    if codes == [*range(len(names))] or not {*codes} - {None}:
+    codes = [code_of.get(each, code_of.get(str(each), -1)) for each in names]
+    if codes == [*range(len(names))] or {*codes} == {-1}:
         return
     if {*codes} == {*range(len(names))}:
         raise ValueError(
@@ -140,7 +140,7 @@ def _are_default(names: list[Any]) -> bool:
 
 def _codes_by_name(classes: list[Any]) -> dict[Any, int]:
     """Return the code of each class by its label and by the label as text."""
-    codes = {}
+    codes: dict[Any, int] = {}
     for code, label in enumerate(classes):
         # True, 1 and 1.0 are equal, and all of them may be "1" in the name of a column.
         is_whole = isinstance(label, Real) and label == label // 1
