@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._core.array_api import as_real, check_proba_on_device
+from sklearn_calib._core.array_api import as_real, check_proba_on_device, on_cpu
 from sklearn_calib._core.inputs import (
     check_lengths,
     check_targets,
@@ -22,6 +22,7 @@ from sklearn_calib._core.validation import (
     get_namespace,
     is_array_api,
     one_column,
+    warn_of_predicted_labels,
 )
 
 
@@ -84,6 +85,8 @@ def check_targets_on_device(
 def _check_proba(proba: Any) -> Any:
     """Return checked probabilities with at least two columns."""
     xp, proba, eps = as_real(proba, "y_proba")
+    if eps == 0:  # integers
+        warn_of_predicted_labels(on_cpu(proba), "y_proba")
     if proba.dtype not in (xp.float32, xp.float64):
         proba = xp.astype(proba, xp.float64)
     if proba.ndim not in (1, 2) or 0 in proba.shape:

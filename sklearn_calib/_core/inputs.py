@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import as_array, as_labels
+from sklearn_calib._core.arrays import (
+    MANY_LABELS,
+    as_array,
+    as_labels,
+    column_names,
+    shown,
+)
 from sklearn_calib._core.binning import MOST_BINS, cube_root_n_bins, sums_by_value
 from sklearn_calib._core.confidence import top_label_correct
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
@@ -61,6 +67,7 @@ def check_targets(
     check_lengths(len(y_true), len(proba))
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
     codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
+    check_columns(y_proba, y_true, labels)
     return proba, codes, check_sample_weight(sample_weight, proba)
 
 
@@ -69,6 +76,77 @@ def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
     if labels is None:
         return np.unique(as_labels(y_true, "y_true"))
     return as_labels(labels, "labels")
+
+
+def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") -> None:
+    """Raise ValueError for a frame whose columns are named by the classes in disorder.
+
+    Default names, names of other things and a single column pass.
+
+    Parameters
+    ----------
+    values : array-like
+        Probabilities or logits as they were passed.
+
+    y_true : array-like
+        True labels. The columns of an indicator matrix may have names, too.
+
+    labels : array-like of shape (n_classes,) or None
+        Class label of each column. By default, the sorted distinct values of `y_true`.
+
+    name : str, default="y_proba"
+        Name of the argument in messages.
+    """
+    names = column_names(values)
+    if len(names) < 2 or _are_default(names):
+        return
+    if labels is None and np.shape(y_true)[1:] not in ((), (1,)):
+        classes = column_names(y_true)
+    else:
+        classes = classes_of(y_true, labels).ravel().tolist()
+    if len(classes) != len(names):  # other checks refuse it
+        return
+    code_of = _codes_by_name(classes)
+    codes = [code_of.get(each, code_of.get(str(each), -1)) for each in names]
+    if codes == [*range(len(names))] or {*codes} == {-1}:
+        return
+    if {*codes} == {*range(len(names))}:
+        raise ValueError(
+            f"{name} must have its columns in the order of the labels, "
+            f"{shown(classes)}, got {shown(names)}. Reorder them: {name} = {name}"
+            f"{_selection(names, np.argsort(codes).tolist())}."
+        )
+    raise ValueError(
+        f"{name} must have columns that are named by the labels, {shown(classes)}, or "
+        f"by none of them, got {shown(names)}. Rename the columns, or pass "
+        f"{name}.to_numpy() if they are in the order of the labels."
+    )
+
+
+def _selection(names: list[Any], order: list[int]) -> str:
+    """Return the code that selects columns in an order, without long lists."""
+    if len(order) > MANY_LABELS:
+        return "[[*labels]]"
+    if any(isinstance(each, bool) for each in names):  # they would select rows
+        return f".iloc[:, {order}]"
+    return f"[{[names[place] for place in order]}]"
+
+
+def _are_default(names: list[Any]) -> bool:
+    """Whether columns have the names of an array that was made a frame."""
+    text, numbers = [*map(str, names)], [*map(str, range(len(names)))]
+    return text in (numbers, [f"column_{number}" for number in numbers])
+
+
+def _codes_by_name(classes: list[Any]) -> dict[Any, int]:
+    """Return the code of each class by its label and by the label as text."""
+    codes: dict[Any, int] = {}
+    for code, label in enumerate(classes):
+        # True, 1 and 1.0 are equal, and all of them may be "1" in the name of a column.
+        is_whole = isinstance(label, Real) and label == label // 1
+        texts = {str(label), str(int(label))} if is_whole else {str(label)}
+        codes |= dict.fromkeys({label, *texts}, code)
+    return codes
 
 
 def code_of_label(label: Any, classes: Array) -> int | None:

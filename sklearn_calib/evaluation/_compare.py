@@ -13,8 +13,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked, is_instance
-from sklearn_calib._core.inputs import PROGRESS, TARGETS, as_columns, classes_of
+from sklearn_calib._core.arrays import as_labels, check_unmasked
+from sklearn_calib._core.inputs import (
+    PROGRESS,
+    TARGETS,
+    as_columns,
+    check_columns,
+    classes_of,
+)
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.predicted_scores import has_threshold
 from sklearn_calib._core.scorers import metric_and_input, metric_of
@@ -246,13 +252,7 @@ def _predict(
         )
     encode_labels(y, labels=labels, n_classes=proba.shape[1], name="y")
     classes = classes_of(y, labels)
-    if is_instance(estimator, "pandas", "DataFrame"):
-        names, wanted = estimator.columns.tolist(), classes.tolist()
-        if names != wanted and {*names} == {*wanted}:
-            raise ValueError(
-                f"{where} must have its columns in the order of labels, {wanted}, got "
-                f"{names}. Pass labels={names}, or sort the columns."
-            )
+    check_columns(estimator, y, classes, where)
     return proba, classes
 
 

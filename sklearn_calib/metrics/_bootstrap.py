@@ -205,7 +205,7 @@ def bootstrap_interval(
             "n_resamples": n_resamples,
             "random_state": rng,
         }
-        return binned_interval(metric, y_true, y_proba, value, **options)
+        return binned_interval(metric, sample.y_true, sample.y_proba, value, **options)
 
     sample = name_the_classes(sample)
 

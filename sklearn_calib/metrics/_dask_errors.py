@@ -13,7 +13,7 @@ from sklearn_calib._core.dask_blocks import (
     lazy_columns,
     sum_of_blocks,
 )
-from sklearn_calib._core.inputs import resolve_mode
+from sklearn_calib._core.inputs import check_columns, resolve_mode
 from sklearn_calib._core.validation import encode_labels
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ def sums_of_dask_arrays(
             f"{strategy!r} and {n_bins!r}. CalibrationAccumulator approximates the "
             'error for "quantile". Or call compute() to load all samples.'
         )
-    y_proba = lazy_columns(y_proba)
+    given, y_proba = y_proba, lazy_columns(y_proba)
     if labels is None:
         labels = labels_of_blocks(y_true)
         encode_labels(labels, n_classes=2 if y_proba.ndim == 1 else y_proba.shape[1])
+    check_columns(given, None, labels)
     total = CalibrationAccumulator(
         labels=labels, n_bins=n_bins, mode=resolve_mode(mode, y_proba)
     ).update(y_true, y_proba, sample_weight)

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
+from sklearn_calib._core.inputs import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    PROGRESS,
+    TARGETS,
+    check_columns,
+)
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.limits import check_range
 from sklearn_calib._core.scorers import metric_and_input
@@ -223,7 +229,7 @@ def difference_test(
     """
     probas: dict[str, Any] = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
     if isinstance(metric, str):
-        metric = _read_scorer(metric, probas)
+        metric = _read_scorer(metric, y_true, probas, labels)
     check_takes_labels(metric)
     _check_has_test(metric)
     a, b = (
@@ -269,10 +275,13 @@ def difference_test(
     return DifferenceResult(statistic, pvalue, float(low), float(high))
 
 
-def _read_scorer(name: str, probas: dict[str, Any]) -> Metric:
+def _read_scorer(
+    name: str, y_true: ArrayLike, probas: dict[str, Any], labels: ArrayLike | None
+) -> Metric:
     """Return the metric of a named scorer, and change `probas` to what it takes."""
     scorer = find_scorer(name, "metric")
     for key, proba in probas.items():
+        check_columns(proba, y_true, labels, key)
         proba = check_proba_shape(proba, name=key, allow_1d=True)
         metric, probas[key] = metric_and_input(scorer, proba)
     return metric

@@ -14,11 +14,18 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.groups import group_members
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, TARGETS, check_lengths
+from sklearn_calib._core.inputs import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    TARGETS,
+    check_columns,
+    check_lengths,
+)
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.typing import Array, Metric, Options, Seed
 from sklearn_calib._core.validation import (
     Interval,
+    as_proba_numbers,
     check_proba_shape,
     check_sample_weight,
     distinct_labels,
@@ -160,6 +167,7 @@ def per_group(
     """
     import pandas as pd
 
+    check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight, options)
 
@@ -292,6 +300,7 @@ def worst_group(
     >>> round(value, 3)
     0.233
     """
+    check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     y_proba = check_proba_shape(y_proba, allow_1d=True)
     check_lengths(len(y_true), len(y_proba))
@@ -322,7 +331,7 @@ def _of_rows(
     options: Options,
 ) -> Callable[[Callable[..., Any], Any], Any]:
     """Return a function that calls another one with the metric and selected samples."""
-    proba = as_numbers(y_proba, "y_proba")
+    proba = as_proba_numbers(y_proba, "y_proba")
     if "labels" in signature(metric).parameters:
         labels = fixed_by_partial(metric, "labels", labels)
         if labels is None:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.typing import (
     Array,
@@ -75,6 +76,7 @@ def take_sample(
     _check_takes_weights(metric)
     labels = fixed_by_partial(metric, "labels", labels)
     sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
+    check_columns(y_proba, y_true, labels, name)
     y_true = as_labels(y_true, "y_true")
     proba = check_proba_shape(y_proba, name=name, allow_1d=True)
     if y_true.shape[1:] == (1,):

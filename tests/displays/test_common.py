@@ -6,6 +6,8 @@ A display is drawn by its method ``from_predictions``, ``from_history`` or
 
 import inspect
 import sys
+import warnings
+from contextlib import suppress
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -296,6 +298,37 @@ def test_classes_in_another_order(name, classifier, draw):
         one["displays"] = [panels[label] for label in other["classes"]]
         one["classes"] = other["classes"]
     assert_close(one, other)
+
+
+@of_predictions
+def test_names_of_columns(name, classifier, draw):
+    """Columns with the names of classes are in the order of the classes."""
+    proba, classes = classifier.predict_proba(X), classifier.classes_
+    frame = pd.DataFrame(proba, columns=classes)
+    with pytest.raises(ValueError, match=r"\[\['aster', 'iris', 'rose'\]\]"):
+        draw(name, Y, frame[LABELS])
+    with pytest.raises(ValueError, match="or by none of them"):
+        draw(name, Y, frame.rename(columns={"iris": "lily"}))
+    assert not plt.get_fignums()
+    draw(name, Y, frame[LABELS], labels=LABELS)
+
+
+@of_predictions
+def test_predicted_labels_are_told_once(name, draw):
+    y, labels = np.arange(40) % 2, np.array([0, 1, 1, 0] * 10)
+    modes = inspect.signature(DISPLAYS[name].from_predictions).parameters
+    for options in ({}, {"mode": "confidence"}) if "mode" in modes else ({},):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            with suppress(ValueError):  # two probabilities are too few for a belt
+                draw(name, y, labels, **options)
+        texts = [str(each.message) for each in found]
+        assert sum("look like predicted labels" in text for text in texts) == 1
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            with suppress(ValueError):
+                draw(name, y, labels.astype(float), **options)
+        assert not any("predicted labels" in str(each.message) for each in found)
 
 
 @of_predictions
