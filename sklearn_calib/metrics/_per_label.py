@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.metric_options import check_options
 from sklearn_calib._core.typing import Array, Metric
 from sklearn_calib._core.validation import StrOptions, validate_params
 
@@ -18,7 +19,6 @@ from sklearn_calib._core.validation import StrOptions, validate_params
 @declare_interval(takes_metric=True)
 @validate_params(
     {
-        "metric": [callable],
         "y_true": ["array-like"],
         "y_proba": ["array-like"],
         "average": [StrOptions({"macro"}), None],
@@ -56,7 +56,9 @@ def per_label(
         label.
 
     **options : dict
-        Options passed to the metric, such as `n_bins` and `sample_weight`.
+        Options passed to the metric, such as `n_bins` and `sample_weight`. For an
+        option with the name of a parameter above, pass a `functools.partial` as
+        `metric`.
 
     Returns
     -------
@@ -97,6 +99,7 @@ def per_label(
     >>> round(per_label(expected_calibration_error, y_true, y_proba), 3)
     0.1
     """
+    check_options(metric, options, per_label)
     y_proba = as_numbers(y_proba, "y_proba")
     check_label_columns(y_proba, name="y_proba")
     y_true = check_indicator(y_true, y_proba.shape)
