@@ -25,7 +25,7 @@ def with_options(
 
 
 def check_options(metric: Any, options: Options, function: Callable[..., Any]) -> None:
-    """Raise TypeError if what `function` received is no metric, or not its options."""
+    """Raise TypeError for something that is not a metric, or options that it lacks."""
     if not callable(metric) or isinstance(metric, Scorer):
         kind = "the scorer " if isinstance(metric, Scorer) else ""
         raise TypeError(
