@@ -12,6 +12,7 @@ from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
 from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.metric_options import check_options
 from sklearn_calib._core.typing import Array, Metric
 from sklearn_calib._core.validation import (
     StrOptions,
@@ -23,7 +24,6 @@ from sklearn_calib._core.validation import (
 @declare_interval(takes_metric=True)
 @validate_params(
     {
-        "metric": [callable],
         "y_true": ["array-like"],
         "y_proba": ["array-like"],
         "average": [StrOptions({"macro"}), None],
@@ -61,7 +61,9 @@ def per_label(
         label.
 
     **options : dict
-        Options passed to the metric, such as `n_bins` and `sample_weight`.
+        Options passed to the metric, such as `n_bins` and `sample_weight`. For an
+        option with the name of a parameter above, pass a `functools.partial` as
+        `metric`.
 
     Returns
     -------
@@ -102,6 +104,7 @@ def per_label(
     >>> round(per_label(expected_calibration_error, y_true, y_proba), 3)
     0.1
     """
+    check_options(metric, options, per_label)
     check_columns(y_proba, y_true, None)
     y_proba = as_numbers(y_proba, "y_proba")
     check_label_columns(y_proba, name="y_proba")

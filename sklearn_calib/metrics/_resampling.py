@@ -11,11 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.metric_options import name_of
 from sklearn_calib._core.typing import (
     Array,
     Bools,
@@ -152,10 +154,10 @@ def _check_takes_weights(metric: Metric) -> None:
     parameters = signature(metric).parameters.values()
     if any(one.name == "sample_weight" or one.kind == 4 for one in parameters):
         return
-    name = getattr(metric, "__name__", type(metric).__name__)
     raise TypeError(
         "metric must have the parameter sample_weight, which represents the drawn "
-        f"samples, got {name!r}. Add the parameter and weight the samples by it."
+        f"samples, got {name_of(metric)!r}. Add the parameter and weight the samples "
+        "by it."
     )
 
 
@@ -229,7 +231,8 @@ def measure_draws(
 
 
 def _measure_block(sample: Any, draw: Draw, seeds: Ints) -> list[float]:
-    with warnings.catch_warnings():
+    # The metric has checked its options for the sample itself.
+    with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         return [_measure_or_nan(sample, draw(seed)) for seed in seeds]
 
