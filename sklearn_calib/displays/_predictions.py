@@ -11,14 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn_calib._core.arrays import check_unmasked
 from sklearn_calib._core.inputs import (
     TARGETS,
-    check_targets,
-    classes_of,
-    code_of_label,
+    check_evaluated,
     confidence_and_correct,
-    resolve_mode,
 )
-from sklearn_calib._core.typing import Array, Bools, Floats, Weights
-from sklearn_calib._core.validation import StrOptions, check_proba
+from sklearn_calib._core.typing import Bools, Floats, Weights
+from sklearn_calib._core.validation import StrOptions
 from sklearn_calib.displays._frame import Framed
 
 # Constraints for diagrams of a single probability, for `validate_params`.
@@ -117,15 +114,10 @@ def evaluate(
         labels = [False, True]
         evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
         return "top_label", evaluated[1]
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    if pos_label is None:
-        mode = resolve_mode(mode, proba, of_two)
-        return mode, (*confidence_and_correct(proba, codes, mode), weight)
-    classes = classes_of(y_true, labels)
-    code = _code_of(pos_label, mode, classes)
-    positive = check_proba(proba, allow_1d=True)
-    positive = positive if proba.ndim == 1 else positive[:, code].copy()
-    return "positive", (positive, codes == code, weight)
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
+    )
+    return mode, (*confidence_and_correct(proba, codes, mode), weight)
 
 
 def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
@@ -142,20 +134,3 @@ def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
             f"{np.ndim(confidence)} dimensions. Use mode='top_label' for the "
             "probabilities of all classes."
         )
-
-
-def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:
-    """Return the column of the positive class."""
-    if len(classes) != 2 or mode == "top_label":
-        raise ValueError(
-            "pos_label must be None with mode='top_label' or more than two classes, "
-            f"got {pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
-            "ClasswiseReliabilityDisplay to show the probability of each class."
-        )
-    code = code_of_label(pos_label, classes)
-    if code is None:
-        raise ValueError(
-            f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
-            "label of the class whose probability to show."
-        )
-    return code
