@@ -12,6 +12,7 @@ from sklearn_calib._core.arrays import check_unmasked
 from sklearn_calib._core.inputs import (
     TARGETS,
     check_evaluated,
+    classes_of,
     confidence_and_correct,
 )
 from sklearn_calib._core.typing import Bools, Floats, Weights
@@ -58,7 +59,7 @@ class FromEstimator(Framed):
 
         **options
             Further arguments of :meth:`from_predictions`, such as `sample_weight` and
-            `ax`. `labels` is set to `estimator.classes_`.
+            `ax`. `labels` must not be passed, because it is `estimator.classes_`.
 
         Returns
         -------
@@ -68,8 +69,14 @@ class FromEstimator(Framed):
         Raises
         ------
         TypeError
-            If the estimator has no `predict_proba`.
+            If the estimator has no `predict_proba`, or `labels` is passed.
         """
+        if "labels" in options:
+            raise TypeError(
+                "labels must not be passed to from_estimator, which uses "
+                f"estimator.classes_, got {options['labels']!r:.80}. Leave it out, or "
+                "use from_predictions."
+            )
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
                 "estimator must be a classifier with predict_proba, got "
@@ -101,23 +108,26 @@ def evaluate(
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
     of_two: str = "top_label",
-) -> tuple[str, tuple[Floats, Bools, Weights]]:
-    """Return the mode and the confidences, correctness and weights of the samples.
+) -> tuple[str, Any, tuple[Floats, Bools, Weights]]:
+    """Return the mode, the positive class, and confidences, correctness and weights.
 
     With `mode="positive"`, confidences are the probabilities of the positive class, and
-    a sample counts as correct if it is of that class. With `mode="confidence"`, the
-    arguments already are correctness and confidences, of the mode "top_label". If the
-    mode is None, it is `of_two` for two columns.
+    a sample counts as correct if it is of that class. In other modes, the class is
+    None. With `mode="confidence"`, the arguments already are correctness and
+    confidences, of the mode "top_label". If the mode is None, it is `of_two` for two
+    columns.
     """
     if mode == "confidence":
         _check_confidences(y_proba, pos_label=pos_label, labels=labels)
         labels = [False, True]
         evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
-        return "top_label", evaluated[1]
+        return "top_label", None, evaluated[-1]
     proba, codes, weight, mode = check_evaluated(
         y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
     )
-    return mode, (*confidence_and_correct(proba, codes, mode), weight)
+    if mode == "positive" and pos_label is None:
+        pos_label = classes_of(y_true, labels)[1]
+    return mode, pos_label, (*confidence_and_correct(proba, codes, mode), weight)
 
 
 def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
