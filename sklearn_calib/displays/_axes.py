@@ -83,7 +83,7 @@ def mark_class(line: Any, pos_label: Any) -> None:
 
 
 def named_classes(
-    lines: list[Any], labels: list[str] | None = None
+    lines: list[Any], labels: list[str] | None = None, separator: str = ", "
 ) -> tuple[str, list[str]]:
     """Return the end of the axis label and the labels of curves, with their classes.
 
@@ -95,7 +95,8 @@ def named_classes(
         return f" of {names[0]}" if names[0] else "", labels
     for index, name in enumerate(names):
         first, *others = labels[index].split("\n")
-        labels[index] = "\n".join([", ".join(filter(None, [first, name])), *others])
+        named = separator.join(filter(None, [first, name]))
+        labels[index] = "\n".join([named, *others])
     return "", labels
 
 

@@ -282,7 +282,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         if first.mode == "top_label":
             return "Confidence", "Accuracy"
         of_class, _ = named_classes(artists(first.ax_, LINE))
-        return f"Probability{of_class}", f"Frequency{of_class}"
+        return f"Probability{of_class}", "Frequency"
 
     def _interval_of(self, index: int) -> str:
         if self.error_intervals is None:

@@ -141,7 +141,9 @@ class ReliabilityPanels(FromEstimator):
         """Show a legend of the classifiers, or of the parts of a single diagram."""
         lines = artists(self.axes_[0], LINE)
         names = [_name_in(line.get_label()) for line in lines]
-        handles = [*zip(lines, named_classes(lines, names)[1], strict=True)]
+        # The space beside the panels is narrow.
+        _, labels = named_classes(lines, names, separator=",\n")
+        handles = [*zip(lines, labels, strict=True)]
         if len(lines) == 1:
             first = self.displays[0]
             (bars, _), *others = first._handles()
