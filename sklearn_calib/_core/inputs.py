@@ -184,11 +184,55 @@ def as_columns(proba: Floats) -> Floats:
     return np.column_stack([1 - positive, positive])
 
 
-def resolve_mode(mode: str | None, proba: Any, of_two: str = "top_label") -> str:
-    """Return the mode; None depends on the columns of `proba`, `of_two` is for two."""
+def resolve_mode(
+    mode: str | None, proba: Any, of_two: str = "top_label", of_more: str = "top_label"
+) -> str:
+    """Return the mode; None depends on the number of columns of `proba`."""
     if proba.ndim == 1:
         return mode or "positive"
-    return mode or (of_two if proba.shape[1] == 2 else "top_label")
+    return mode or (of_two if proba.shape[1] == 2 else of_more)
+
+
+def positive_code(pos_label: Any, mode: str | None, classes: Array) -> int:
+    """Return the column of the positive class of two."""
+    if len(classes) != 2 or mode not in {None, "positive"}:
+        raise ValueError(
+            "pos_label must be None unless the positive class of two is evaluated, got "
+            f"{pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
+            'mode="positive" for two classes, and mode="classwise" or '
+            "ClasswiseReliabilityDisplay for more."
+        )
+    code = code_of_label(pos_label, classes)
+    if code is None:
+        raise ValueError(
+            f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
+            "label of the class to evaluate."
+        )
+    return code
+
+
+def check_evaluated(
+    y_true: Any,
+    y_proba: Any,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    mode: str | None,
+    pos_label: Any,
+    **default: str,
+) -> tuple[Floats, Ints, Weights, str]:
+    """Return the targets of `check_targets`, and the mode of `resolve_mode`.
+
+    With `pos_label`, the mode is "positive". The classes are swapped if it is the label
+    of the first, so that the positive class is always the second. A 1-d array contains
+    the probabilities of the positive class.
+    """
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    if pos_label is None:
+        return proba, codes, weight, resolve_mode(mode, proba, **default)
+    if positive_code(pos_label, mode, classes_of(y_true, labels)) == 0:
+        codes = 1 - codes
+        proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
+    return proba, codes, weight, "positive"
 
 
 def effective_n_samples(weight: Floats) -> float:

@@ -122,13 +122,14 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
             f'metric must be defined for mode="{mode}", got {name!r}. Use an '
             'accumulator with mode="positive" for two classes, or another metric.'
         )
-    fixed = {"confidence", "labels", "mode", "sample_weight"}
+    fixed = {"confidence", "labels", "mode", "pos_label", "sample_weight"}
     if is_ranking:
         fixed.add("loss")
     if unknown := sorted(fixed & options.keys()):
         raise ValueError(
             f"{unknown[0]} must not be given, because the accumulator determines it, "
-            f"got {options[unknown[0]]!r:.80}."
+            f"got {options[unknown[0]]!r:.80}. Set the labels and modes of the "
+            "accumulator; the positive class is the second of its labels."
         )
     bandwidth = options.get("bandwidth", "median")
     if metric is kernel_calibration_error and isinstance(bandwidth, str):

@@ -15,7 +15,7 @@ from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
-from sklearn_calib._core.inputs import check_columns
+from sklearn_calib._core.inputs import check_columns, positive_code
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.metric_options import name_of
 from sklearn_calib._core.typing import (
@@ -252,7 +252,13 @@ def label_sampler(sample: Sample) -> Callable[[Any], Array]:
         return partial(_draw_indicators, proba)
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
     encode_labels(y_true, labels=labels, n_classes=n_classes)
-    return class_sampler(np.unique(y_true) if labels is None else labels, proba)
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    pos_label = fixed_by_partial(sample.metric, "pos_label", None)
+    if proba.ndim == 1 and pos_label is not None:
+        # The probabilities are those of this class.
+        code = positive_code(pos_label, None, classes)
+        classes = classes[[1 - code, code]]
+    return class_sampler(classes, proba)
 
 
 def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:

@@ -372,6 +372,19 @@ def test_bad_input_raises(name, draw, not_refused):
     assert not plt.get_fignums(), "a figure is left"
 
 
+@of_estimators
+def test_labels_are_those_of_the_estimator(name, classifier, network):
+    cls = DISPLAYS[name]
+    arguments, message = (network,), "unexpected keyword argument 'labels'"
+    if name in OF_PREDICTIONS:
+        arguments = classifier, X, Y
+        message = "labels must not be passed to from_estimator, .*got .*use from_pred"
+    for labels in (LABELS, None):
+        with pytest.raises(TypeError, match=message):
+            cls.from_estimator(*arguments, labels=labels)
+    assert not plt.get_fignums() or name not in OF_PREDICTIONS
+
+
 @of_predictions
 def test_estimator_without_probabilities(name):
     classifier = RidgeClassifier().fit(X, Y)
