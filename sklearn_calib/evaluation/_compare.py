@@ -287,9 +287,10 @@ def _predict(
 def _scorer_or_metric(scoring: Any) -> Any:
     """Return the scorer, or the metric if it is called with probabilities directly."""
     scorer = get_scorer(scoring)
-    if isinstance(scorer, Scorer):
+    metric, _ = metric_of(scorer)
+    check_options(metric or scorer, {}, compare)
+    if metric:
         return scorer
-    check_options(scorer, {}, compare)
     function, options = without_partial(scorer, {})
     if _is_metric(scorer) and str(function.__module__).startswith("sklearn."):
         return make_scorer(function, response_method="predict_proba", **options)
