@@ -52,6 +52,14 @@ def is_dict(X: Any) -> bool:
     return isinstance(X, Mapping) and not issparse(X)
 
 
+def column_names(values: Any) -> list[Any]:
+    """Return the names of the columns of a pandas or polars frame; otherwise, none."""
+    is_frame = any(
+        is_instance(values, library, "DataFrame") for library in ("pandas", "polars")
+    )
+    return list(values.columns) if is_frame else []
+
+
 def is_dask_array(values: Any) -> bool:
     """Whether values are a Dask array."""
     return is_instance(values, "dask.array", "Array")

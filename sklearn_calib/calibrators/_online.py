@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers, shown
 from sklearn_calib._core.blocks import Block, Blocks, array_blocks
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.online import (
     Loss,
@@ -213,7 +214,7 @@ class _OnlineCalibrator(_BlockCalibrator):
 
     def _check_batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Block:
         """Return validated input, codes and weights."""
-        X = self._check_input(X, reset=reset)
+        given, X = X, self._check_input(X, reset=reset)
         labels = self.classes_.tolist()
         if self.classes_.ndim != 1 or not len(labels) == len({*labels}) == X.shape[1]:
             raise ValueError(
@@ -224,6 +225,7 @@ class _OnlineCalibrator(_BlockCalibrator):
         y = as_labels(y, "y")
         check_consistent_length(X, y, sample_weight)
         codes = encode_labels(y, labels=self.classes_, n_classes=X.shape[1], name="y")
+        check_columns(given, y, self.classes_, "X")
         weight = check_chunk_weight(sample_weight, X)
         if weight is None:
             weight = np.ones(len(X))

@@ -171,11 +171,16 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
             shown = _largest_errors(columns, codes, weight)
         else:
             shown = _codes_shown(classes, labels)
-        options |= {"labels": [False, True], "sample_weight": weight, "name": name}
+        options |= {"sample_weight": weight, "name": name}
         axes = cls._panels(ax, _headings(labels[shown]))
         displays = [
             KINDS[kind].from_predictions(
-                codes == code, columns[code], ax=panel, **options
+                # Samples of all other classes get the label of one of them.
+                labels[np.where(codes == code, code, code - 1)],
+                columns[code],
+                labels=labels[[code - 1, code]],
+                ax=panel,
+                **options,
             )
             for code, panel in zip(shown, axes, strict=True)
         ]

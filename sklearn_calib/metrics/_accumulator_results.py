@@ -18,7 +18,7 @@ from sklearn_calib.metrics._accumulator_draws import CellSample
 from sklearn_calib.metrics._accumulator_metrics import (
     check_metric,
     evaluate,
-    without_partial,
+    metric_and_options,
 )
 from sklearn_calib.metrics._accumulator_state import AccumulatorState
 from sklearn_calib.metrics._bootstrap import METHODS
@@ -81,7 +81,7 @@ class AccumulatorResults(AccumulatorState):
         """
         self._check_has_seen()
         mode = self._resolve_mode(mode)
-        metric, options = without_partial(metric, options)
+        metric, options = metric_and_options(metric, options, mode, self.compute)
         check_metric(metric, mode, options)
         cells, grid = self.cells_[mode], self._grid(mode)
         return evaluate(cells, grid, self._n_rows(mode), metric, mode, options)
@@ -128,7 +128,7 @@ class AccumulatorResults(AccumulatorState):
         self._check_has_seen()
         mode = self._resolve_mode(mode)
         grid = self._grid(mode)
-        metric, options = without_partial(metric, options)
+        metric, options = metric_and_options(metric, options, mode, self.error_bound)
         if metric in RANKINGS and options.get("estimator") != "trapezoid":
             check_metric(metric, mode, options)
             return ranking_bound(self.cells_[mode], grid, metric, mode, options)
@@ -149,7 +149,8 @@ class AccumulatorResults(AccumulatorState):
             "method": [StrOptions(METHODS)],
             **DRAWS,
         },
-        prefer_skip_nested_validation=True,
+        # The metric checks the other options.
+        prefer_skip_nested_validation=False,
     )
     def interval(
         self,
@@ -220,7 +221,7 @@ class AccumulatorResults(AccumulatorState):
                 '"classwise". The sums of the classes do not determine how they depend '
                 "on each other."
             )
-        metric, options = without_partial(metric, options)
+        metric, options = metric_and_options(metric, options, mode, self.interval)
         check_metric(metric, mode, options)
         sample = CellSample(self.cells_[mode], self._grid(mode), metric, mode, options)
         return sample.interval(confidence_level, method, n_resamples, random_state)
