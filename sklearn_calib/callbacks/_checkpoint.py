@@ -47,7 +47,8 @@ class Checkpoint(Callback):
     If the process is killed, run the same script again to continue from the checkpoint.
     The final weights, predictions and history (except for durations) are the same as
     without interruption. The file is replaced atomically, so a killed process never
-    leaves an incomplete checkpoint.
+    leaves an incomplete checkpoint. If it is killed while it writes, a file whose name
+    ends in ``.part`` may remain in the folder, which can be removed.
 
     Parameters
     ----------

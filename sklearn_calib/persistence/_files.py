@@ -18,7 +18,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Calibrators are saved as JSON. A model with a network is saved in the safetensors
     format, with its weights and the same JSON in one file. The file is written
-    completely or not at all, even if the process is killed.
+    completely or not at all, even if the process is killed or several processes write
+    it at the same time.
 
     Parameters
     ----------
@@ -60,6 +61,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Tuples in parameters become lists, and `priors` and `train_priors` of a
     `PriorShiftClassifier` become arrays in the order of `classes_`.
+
+    A file that is replaced keeps its mode. A process that is killed while it writes
+    may leave a file whose name ends in ``.part`` in the folder. It can be removed.
 
     Examples
     --------
