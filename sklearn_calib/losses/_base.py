@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_calib._core.validation import ROW_SUM_TOLERANCE, did_you_mean
+from sklearn_calib._core.limits import rounding_tolerance
+from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._typing import Reduction
 
 REDUCTIONS = get_args(Reduction)
@@ -273,8 +274,11 @@ def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
         )
     if can_check_values(target):
         low = target.detach().min().item()
-        gap = (target.detach().sum(1) - 1).abs().max().item()
-        if not (low >= 0 and gap <= ROW_SUM_TOLERANCE):
+        # Sums in half precision would be rounded once more.
+        precision = torch.promote_types(target.dtype, torch.float32)
+        gap = (target.detach().sum(1, dtype=precision) - 1).abs().max().item()
+        tolerance = rounding_tolerance(target.shape[1], torch.finfo(target.dtype).eps)
+        if not (low >= 0 and gap <= tolerance):
             raise ValueError(
                 "The rows of target must be probabilities that sum to one, got a "
                 f"minimum of {low:.3g} and sums that differ from one by up to "

@@ -118,8 +118,12 @@ def test_long_names(name, tmp_path):
 def test_an_error_leaves_nothing(tmp_path):
     path = tmp_path / "model"
     path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), whole_file(path) as part:
+
+    def fail(part):
         part.write_text("new")
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), whole_file(path) as part:
+        fail(part)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
