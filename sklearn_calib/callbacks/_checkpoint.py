@@ -17,6 +17,7 @@ from skorch.callbacks import (
 )
 from skorch.history import History
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.files import whole_file
 from sklearn_calib._torch.net_state import (
     from_bytes,
@@ -107,10 +108,10 @@ class Checkpoint(Callback):
     def begin(self, net: NeuralNet, key: str) -> None:
         """Load history and weights if the file exists; called before the training."""
         if not isinstance(self.file, str | os.PathLike):
-            raise TypeError(f"file must be a str or path-like, got {self.file!r}.")
+            raise TypeError(f"file must be a str or path-like, got {shown(self.file)}.")
         every = self.every
         if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
-            raise ValueError(f"every must be a positive integer, got {every!r}.")
+            raise ValueError(f"every must be a positive integer, got {shown(every)}.")
         self.loaded_, self.key_ = None, key
         path = Path(self.file)
         if path.is_dir():

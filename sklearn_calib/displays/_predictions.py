@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import check_unmasked
+from sklearn_calib._core.arrays import check_unmasked, shown
 from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
@@ -76,7 +76,7 @@ class FromEstimator(Framed):
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
                 "estimator must be a classifier with predict_proba, got "
-                f"{estimator!r}. To use decision_function, wrap it in "
+                f"{shown(estimator)}. To use decision_function, wrap it in "
                 'CalibratedClassifier(response_method="decision_function").'
             )
         check_unmasked(X, "X")
@@ -133,7 +133,7 @@ def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
     for name, value in labels.items():
         if value is not None:
             raise ValueError(
-                f"{name} must be None with mode='confidence', got {value!r}. Pass "
+                f"{name} must be None with mode='confidence', got {shown(value)}. Pass "
                 "whether each prediction is correct as y_true."
             )
     if np.ndim(confidence) != 1:
@@ -149,13 +149,14 @@ def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:
     if len(classes) != 2 or mode == "top_label":
         raise ValueError(
             "pos_label must be None with mode='top_label' or more than two classes, "
-            f"got {pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
-            "ClasswiseReliabilityDisplay to show the probability of each class."
+            f"got {shown(pos_label)} with mode={mode!r} and {len(classes)} classes. "
+            "Use ClasswiseReliabilityDisplay to show the probability of each class."
         )
     code = code_of_label(pos_label, classes)
     if code is None:
         raise ValueError(
-            f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
-            "label of the class whose probability to show."
+            f"pos_label must be one of {shown(classes.tolist())}, got "
+            f"{shown(pos_label)}. Pass the label of the class whose probability to "
+            "show."
         )
     return code

@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.groups import group_frame, select_columns
 from sklearn_calib._core.routing import RoutingMixin
 from sklearn_calib._core.training_data import MatrixLike
@@ -29,8 +30,8 @@ class GroupRoutingMixin(RoutingMixin):
         if self.groups is not None and not self._uses_groups:
             raise ValueError(
                 "groups must be None for a calibrator that does not use groups, got "
-                f"groups={self.groups!r} and calibrator={self.calibrator!r}. Use "
-                "calibrator=PerGroupCalibrator(), for example."
+                f"groups={shown(self.groups)} and calibrator={shown(self.calibrator)}. "
+                "Use calibrator=PerGroupCalibrator(), for example."
             )
 
     @property
@@ -111,9 +112,9 @@ class GroupRoutingMixin(RoutingMixin):
         if others and not get_config()["enable_metadata_routing"]:
             raise TypeError(
                 "predict_proba must be called with X, and with groups if they were "
-                f"passed to fit, got also {sorted(others)} for groups={self.groups!r} "
-                f"and calibrator={self.calibrator!r}. Omit them, or use "
-                "PerGroupCalibrator() with groups=None."
+                f"passed to fit, got also {sorted(others)} for "
+                f"groups={shown(self.groups)} and calibrator={shown(self.calibrator)}. "
+                "Omit them, or use PerGroupCalibrator() with groups=None."
             )
         return self._group_frame(X, None, passed)
 
@@ -129,8 +130,8 @@ class GroupRoutingMixin(RoutingMixin):
             return select_columns(X, self.groups)
         if passed is None:
             raise ValueError(
-                f"groups must be given for calibrator={self.calibrator!r}, got None. "
-                "Set groups to columns of X, CalibratedClassifier(..., groups=...), or "
-                "pass groups to fit and to predict_proba."
+                f"groups must be given for calibrator={shown(self.calibrator)}, got "
+                "None. Set groups to columns of X, CalibratedClassifier(..., "
+                "groups=...), or pass groups to fit and to predict_proba."
             )
         return passed if n_samples is None else group_frame(passed, n_samples)

@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked, is_instance
+from sklearn_calib._core.arrays import (
+    as_labels,
+    check_unmasked,
+    is_instance,
+    shown,
+)
 from sklearn_calib._core.inputs import PROGRESS, TARGETS, as_columns, classes_of
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.predicted_scores import has_threshold
@@ -183,8 +188,8 @@ def compare(
     if not isinstance(metrics, dict):
         if not all(isinstance(name, str) for name in metrics):
             raise TypeError(
-                f"metrics must contain names of scorers, got {metrics!r}. Pass other "
-                'scorers in a dict: {"name": scorer}.'
+                f"metrics must contain names of scorers, got {shown(metrics)}. Pass "
+                'other scorers in a dict: {"name": scorer}.'
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
     check_unmasked(X, "X")
@@ -250,8 +255,9 @@ def _predict(
         names, wanted = estimator.columns.tolist(), classes.tolist()
         if names != wanted and {*names} == {*wanted}:
             raise ValueError(
-                f"{where} must have its columns in the order of labels, {wanted}, got "
-                f"{names}. Pass labels={names}, or sort the columns."
+                f"{where} must have its columns in the order of labels, "
+                f"{shown(wanted)}, got {shown(names)}. Pass labels={shown(names)}, or "
+                "sort the columns."
             )
     return proba, classes
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.binning import gap_error
 from sklearn_calib._core.typing import Floats, Metric, Options
 from sklearn_calib._core.validation import StrOptions, validate_params
@@ -93,7 +94,8 @@ def check_metric(metric: Any, mode: str, options: Options) -> None:
     name = getattr(metric, "__name__", repr(metric))
     if not callable(metric):
         raise TypeError(
-            f"metric must be a function, such as metrics.aurc_loss, got {metric!r:.80}."
+            "metric must be a function, such as metrics.aurc_loss, got "
+            f"{shown(metric)}."
         )
     if not takes(metric, "sample_weight"):
         raise TypeError(
@@ -120,13 +122,13 @@ def check_metric(metric: Any, mode: str, options: Options) -> None:
     if unknown := sorted(fixed & options.keys()):
         raise ValueError(
             f"{unknown[0]} must not be given, because the accumulator determines it, "
-            f"got {options[unknown[0]]!r:.80}."
+            f"got {shown(options[unknown[0]])}."
         )
     bandwidth = options.get("bandwidth", "median")
     if metric is kernel_calibration_error and isinstance(bandwidth, str):
         raise ValueError(
             "bandwidth must be a number, because the median distance of the samples is "
-            f"not known, got {bandwidth!r}."
+            f"not known, got {shown(bandwidth)}."
         )
 
 

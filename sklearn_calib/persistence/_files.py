@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.files import whole_file
 from sklearn_calib._core.typing import Array
 from sklearn_calib.persistence._documents import read_document, write_document
@@ -182,7 +183,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"a key occurs twice among {sorted(found)}.")
+        raise ValueError(f"a key occurs twice among {shown(sorted(found))}.")
     return found
 
 
