@@ -50,9 +50,10 @@ class NetWithFiles(NetWithState):
     ) -> None:
         """Save the weights, the optimizer's state, the loss's state or the history.
 
-        Each file is written under a temporary name and renamed, so it is complete even
-        if the process is killed. The files contain neither the sizes of the network nor
-        the labels. To predict in another program, use :func:`sklearn_calib.save`.
+        Each file is written under a unique temporary name, which ends in ``.part``, and
+        renamed, so it is complete even if the process is killed. The files contain
+        neither the sizes of the network nor the labels. To predict in another program,
+        use :func:`sklearn_calib.save`.
 
         Parameters
         ----------

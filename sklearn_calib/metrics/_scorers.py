@@ -11,6 +11,7 @@ from sklearn.metrics import (
     get_scorer_names as get_sklearn_scorer_names,
 )
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.scorers import GroupScorer, LabelledScorer
 from sklearn_calib._core.typing import Metric
 from sklearn_calib._core.validation import did_you_mean, validate_params
@@ -135,7 +136,7 @@ def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
         negative = f"neg_{scoring}"
         near = negative if negative in names else scoring
         raise ValueError(
-            f"{parameter} must be the name of a scorer, got {scoring!r}."
+            f"{parameter} must be the name of a scorer, got {shown(scoring)}."
             f"{did_you_mean(near, sorted(names))} Valid names are "
             f"{get_scorer_names()} and those of sklearn.metrics.get_scorer_names()."
         )
