@@ -114,7 +114,8 @@ def get_scorer(
     if scoring not in names:
         raise ValueError(
             f"pos_label must be None unless scoring is one of {names}, which evaluate "
-            f"the positive class, got {pos_label!r} with {scoring!r}. Use "
+            f"the positive class, got {shown(pos_label)} with "
+            f"{shown(scoring)}. Use "
             "sklearn.metrics.make_scorer for other metrics with pos_label."
         )
     scorer._kwargs["pos_label"] = pos_label
