@@ -256,8 +256,8 @@ def _check_callback(item):
     """Raise TypeError unless an item is a callback, or a pair of a name and one."""
     is_pair = isinstance(item, tuple | list) and len(item) == 2
     callback = item[1] if is_pair and isinstance(item[0], str) else item
-    kind = callback if isinstance(callback, type) else type(callback)
-    if not (callback is None or issubclass(kind, Callback)):
+    check = issubclass if isinstance(callback, type) else isinstance
+    if not (callback is None or check(callback, Callback)):
         raise TypeError(
             "`callbacks` must hold skorch callbacks (classes or instances), or pairs "
             f"of a name and a callback, got {item!r}. Write "

@@ -14,7 +14,7 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._torch.outputs import concatenate_logits
-from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._datasets import check_rows
 from sklearn_calib.estimators._threads import restored_threads
 
 # Data of a network: a dict contains the arguments of a module with several inputs.
@@ -88,6 +88,6 @@ class PredictsFromBatches(PredictsFromLogits):
         """Yield the outputs of the network for each mini-batch."""
         check_is_fitted(self)
         if not is_dataset(X):
-            X = check_data(self, X, reset=False)
+            X = check_rows(self, X, reset=False)
         with restored_threads():
             yield from self.forward_iter(X)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EarlyStopping, EpochScoring
 from skorch.dataset import unpack_data
+from skorch.helper import SliceDataset
 from skorch.history import History
 from skorch.utils import noop, to_tensor
 from torch import Tensor
@@ -143,6 +144,7 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     def initialize(self) -> Self:
         """Build all parts from the parameters."""
         if self._trainer is None:  # it has checked them
+            self.check_training_readiness()
             check_params(self)
         self.__dict__.pop("_stale", None)
         return super().initialize()
@@ -255,25 +257,31 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
         return self._trainer.split(X, y, split_params)
 
     def get_dataset(self, X: Any, y: Any = None) -> Any:
-        """Return the data as a dataset, and mark one of validated arrays."""
+        """Return the data as a dataset, and mark whether one of arrays is validated."""
         dataset = super().get_dataset(X, y)
         if dataset is not X:
-            dataset.is_validated = True
+            dataset.is_validated = not isinstance(X, SliceDataset)
         return dataset
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
         """Return the mini-batches of a dataset, shuffled for training."""
         batches = self._get_batches(dataset, training)
-        if self._is_validated(dataset):
+        is_validated = self._is_validated(dataset)
+        if is_validated:
             return batches
-        classes = None if self._trainer is None else self._known_classes
+        is_encoded = self._trainer is None or is_validated is not None
+        classes = None if is_encoded else self._known_classes
         return CheckedBatches(self, batches, classes)
 
-    def _is_validated(self, dataset: Any) -> bool:
-        """Return whether the data of a dataset, or beneath it, are validated arrays."""
-        if self._trainer is not None and not self._trainer.takes_datasets:
-            return True
-        return getattr(resolve_dataset(dataset), "is_validated", False)
+    def _is_validated(self, dataset: Any) -> bool | None:
+        """Return whether the data of a dataset, or beneath it, are validated arrays.
+
+        None means a dataset of the user, whose labels are not encoded either.
+        """
+        marked = getattr(resolve_dataset(dataset), "is_validated", None)
+        if marked is not None or self._trainer is None or self._trainer.takes_datasets:
+            return marked
+        return True
 
     def _get_batches(self, dataset: Any, training: bool) -> Iterable[Any]:
         if self.batch_size == -1:

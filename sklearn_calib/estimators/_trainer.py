@@ -16,7 +16,6 @@ from sklearn_calib._core.validation import (
     encode_labels,
 )
 from sklearn_calib.estimators._check_data import (
-    check_data,
     check_representable,
     check_two_classes,
     drop_zeros,
@@ -34,6 +33,7 @@ from sklearn_calib.estimators._constraints import (
 from sklearn_calib.estimators._datasets import (
     check_can_take_datasets,
     check_has_length,
+    check_rows,
     check_split,
     check_takes_dataset,
     check_validation,
@@ -95,6 +95,7 @@ class Trainer:
     def train(self, X, y, sample_weight, classes=None, validation=None):
         """Validate and encode the data, and train on them."""
         net = self.net
+        net.check_training_readiness()
         net.interrupted_ = False
         check_params(net)
         reset = not net.initialized_ or (self.hold_out and not net.warm_start)
@@ -123,7 +124,7 @@ class Trainer:
         """Return X and encoded labels, and store the classes in the net."""
         net, known = self.net, self.net._known_classes
         classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
-        X, y = check_data(net, X, y, reset=reset or known is None)
+        X, y = check_rows(net, X, y, reset=reset or known is None)
         net._input_shape = sample_shape(X)
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
@@ -328,7 +329,7 @@ class Trainer:
             validation = validation.X, validation.y
         if not isinstance(validation, tuple | list):
             return validation
-        X, y = check_data(self.net, *validation, reset=False)
+        X, y = check_rows(self.net, *validation, reset=False)
         labels, name = self.net.classes_inferred_, "validation y"
         codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
         return self.net.get_dataset(X, codes)
