@@ -80,18 +80,20 @@ def check_not_refused(names):
 
 
 def check_known(net):
-    """Raise TypeError for unknown names, which a constructor with **kwargs accepts."""
+    """Raise TypeError for unknown names, which a constructor with **kwargs accepts.
+
+    The prefixes of parts that a subclass adds are unknown until these are built.
+    """
     classes = [each for each in type(net).mro() if "__init__" in vars(each)]
     own = {name for each in classes for name in inspect.signature(each).parameters}
     own -= {*REFUSED, "args", "kwargs", "self"}
-    prefixes = {*net.prefixes_}
     for name in net._get_param_names():
         prefix, is_nested, _ = name.partition("__")
-        if prefix not in (prefixes if is_nested else own):
+        if not (net._is_part(prefix) if is_nested else prefix in own):
             known = own | names_of_parts(net.module, net.optimizer)
             raise TypeError(
                 f"{name!r} is not a parameter of {type(net).__name__}."
-                f"{hint_for(name, type(net), known, prefixes)}"
+                f"{hint_for(name, type(net), known, {*net.prefixes_})}"
             )
 
 

@@ -29,6 +29,7 @@ from sklearn_calib.estimators._batches import Batch, resolve_dataset
 from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
+    check_known,
     check_module_takes,
     check_not_refused,
     check_params,
@@ -49,12 +50,17 @@ from sklearn_calib.estimators._nested_params import (
     NestedParams,
     callback_params,
     check_names_of_net,
+    is_nested,
 )
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
 from sklearn_calib.estimators._saved_net import SavableNet
 from sklearn_calib.estimators._shared_net import whole_batches
 from sklearn_calib.estimators._threads import NetWithThreads
 from sklearn_calib.losses import CalibrationLoss
+
+
+# A subclass that overrides one of these may add modules, losses or optimizers.
+BUILDERS = ("initialize_module", "initialize_criterion", "initialize_optimizer")
 
 
 class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
@@ -115,6 +121,14 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
         """The loss, as a `CalibrationLoss` that declares what it needs."""
         return CalibrationLoss.of(self.criterion_)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # In the constructor, modules are parameters. skorch tests this by the attribute
+        # `initialized_`, which this class always has.
+        if "_params_to_validate" in vars(self):
+            super().__setattr__(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
     def check_data(self, X: Any, y: Any = None) -> None:
         """Do nothing, because the data were validated before they were encoded."""
 
@@ -123,6 +137,17 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     @property
     def _prefixes(self) -> list[str]:
         return self.prefixes_
+
+    def _is_part(self, prefix: str) -> bool:
+        if prefix in self.prefixes_:
+            return True
+        # skorch notes the names of the parts that a subclass adds when it builds them.
+        is_built = self.history_ is not None
+        may_be_added = not is_built and any(
+            getattr(type(self), name) is not getattr(SkorchClassifier, name)
+            for name in BUILDERS
+        )
+        return may_be_added and not is_nested(getattr(self, prefix, None))
 
     def _get_callback_params(self) -> dict[str, Any]:
         return callback_params(self)
@@ -148,6 +173,22 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
             check_params(self)
         self.__dict__.pop("_stale", None)
         return super().initialize()
+
+    def _validate_params(self) -> None:
+        # skorch calls it when all parts are built, also those of a subclass.
+        check_known(self)
+        super()._validate_params()
+
+    def _initialize_module(self, reason: str | None = None) -> Self:
+        super()._initialize_module(reason)
+        for module in self._get_parts(self._modules):
+            module.to(getattr(torch, self.dtype))
+        return self
+
+    def _get_parts(self, names: list[str]) -> list[torch.nn.Module]:
+        """Return the modules with given names, except those that were removed."""
+        parts = (getattr(self, f"{name}_") for name in names)
+        return [part for part in parts if isinstance(part, torch.nn.Module)]
 
     def initialize_module(self) -> Self:
         """Build the network for the shape of the data, or copy the given instance."""
@@ -201,13 +242,14 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     def get_params_for_optimizer(
         self, prefix: str, named_parameters: Iterable[tuple[str, Tensor]]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the optimizer's arguments, with torch's fused kernel if possible."""
+        """Return an optimizer's arguments, with torch's fused kernel if possible."""
         args, kwargs = super().get_params_for_optimizer(prefix, named_parameters)
         # Options of single parameter groups are set after the optimizer is built.
         kwargs = {k: v for k, v in kwargs.items() if "__" not in k}
         # One kernel instead of ten per parameter saves a tenth of an epoch's time for a
         # small network.
-        can_fuse = "fused" in inspect.signature(self.optimizer).parameters
+        optimizer = getattr(self, prefix, None)
+        can_fuse = optimizer and "fused" in inspect.signature(optimizer).parameters
         is_allowed = not kwargs.keys() & {"foreach", "differentiable"}
         if can_fuse and is_allowed and str(self.device).startswith(("cpu", "cuda")):
             kwargs.setdefault("fused", True)
@@ -299,8 +341,8 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     def _set_training(self, training: bool = True) -> None:
         # Traversing the modules for every batch takes 3 % of an epoch's time for small
         # networks. The loss is None after trim_for_prediction.
-        parts = [self.module_, self.criterion_]
-        if any(part is not None and part.training != training for part in parts):
+        parts = self._get_parts(self._modules + self._criteria)
+        if any(part.training != training for part in parts):
             super()._set_training(training)
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
