@@ -71,7 +71,9 @@ def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
     if not isinstance(X, SliceDataset):
         return check_data(net, X, *y, reset=reset)
     if not len(X):
-        raise ValueError("X must contain at least one sample, got an empty SliceDataset.")
+        raise ValueError(
+            "X must contain at least one sample, got an empty SliceDataset."
+        )
     check_data(net, collate([(X[0], 0)])[0], reset=reset)
     if not y:
         return X

@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 from skorch.utils import is_dataset
 from torch.utils.data import Dataset
 
@@ -86,7 +85,7 @@ class PredictsFromBatches(PredictsFromLogits):
 
     def _outputs(self, X: Inputs) -> Iterator[Any]:
         """Yield the outputs of the network for each mini-batch."""
-        check_is_fitted(self)
+        self.check_is_fitted()
         if not is_dataset(X):
             X = check_rows(self, X, reset=False)
         with restored_threads():

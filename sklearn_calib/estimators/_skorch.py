@@ -58,7 +58,6 @@ from sklearn_calib.estimators._shared_net import whole_batches
 from sklearn_calib.estimators._threads import NetWithThreads
 from sklearn_calib.losses import CalibrationLoss
 
-
 # A subclass that overrides one of these may add modules, losses or optimizers.
 BUILDERS = ("initialize_module", "initialize_criterion", "initialize_optimizer")
 
@@ -181,8 +180,11 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
 
     def _initialize_module(self, reason: str | None = None) -> Self:
         super()._initialize_module(reason)
+        dtype = getattr(torch, self.dtype)
         for module in self._get_parts(self._modules):
-            module.to(getattr(torch, self.dtype))
+            tensors = (*module.parameters(), *module.buffers())
+            if any(t.is_floating_point() and t.dtype != dtype for t in tensors):
+                module.to(dtype)  # one that a subclass has added
         return self
 
     def _get_parts(self, names: list[str]) -> list[torch.nn.Module]:

@@ -217,7 +217,7 @@ class Trainer:
         net, method = self.net, self.fit_params["_routing_method"]
         module = getattr(net.module_, "_orig_mod", net.module_)
         receivers = {f"the forward of {type(module).__name__}": module.forward}
-        splits = self.hold_out and net.train_split is not None
+        splits = self.hold_out and net.train_split
         if splits and not get_config()["enable_metadata_routing"]:
             receivers["train_split"] = net.train_split
         for receiver, function in receivers.items():
@@ -257,19 +257,19 @@ class Trainer:
         split = self._find_split(dataset, y) if self.hold_out else None
         if split is None:
             train, valid = dataset, self.validation
-        elif net.train_split is None:
+        elif not net.train_split:
             train, valid = split(dataset, y)
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
-        is_drawn = valid is not None and net.train_split is None
+        is_drawn = valid is not None and not net.train_split
         self._start_history(train, is_drawn=is_drawn)
         return train, self._encode(valid)
 
     def _find_split(self, dataset, y):
         """Return the splitter for the validation set, or None."""
         net, fraction = self.net, self.net.validation_fraction
-        if net.train_split is not None:
+        if net.train_split:
             if fraction is not None:
                 raise ValueError(
                     "validation_fraction must be None with a train_split, got "
