@@ -224,12 +224,17 @@ def check_evaluated(
 
     With `pos_label`, the mode is "positive". The classes are swapped if it is the label
     of the first, so that the positive class is always the second. A 1-d array contains
-    the probabilities of the positive class.
+    the probabilities of the positive class. In other modes, only the label of the
+    second is accepted: LogisticRegressionCV passes it to all metrics with `pos_label`.
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
         return proba, codes, weight, resolve_mode(mode, proba, **default)
-    if positive_code(pos_label, mode, classes_of(y_true, labels)) == 0:
+    classes = classes_of(y_true, labels)
+    is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
+    if is_second and mode not in {None, "positive"}:
+        return proba, codes, weight, resolve_mode(mode, proba)
+    if positive_code(pos_label, mode, classes) == 0:
         codes = 1 - codes
         proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
     return proba, codes, weight, "positive"
