@@ -83,11 +83,12 @@ class NetWithThreads:
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """Return the output of the network; the first pass counts its work."""
         infer = partial(super().infer, x, **fit_params)  # type: ignore[misc]
-        self._use_threads(get_len(x))
+        n_samples = len(x) if isinstance(x, torch.Tensor) else get_len(x)
+        self._use_threads(n_samples)
         if self._work is not None:
             return infer()
-        output, self._work = self._count(infer, get_len(x))
-        self._use_threads(get_len(x))  # the backward pass of the same mini-batch
+        output, self._work = self._count(infer, n_samples)
+        self._use_threads(n_samples)  # the backward pass of the same mini-batch
         return output
 
     def _count(self, infer: Callable[[], Any], n_samples: int) -> tuple[Any, float]:
@@ -105,7 +106,7 @@ class NetWithThreads:
 
         A forked process hangs with more if its parent has used torch's threads.
         """
-        if torch.device(self._placement).type == "cpu":
+        if str(self._placement).startswith("cpu"):
             use_threads(self.n_threads, n_samples * (self._work or 0))
 
 
