@@ -28,7 +28,8 @@ def group_of(module: Any) -> Any:
     They are those of `DistributedDataParallel`, which averages their gradients. A
     network without it belongs to its process, even if there are others.
     """
-    module = getattr(module, "_orig_mod", module)  # set by torch.compile
+    # Set by torch.compile. Asking a module for an attribute that it lacks is slow.
+    module = getattr(module, "_modules", {}).get("_orig_mod", module)
     if not isinstance(module, DistributedDataParallel):
         return None
     return module.process_group if module.process_group.size() > 1 else None

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
@@ -89,9 +90,7 @@ def check_known(net):
 
     The prefixes of parts that a subclass adds are unknown until these are built.
     """
-    classes = [each for each in type(net).mro() if "__init__" in vars(each)]
-    own = {name for each in classes for name in inspect.signature(each).parameters}
-    own -= {*REFUSED, "args", "kwargs", "self"}
+    own = _names_of_class(type(net))
     for name in net._get_param_names():
         prefix, is_nested, _ = name.partition("__")
         # A method that was replaced in this instance is not a parameter either.
@@ -104,13 +103,24 @@ def check_known(net):
             )
 
 
+@cache
+def _names_of_class(kind):
+    """Return the parameters of the constructors of a class and of its bases."""
+    classes = [each for each in kind.mro() if "__init__" in vars(each)]
+    own = {name for each in classes for name in inspect.signature(each).parameters}
+    return own - {*REFUSED, "args", "kwargs", "self"}
+
+
 def check_takes(target, names, prefix):
     """Raise ValueError for the first name that is not a parameter of the target."""
-    _check_among(accepted_names(target), names, prefix, _name(target))
+    if names:  # reading a signature takes longer than all the rest
+        _check_among(accepted_names(target), names, prefix, _name(target))
 
 
 def check_module_takes(module, names, prefix):
     """Raise ValueError for the first name that the constructor of a module lacks."""
+    if not names:
+        return
     own = type(module) if isinstance(module, torch.nn.Module) else module
     owner = "The default ConvNet or MLP" if own is None else _name(own)
     _check_among(module_names(own), names, prefix, owner)
@@ -243,9 +253,9 @@ def check_callbacks(net):
             _check_callback((name, value))
             callbacks[name] = value
     for name, callback in callbacks.items():
-        given = net.get_params_for(f"callbacks__{name}")
         if callback is not None:
-            check_takes(callback, given, f"callbacks__{name}__")
+            prefix = f"{name}__"
+            check_takes(callback, remove_prefix(prefix, given), f"callbacks__{prefix}")
 
 
 def check_callback_names(net, given):

@@ -46,7 +46,8 @@ class NetOnDevice(NeuralNetClassifier):
     @property
     def device(self) -> Any:
         """The device that the network is trained on."""
-        return find_device(vars(self)["device"])
+        device = self.__dict__["device"]
+        return find_device(device) if device == AUTO else device
 
     @device.setter
     def device(self, device: Any) -> None:
@@ -55,9 +56,8 @@ class NetOnDevice(NeuralNetClassifier):
     @property
     def _placement(self) -> Any:
         """The device of the network, which accelerate chooses if `device` is None."""
-        if self.device is not None:
-            return self.device
-        return next(self.module_.parameters()).device
+        device = self.device
+        return next(self.module_.parameters()).device if device is None else device
 
     def _check_device(self, requested_device: Any, map_device: Any) -> Any:
         # skorch sets the parameter to this value when it loads weights.

@@ -51,7 +51,12 @@ from sklearn_calib.estimators._resume import (
     resume,
     training_key,
 )
-from sklearn_calib.estimators._seeds import draw_seed, epoch_seed, seeded_torch
+from sklearn_calib.estimators._seeds import (
+    draw_seed,
+    epoch_seed,
+    seed_torch,
+    seeded_torch,
+)
 from sklearn_calib.estimators._threads import restored_threads
 
 # Keywords of fit for skorch's loop over the epochs.
@@ -157,7 +162,7 @@ class Trainer:
         net = self.net
         net._trainer, self.batch = self, None
         try:
-            with seeded_torch(self.seed), restored_threads():
+            with seeded_torch(self.seed, net.device), restored_threads():
                 if reset:
                     net.initialize()
                 else:
@@ -338,7 +343,7 @@ class Trainer:
         """Seed the epoch by its number, so that a resumed run is reproducible."""
         epoch, loss = len(self.net.history), self.net._loss
         if self.seed is not None:
-            torch.manual_seed(epoch_seed(self.seed, epoch))
+            seed_torch(epoch_seed(self.seed, epoch), self.net.device)
         if loss.learns_from_validation:
             self._keep_loss_state(epoch - 1)
         loss.start_epoch()

@@ -16,6 +16,10 @@ from sklearn_calib.losses._typing import Reduction
 
 REDUCTIONS = get_args(Reduction)
 
+# Types of values that are hashable and can be compared with strings. The most frequent
+# types are first, since a check of the others takes longer.
+_SCALARS = (str, float, Real, np.bool_)
+
 _T = TypeVar("_T")
 
 # Bounds of the largest sample weight: if only the ratios of weights matter, and if
@@ -33,7 +37,7 @@ def is_choice(value: Any, choices: Collection) -> bool:
     The type is checked first, because lists are not hashable and comparing an array
     with a string does not give a bool.
     """
-    return isinstance(value, str | Real | np.bool_) and value in choices
+    return isinstance(value, _SCALARS) and value in choices
 
 
 def check_choice(name: str, value: _T, choices: Collection) -> _T:
@@ -52,6 +56,8 @@ def as_float(value: Any) -> float | None:
 
     An integer that is larger than all floats becomes infinity.
     """
+    if type(value) is float:  # faster than the general check
+        return value
     if not isinstance(value, Real) or isinstance(value, bool):
         return None
     try:

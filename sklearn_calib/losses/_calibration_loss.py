@@ -90,7 +90,8 @@ class CalibrationLoss(ReducedLoss):
             The loss itself, or an instance of the base class, whose flags are the
             defaults and whose methods do nothing.
         """
-        module = getattr(module, "_orig_mod", module)  # set by torch.compile
+        if not isinstance(module, CalibrationLoss):
+            module = getattr(module, "_orig_mod", module)  # set by torch.compile
         return module if isinstance(module, CalibrationLoss) else CalibrationLoss()
 
     @staticmethod
