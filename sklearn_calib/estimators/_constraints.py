@@ -98,11 +98,14 @@ def check_known(net):
 
 def check_takes(target, names, prefix):
     """Raise ValueError for the first name that is not a parameter of the target."""
-    _check_among(accepted_names(target), names, prefix, _name(target))
+    if names:  # to inspect the target takes time
+        _check_among(accepted_names(target), names, prefix, _name(target))
 
 
 def check_module_takes(module, names, prefix):
     """Raise ValueError for the first name that the constructor of a module lacks."""
+    if not names:
+        return
     own = type(module) if isinstance(module, torch.nn.Module) else module
     owner = "The default ConvNet or MLP" if own is None else _name(own)
     _check_among(module_names(own), names, prefix, owner)

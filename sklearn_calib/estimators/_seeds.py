@@ -38,8 +38,21 @@ def seeded_torch(seed):
         return
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with _SEED_LOCK, torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
+        seed_torch(seed)
         yield
+
+
+def seed_torch(seed):
+    """Seed torch's generators.
+
+    `torch.manual_seed` stores the stack for devices that are not initialised yet, which
+    takes as long as a small epoch. A build of torch for the CPU only has none.
+    """
+    accelerator = getattr(torch, "accelerator", None)  # new in torch 2.6
+    if accelerator is not None and accelerator.current_accelerator() is None:
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
 
 
 def epoch_seed(seed, epoch):

@@ -51,7 +51,12 @@ from sklearn_calib.estimators._resume import (
     resume,
     training_key,
 )
-from sklearn_calib.estimators._seeds import draw_seed, epoch_seed, seeded_torch
+from sklearn_calib.estimators._seeds import (
+    draw_seed,
+    epoch_seed,
+    seed_torch,
+    seeded_torch,
+)
 from sklearn_calib.estimators._threads import restored_threads
 
 # Keywords of fit for skorch's loop over the epochs.
@@ -213,6 +218,9 @@ class Trainer:
 
     def _check_fit_params(self):
         """Raise TypeError for a keyword that its receiver does not take."""
+        names = [name for name in self.fit_params if name not in _FOR_LOOP]
+        if not names:
+            return
         net, method = self.net, self.fit_params["_routing_method"]
         module = getattr(net.module_, "_orig_mod", net.module_)
         receivers = {f"the forward of {type(module).__name__}": module.forward}
@@ -221,8 +229,8 @@ class Trainer:
             receivers["train_split"] = net.train_split
         for receiver, function in receivers.items():
             known = accepted_names(function)
-            for name in self.fit_params:
-                if known is not None and name not in {*known, *_FOR_LOOP}:
+            for name in names:
+                if known is not None and name not in known:
                     hint = hint_for_fit(name, known, net, method)
                     raise TypeError(
                         f"{method} got an unexpected keyword {name!r}, which "
@@ -337,7 +345,7 @@ class Trainer:
         """Seed the epoch by its number, so that a resumed run is reproducible."""
         epoch, loss = len(self.net.history), self.net._loss
         if self.seed is not None:
-            torch.manual_seed(epoch_seed(self.seed, epoch))
+            seed_torch(epoch_seed(self.seed, epoch))
         if loss.learns_from_validation:
             self._keep_loss_state(epoch - 1)
         loss.start_epoch()
