@@ -34,8 +34,26 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 def pytest_generate_tests(metafunc):
     for mark in metafunc.definition.iter_markers("each"):
-        names = [mark.args[0]] if isinstance(mark.args[0], str) else mark.args[0]
-        metafunc.parametrize(names, [[mark] * len(names)], ids=[pytest.HIDDEN_PARAM])
+        names, values = mark.args
+        if runs_selected_cases(metafunc.config):
+            metafunc.parametrize(names, list(values), ids=case_id)
+        else:
+            names = [names] if isinstance(names, str) else names
+            ids = [pytest.HIDDEN_PARAM]
+            metafunc.parametrize(names, [[mark] * len(names)], ids=ids)
+
+
+def runs_selected_cases(config):
+    """Return whether tests are selected by name, with ``-k`` or a node id.
+
+    Each case of the mark ``each`` is then a test with an id of its own.
+    """
+    return bool(config.option.keyword) or any("::" in arg for arg in config.args)
+
+
+def case_id(value):
+    """Return the name of a function or class, or the text of a value, for ``-k``."""
+    return str(getattr(value, "__name__", value))
 
 
 def pytest_configure(config):
@@ -43,7 +61,14 @@ def pytest_configure(config):
 
 
 def hold(metafunc, name, members, settings=()):
-    """Run a test for all members of a topic, and a slow one for further settings."""
+    """Run a test for all members of a topic, and a slow one for further settings.
+
+    See `pytest_pyfunc_call` for why the members are not parametrised.
+    """
+    if runs_selected_cases(metafunc.config):
+        slow = [pytest.param(each, marks=pytest.mark.slow) for each in settings]
+        metafunc.parametrize(name, [*members, *slow], ids=case_id)
+        return
     rows = [pytest.mark.each(name, list(members)).mark]
     ids = [pytest.HIDDEN_PARAM]
     if settings:
@@ -57,9 +82,11 @@ def hold(metafunc, name, members, settings=()):
 def pytest_pyfunc_call(pyfuncitem):
     """Run a test with the mark ``each`` for each case, and name those that fail.
 
-    ``each`` is written like ``parametrize``, but its cases are one test: pytest takes
-    longer to prepare and report a small test than to run it. A parameter whose value is
-    such a mark has the cases of the mark.
+    ``each`` is written like ``parametrize``, but its cases are one test unless tests
+    are selected by name: pytest and its workers take about 4 ms to prepare and report
+    a test, longer than most cases run. Subtests are reported one by one as well, and
+    cannot be selected. A parameter whose value is such a mark has the cases of the
+    mark.
     """
     names = inspect.signature(pyfuncitem.obj).parameters
     given = {name: pyfuncitem.funcargs[name] for name in names}

@@ -54,14 +54,20 @@ class Interrupt(Callback):
 
 @pytest.fixture(autouse=True)
 def interrupt():
-    """Return what says in which training and epoch an interrupt comes."""
+    """Return what says in which training and epoch an interrupt comes.
+
+    Python raises no KeyboardInterrupt if SIGINT was ignored when it started, as in a
+    job in the background.
+    """
 
     def arm(training, epoch):
         Interrupt.at = training, epoch
         Interrupt.n_trainings = Interrupt.n_ends = 0
 
     arm(None, None)
-    return arm
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield arm
+    signal.signal(signal.SIGINT, handler)
 
 
 def make_net(**params):
