@@ -6,6 +6,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
+from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
 from torch.utils.data import DataLoader
 
@@ -25,6 +26,8 @@ def check_data(estimator, *arrays, reset):
     X, or the names of its inputs. Otherwise X must agree with those stored.
     """
     X, *y = [_on_cpu(array) for array in arrays]
+    if isinstance(X, SliceDataset):
+        X = np.asarray(X)
     if isinstance(X, DataLoader):
         raise TypeError(
             "X must be an array or a Dataset, got a DataLoader. Pass its attribute "
@@ -131,6 +134,8 @@ def check_one_input(X):
 
 def sample_shape(X):
     """Return the shape of one sample, empty for a dict of several inputs."""
+    if isinstance(X, SliceDataset):
+        return () if is_dict(X[0]) else np.shape(X[0])
     return () if is_dict(X) else X.shape[1:]
 
 

@@ -57,6 +57,9 @@ CONSTRAINTS = {
     "verbose": ["verbose"],
 }
 
+# What skorch calls of a callback, of any class.
+_CALLBACK = [name for name in dir(Callback) if name[0] != "_"]
+
 # Parameters of skorch that are not supported here, with their replacements.
 REFUSED = {
     "classes": "Use fit(X, y, classes=...), or initialize(classes=...) to predict with "
@@ -82,18 +85,22 @@ def check_not_refused(names):
 
 
 def check_known(net):
-    """Raise TypeError for unknown names, which a constructor with **kwargs accepts."""
+    """Raise TypeError for unknown names, which a constructor with **kwargs accepts.
+
+    The prefixes of parts that a subclass adds are unknown until these are built.
+    """
     classes = [each for each in type(net).mro() if "__init__" in vars(each)]
     own = {name for each in classes for name in inspect.signature(each).parameters}
     own -= {*REFUSED, "args", "kwargs", "self"}
-    prefixes = {*net.prefixes_}
     for name in net._get_param_names():
         prefix, is_nested, _ = name.partition("__")
-        if prefix not in (prefixes if is_nested else own):
+        # A method that was replaced in this instance is not a parameter either.
+        is_own = name in own or hasattr(type(net), name)
+        if not (net._is_part(prefix) if is_nested else is_own):
             known = own | names_of_parts(net.module, net.optimizer)
             raise TypeError(
                 f"{name!r} is not a parameter of {type(net).__name__}."
-                f"{hint_for(name, type(net), known, prefixes)}"
+                f"{hint_for(name, type(net), known, {*net.prefixes_})}"
             )
 
 
@@ -163,7 +170,7 @@ def check_params(net):
 
 def _check_train_split(train_split):
     """Raise TypeError for a validation set in place of a function that returns it."""
-    if not (train_split is None or callable(train_split)):
+    if not (train_split is None or train_split is False or callable(train_split)):
         raise TypeError(
             "`train_split` must be a function or None, got "
             f"{type(train_split).__name__}. For a validation set, pass "
@@ -258,8 +265,7 @@ def _check_callback(item):
     """Raise TypeError unless an item is a callback, or a pair of a name and one."""
     is_pair = isinstance(item, tuple | list) and len(item) == 2
     callback = item[1] if is_pair and isinstance(item[0], str) else item
-    kind = callback if isinstance(callback, type) else type(callback)
-    if not (callback is None or issubclass(kind, Callback)):
+    if not (callback is None or all(hasattr(callback, name) for name in _CALLBACK)):
         raise TypeError(
             "`callbacks` must hold skorch callbacks (classes or instances), or pairs "
             f"of a name and a callback, got {shown(item)}. Write "

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from skorch import NeuralNetClassifier
 
-from sklearn_calib._core.arrays import shown
+from sklearn_calib._core.arrays import shorten, shown
 
 AUTO = "auto"
 
@@ -32,7 +32,7 @@ def check_device(device: Any) -> None:
         reason = str(error).partition("\n")[0]
         raise ValueError(
             f"`device` must name a device of this machine, got {shown(device)}: "
-            f"{reason}. Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
+            f"{shorten(reason)}. Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
         ) from error
 
 

@@ -282,6 +282,6 @@ def _naming_folder(folder):
         if folder is None or str(folder) not in str(error.filename):
             raise
         raise ValueError(
-            f"memory must be a writable folder, got {str(folder)!r}: {error}. Pass "
-            "another folder, or None."
+            f"memory must be a writable folder, got {shorten(repr(str(folder)))}: "
+            f"{shorten(str(error))}. Pass another folder, or None."
         ) from error

@@ -18,7 +18,7 @@ def find_live(net, params):
         if part in {*params, *net._stale}:
             continue
         given = remove_prefix(f"{part}__", params)
-        check_takes(getattr(net, part), given, f"{part}__")
+        check_takes(type(getattr(net, f"{part}_")), given, f"{part}__")
         has_own_lr = f"{part}__lr" in {*params, *vars(net)}
         if part == "optimizer" and "lr" in params and not has_own_lr:
             given["lr"] = params["lr"]
