@@ -109,7 +109,9 @@ DATA = {
         lambda: NeuralClassifier().fit(X, Y, sample_weight=Y == 1),
         ValueError, "y must hold at least 2 classes with a positive sample_weight",
     ),
-    "before fit": (lambda: NeuralClassifier().predict(X), NotFittedError, "not fitted"),
+    "before fit": (
+        lambda: NeuralClassifier().predict(X), NotFittedError, "not init.*'fit' with",
+    ),
     "calibrator before fit": (
         lambda: TemperatureScaling().predict_proba(PROBA), NotFittedError, "not fitted",
     ),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import (
-    MANY_LABELS,
+    MOST_VALUES,
     as_array,
     as_labels,
     column_names,
@@ -125,7 +125,7 @@ def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") 
 
 def _selection(names: list[Any], order: list[int]) -> str:
     """Return the code that selects columns in an order, without long lists."""
-    if len(order) > MANY_LABELS:
+    if len(order) > MOST_VALUES:
         return "[[*labels]]"
     if any(isinstance(each, bool) for each in names):  # they would select rows
         return f".iloc[:, {order}]"
@@ -198,15 +198,15 @@ def positive_code(pos_label: Any, mode: str | None, classes: Array) -> int:
     if len(classes) != 2 or mode not in {None, "positive"}:
         raise ValueError(
             "pos_label must be None unless the positive class of two is evaluated, got "
-            f"{pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
+            f"{shown(pos_label)} with mode={mode!r} and {len(classes)} classes. Use "
             'mode="positive" for two classes, and mode="classwise" or '
             "ClasswiseReliabilityDisplay for more."
         )
     code = code_of_label(pos_label, classes)
     if code is None:
         raise ValueError(
-            f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
-            "label of the class to evaluate."
+            f"pos_label must be one of {shown(classes.tolist())}, got "
+            f"{shown(pos_label)}. Pass the label of the class to evaluate."
         )
     return code
 
@@ -224,12 +224,17 @@ def check_evaluated(
 
     With `pos_label`, the mode is "positive". The classes are swapped if it is the label
     of the first, so that the positive class is always the second. A 1-d array contains
-    the probabilities of the positive class.
+    the probabilities of the positive class. In other modes, only the label of the
+    second is accepted: LogisticRegressionCV passes it to all metrics with `pos_label`.
     """
     proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
     if pos_label is None:
         return proba, codes, weight, resolve_mode(mode, proba, **default)
-    if positive_code(pos_label, mode, classes_of(y_true, labels)) == 0:
+    classes = classes_of(y_true, labels)
+    is_second = len(classes) == 2 and code_of_label(pos_label, classes) == 1
+    if is_second and mode not in {None, "positive"}:
+        return proba, codes, weight, resolve_mode(mode, proba)
+    if positive_code(pos_label, mode, classes) == 0:
         codes = 1 - codes
         proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
     return proba, codes, weight, "positive"

@@ -26,6 +26,7 @@ from sklearn_calib._core.arrays import (
     check_in_memory,
     check_numbers,
     is_cpu_tensor,
+    shown,
     without_gradient,
 )
 from sklearn_calib._core.limits import (
@@ -336,8 +337,8 @@ def encode_labels(
     column = _columns_by_label(labels, n_classes)
     if n_classes > 2 and y.dtype.kind == "b":
         raise TypeError(
-            f"{name} must contain only the labels {list(column)}, got booleans, which "
-            "are labels of binary problems. Pass the class label of each sample."
+            f"{name} must contain only the labels {shown(list(column))}, got booleans, "
+            "which are labels of binary problems. Pass the class label of each sample."
         )
     unknown = [label for label in present if label not in column]
     if unknown:
@@ -348,8 +349,8 @@ def encode_labels(
             else "Remove these samples, or fit again with all classes."
         )
         raise ValueError(
-            f"{name} must contain only the labels {list(column)}, got also {unknown}. "
-            f"{way_out}"
+            f"{name} must contain only the labels {shown(list(column))}, got also "
+            f"{shown(unknown)}. {way_out}"
         )
     columns = np.array([column[label] for label in present], dtype=np.int64)
     in_place = np.array_equal(columns, np.arange(len(columns)))
@@ -419,10 +420,9 @@ def _distinct_integers(y: Array, low: int) -> tuple[list[Any], Ints]:
 def _check_label_count(present: list[Any], n_classes: int, name: str) -> None:
     """Raise ValueError if the labels do not determine the columns."""
     if len(present) != n_classes:
-        shown = ", ".join(map(repr, present[:5])) + (", ..." if present[5:] else "")
         raise ValueError(
             f"{name} must contain {n_classes} distinct labels, one for each class of "
-            f"the probabilities, got {len(present)}: {shown}. Pass labels= with the "
+            f"the probabilities, got {shown(present)}. Pass labels= with the "
             "label of each column, such as estimator.classes_."
         )
 
@@ -438,6 +438,6 @@ def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
             return column
     raise ValueError(
         f"labels must contain {n_classes} distinct labels, one for each class of the "
-        f"probabilities, got {labels}. Pass them in the order of the columns, such as "
-        "estimator.classes_."
+        f"probabilities, got {shown(labels)}. Pass them in the order of the columns, "
+        "such as estimator.classes_."
     )

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.parallel import DistributedDataParallel
 
+from sklearn_calib._core.arrays import shown
+
 
 def unwrapped(module: Any) -> Any:
     """Return the network inside of `DistributedDataParallel`."""
@@ -26,7 +28,8 @@ def group_of(module: Any) -> Any:
     They are those of `DistributedDataParallel`, which averages their gradients. A
     network without it belongs to its process, even if there are others.
     """
-    module = getattr(module, "_orig_mod", module)  # set by torch.compile
+    # Set by torch.compile. Asking a module for an attribute that it lacks is slow.
+    module = getattr(module, "_modules", {}).get("_orig_mod", module)
     if not isinstance(module, DistributedDataParallel):
         return None
     return module.process_group if module.process_group.size() > 1 else None
@@ -113,9 +116,9 @@ def check_same_batch(
         raise ValueError(
             "X, y, sample_weight and random_state must be the same in all processes "
             "that train a network together, got a mini-batch in process 0 that differs "
-            f"from those in {others}. Load the same data in each process, and let "
-            "train_split, batch_transform and iterator_train draw from torch's global "
-            "generator, or from generators with a fixed seed."
+            f"from those in {shown(others)}. Load the same data in each process, and "
+            "let train_split, batch_transform and iterator_train draw from torch's "
+            "global generator, or from generators with a fixed seed."
         )
 
 

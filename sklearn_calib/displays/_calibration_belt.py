@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.calibration_belt import (
     FIRST,
     UNDEFINED,
@@ -365,7 +365,7 @@ def _check_levels(confidence_levels: Any) -> Floats:
     if levels.ndim != 1 or not levels.size or not is_inside.all():
         raise ValueError(
             "confidence_levels must be a 1-d array of numbers in (0, 1), got "
-            f"{confidence_levels!r}. Pass a list, such as [0.95]."
+            f"{shown(confidence_levels)}. Pass a list, such as [0.95]."
         )
     return np.unique(levels.astype(np.float64))
 

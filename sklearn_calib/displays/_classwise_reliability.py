@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.arrays import as_labels, shown
 from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.inputs import (
     TARGETS,
@@ -211,8 +211,9 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     known = labels.tolist()
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
-            f"classes must contain labels of columns, {known}, got {classes.tolist()}. "
-            "Use classes=None for all classes, or for the 12 with the largest errors."
+            f"classes must contain labels of columns, {shown(known)}, got "
+            f"{shown(classes.tolist())}. Use classes=None for all classes, or for the "
+            "12 with the largest errors."
         )
     if not len(classes):
         raise ValueError(

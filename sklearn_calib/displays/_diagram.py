@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.binning import bin_sums
 from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib.displays._axes import (
@@ -267,8 +268,8 @@ def check_histogram(histogram: bool | str) -> None:
     """Raise ValueError unless the option is known."""
     if histogram not in (True, False, "log"):
         raise ValueError(
-            f'histogram must be True, False or "log", got {histogram!r}. Use "log" for '
-            "a logarithmic scale."
+            f'histogram must be True, False or "log", got {shown(histogram)}. Use '
+            '"log" for a logarithmic scale.'
         )
 
 

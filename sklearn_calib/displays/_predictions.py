@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import check_unmasked
+from sklearn_calib._core.arrays import check_unmasked, shown
 from sklearn_calib._core.inputs import (
     TARGETS,
     check_evaluated,
@@ -80,7 +80,7 @@ class FromEstimator(Framed):
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
                 "estimator must be a classifier with predict_proba, got "
-                f"{estimator!r}. To use decision_function, wrap it in "
+                f"{shown(estimator)}. To use decision_function, wrap it in "
                 'CalibratedClassifier(response_method="decision_function").'
             )
         check_unmasked(X, "X")
@@ -135,7 +135,7 @@ def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
     for name, value in labels.items():
         if value is not None:
             raise ValueError(
-                f"{name} must be None with mode='confidence', got {value!r}. Pass "
+                f"{name} must be None with mode='confidence', got {shown(value)}. Pass "
                 "whether each prediction is correct as y_true."
             )
     if np.ndim(confidence) != 1:

@@ -90,7 +90,7 @@ class IndexedBatches:
     def __iter__(self) -> Iterator[Batch]:
         order = torch.randperm if self.shuffle else torch.arange
         for indices in order(len(self.rows)).split(self.sizes):
-            part = self.rows[indices]
+            part = self.rows.index_select(0, indices)
             batch = Batch(self.take(part))
             batch.indices = indices
             if self.take_weight is not None:
@@ -258,7 +258,7 @@ def _row_taker(X: Any) -> Take:
 
     def take_rows(rows: Tensor) -> Tensor:
         # By numpy, since a tensor of a read-only memory map would be a copy.
-        taken = np.take(X, rows.numpy(), axis=0)
+        taken = X.take(rows.numpy(), axis=0)
         return torch.from_numpy(taken.astype(native, copy=False))
 
     return take_rows

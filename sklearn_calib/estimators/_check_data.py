@@ -6,10 +6,16 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
+from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
 from torch.utils.data import DataLoader
 
-from sklearn_calib._core.arrays import as_labels, check_numbers, is_dict
+from sklearn_calib._core.arrays import (
+    as_labels,
+    check_numbers,
+    is_dict,
+    shown,
+)
 
 
 def check_data(estimator, *arrays, reset):
@@ -20,6 +26,8 @@ def check_data(estimator, *arrays, reset):
     X, or the names of its inputs. Otherwise X must agree with those stored.
     """
     X, *y = [_on_cpu(array) for array in arrays]
+    if isinstance(X, SliceDataset):
+        X = np.asarray(X)
     if isinstance(X, DataLoader):
         raise TypeError(
             "X must be an array or a Dataset, got a DataLoader. Pass its attribute "
@@ -106,11 +114,12 @@ def _check_names(X, names):
     if has_names and not (X and all(isinstance(name, str) for name in X)):
         raise TypeError(
             "X must be an array, or a dict that maps the arguments of the module's "
-            f"forward to arrays, got a dict with the keys {[*X]}. Name the inputs."
+            f"forward to arrays, got a dict with the keys {shown([*X])}. Name the "
+            "inputs."
         )
     if has_names != (names is not None) or (has_names and {*X} != {*names}):
-        wanted = "an array" if names is None else f"a dict of the inputs {names}"
-        got = f"a dict of {[*X]}" if has_names else "an array"
+        wanted = "an array" if names is None else f"a dict of the inputs {shown(names)}"
+        got = f"a dict of {shown([*X])}" if has_names else "an array"
         raise ValueError(f"X must be {wanted}, as in fit, got {got}. Call fit again.")
 
 
@@ -118,13 +127,15 @@ def check_one_input(X):
     """Raise TypeError for a dict of several inputs."""
     if is_dict(X):
         raise TypeError(
-            f"X must be an array for RefCalClassifier, got a dict of {[*X]}. Use "
-            "NeuralClassifier, or concatenate the inputs."
+            f"X must be an array for RefCalClassifier, got a dict of {shown([*X])}. "
+            "Use NeuralClassifier, or concatenate the inputs."
         )
 
 
 def sample_shape(X):
     """Return the shape of one sample, empty for a dict of several inputs."""
+    if isinstance(X, SliceDataset):
+        return () if is_dict(X[0]) else np.shape(X[0])
     return () if is_dict(X) else X.shape[1:]
 
 

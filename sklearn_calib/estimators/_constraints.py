@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from functools import cache
 from numbers import Integral, Real
 
 import numpy as np
@@ -15,6 +16,7 @@ from skorch.callbacks import (
     LRScheduler,
 )
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
 from sklearn_calib._torch.processes import group_of
@@ -56,6 +58,9 @@ CONSTRAINTS = {
     "verbose": ["verbose"],
 }
 
+# What skorch calls of a callback, of any class.
+_CALLBACK = [name for name in dir(Callback) if name[0] != "_"]
+
 # Parameters of skorch that are not supported here, with their replacements.
 REFUSED = {
     "classes": "Use fit(X, y, classes=...), or initialize(classes=...) to predict with "
@@ -81,28 +86,41 @@ def check_not_refused(names):
 
 
 def check_known(net):
-    """Raise TypeError for unknown names, which a constructor with **kwargs accepts."""
-    classes = [each for each in type(net).mro() if "__init__" in vars(each)]
-    own = {name for each in classes for name in inspect.signature(each).parameters}
-    own -= {*REFUSED, "args", "kwargs", "self"}
-    prefixes = {*net.prefixes_}
+    """Raise TypeError for unknown names, which a constructor with **kwargs accepts.
+
+    The prefixes of parts that a subclass adds are unknown until these are built.
+    """
+    own = _names_of_class(type(net))
     for name in net._get_param_names():
         prefix, is_nested, _ = name.partition("__")
-        if prefix not in (prefixes if is_nested else own):
+        # A method that was replaced in this instance is not a parameter either.
+        is_own = name in own or hasattr(type(net), name)
+        if not (net._is_part(prefix) if is_nested else is_own):
             known = own | names_of_parts(net.module, net.optimizer)
             raise TypeError(
                 f"{name!r} is not a parameter of {type(net).__name__}."
-                f"{hint_for(name, type(net), known, prefixes)}"
+                f"{hint_for(name, type(net), known, {*net.prefixes_})}"
             )
+
+
+@cache
+def _names_of_class(kind):
+    """Return the parameters of the constructors of a class and of its bases."""
+    classes = [each for each in kind.mro() if "__init__" in vars(each)]
+    own = {name for each in classes for name in inspect.signature(each).parameters}
+    return own - {*REFUSED, "args", "kwargs", "self"}
 
 
 def check_takes(target, names, prefix):
     """Raise ValueError for the first name that is not a parameter of the target."""
-    _check_among(accepted_names(target), names, prefix, _name(target))
+    if names:  # reading a signature takes longer than all the rest
+        _check_among(accepted_names(target), names, prefix, _name(target))
 
 
 def check_module_takes(module, names, prefix):
     """Raise ValueError for the first name that the constructor of a module lacks."""
+    if not names:
+        return
     own = type(module) if isinstance(module, torch.nn.Module) else module
     owner = "The default ConvNet or MLP" if own is None else _name(own)
     _check_among(module_names(own), names, prefix, owner)
@@ -162,7 +180,7 @@ def check_params(net):
 
 def _check_train_split(train_split):
     """Raise TypeError for a validation set in place of a function that returns it."""
-    if not (train_split is None or callable(train_split)):
+    if not (train_split is None or train_split is False or callable(train_split)):
         raise TypeError(
             "`train_split` must be a function or None, got "
             f"{type(train_split).__name__}. For a validation set, pass "
@@ -235,9 +253,9 @@ def check_callbacks(net):
             _check_callback((name, value))
             callbacks[name] = value
     for name, callback in callbacks.items():
-        given = net.get_params_for(f"callbacks__{name}")
         if callback is not None:
-            check_takes(callback, given, f"callbacks__{name}__")
+            prefix = f"{name}__"
+            check_takes(callback, remove_prefix(prefix, given), f"callbacks__{prefix}")
 
 
 def check_callback_names(net, given):
@@ -257,11 +275,10 @@ def _check_callback(item):
     """Raise TypeError unless an item is a callback, or a pair of a name and one."""
     is_pair = isinstance(item, tuple | list) and len(item) == 2
     callback = item[1] if is_pair and isinstance(item[0], str) else item
-    kind = callback if isinstance(callback, type) else type(callback)
-    if not (callback is None or issubclass(kind, Callback)):
+    if not (callback is None or all(hasattr(callback, name) for name in _CALLBACK)):
         raise TypeError(
             "`callbacks` must hold skorch callbacks (classes or instances), or pairs "
-            f"of a name and a callback, got {item!r}. Write "
+            f"of a name and a callback, got {shown(item)}. Write "
             "callbacks=[('stop', skorch.callbacks.EarlyStopping())]."
         )
 

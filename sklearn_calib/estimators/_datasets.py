@@ -5,14 +5,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 from skorch.dataset import ValidSplit, unpack_data
+from skorch.helper import SliceDataset
 from skorch.utils import is_dataset
 from torch.utils.data import IterableDataset
 
-from sklearn_calib._core.arrays import is_dict
+from sklearn_calib._core.arrays import as_labels, is_dict, shown
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import encode_labels
-from sklearn_calib.estimators._batches import Batch, as_batch
+from sklearn_calib.estimators._batches import Batch, as_batch, collate
 from sklearn_calib.estimators._check_data import check_data, sample_shape
 
 
@@ -28,7 +32,7 @@ class CheckedBatches:
         The batches of the dataset.
 
     classes : ndarray of shape (n_classes,) or None
-        The labels to encode; None leaves the labels as they are, for predictions.
+        The labels to encode; None leaves labels that are encoded or not used.
     """
 
     def __init__(self, net: Any, batches: Iterable[Any], classes: Array | None) -> None:
@@ -57,6 +61,26 @@ class CheckedBatches:
         labels, n_classes = self.classes, len(self.classes)
         codes = encode_labels(_on_cpu(y), labels=labels, n_classes=n_classes, name="y")
         return torch.from_numpy(codes)
+
+
+def check_rows(net: Any, X: Any, *y: Any, reset: bool) -> Any:
+    """Validate X, or X and y, as `check_data`, but do not load a `SliceDataset`.
+
+    Its first sample is validated here, and the others one batch at a time.
+    """
+    if not isinstance(X, SliceDataset):
+        return check_data(net, X, *y, reset=reset)
+    if not len(X):
+        raise ValueError(
+            "X must contain at least one sample, got an empty SliceDataset."
+        )
+    check_data(net, collate([(X[0], 0)])[0], reset=reset)
+    if not y:
+        return X
+    labels = validate_data(net, y=as_labels(y[0], "y"), reset=False)
+    check_classification_targets(labels)
+    check_consistent_length(X, labels)
+    return X, labels
 
 
 def _on_cpu(y: Any) -> Any:
@@ -119,8 +143,8 @@ def check_has_length(dataset: Any, name: str, value: Any, way_out: str) -> None:
     """Raise ValueError for an option that needs the number of samples of a stream."""
     if isinstance(dataset, IterableDataset):
         raise ValueError(
-            f"{name} must not be {value!r} for an IterableDataset, whose number of "
-            f"samples is unknown. {way_out}"
+            f"{name} must not be {shown(value)} for an IterableDataset, whose number "
+            f"of samples is unknown. {way_out}"
         )
 
 

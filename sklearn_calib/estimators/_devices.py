@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from skorch import NeuralNetClassifier
 
+from sklearn_calib._core.arrays import shorten, shown
+
 AUTO = "auto"
 
 
@@ -21,16 +23,16 @@ def check_device(device: Any) -> None:
     """Raise an error unless torch can compute on the device."""
     if not isinstance(device, str | torch.device | None):
         raise TypeError(
-            f"`device` must be a str, a torch.device or None, got {device!r}. Write "
-            "'cpu', 'cuda', 'cuda:0' or 'auto'."
+            f"`device` must be a str, a torch.device or None, got {shown(device)}. "
+            "Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
         )
     try:
         torch.zeros(1, device=find_device(device)).item()
     except (AssertionError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(
-            f"`device` must name a device of this machine, got {device!r}: {reason}. "
-            "Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
+            f"`device` must name a device of this machine, got {shown(device)}: "
+            f"{shorten(reason)}. Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
         ) from error
 
 
@@ -44,7 +46,8 @@ class NetOnDevice(NeuralNetClassifier):
     @property
     def device(self) -> Any:
         """The device that the network is trained on."""
-        return find_device(vars(self)["device"])
+        device = self.__dict__["device"]
+        return find_device(device) if device == AUTO else device
 
     @device.setter
     def device(self, device: Any) -> None:
@@ -53,9 +56,8 @@ class NetOnDevice(NeuralNetClassifier):
     @property
     def _placement(self) -> Any:
         """The device of the network, which accelerate chooses if `device` is None."""
-        if self.device is not None:
-            return self.device
-        return next(self.module_.parameters()).device
+        device = self.device
+        return next(self.module_.parameters()).device if device is None else device
 
     def _check_device(self, requested_device: Any, map_device: Any) -> Any:
         # skorch sets the parameter to this value when it loads weights.

@@ -148,12 +148,16 @@ class NestedParams(DocumentedEstimator):
             del vars(self)[name]
         vars(self).update(nested)
 
+    def _is_part(self, prefix):
+        """Return whether a prefix belongs to a component of the estimator."""
+        return prefix in self._prefixes
+
     def _of_parts(self, params):
         """Return the parameters whose names begin with the prefix of a component."""
         return {
             name: value
             for name, value in params.items()
-            if "__" in name and prefix_of(name) in self._prefixes
+            if "__" in name and self._is_part(prefix_of(name))
         }
 
 
@@ -216,10 +220,10 @@ def list_callbacks(net):
 def check_names_of_net(names, net):
     """Raise ValueError for a name that is not a parameter of a net."""
     own = {*net._get_param_names()}
-    prefixes = {*net.prefixes_, *(n for n in own if _is_nested(getattr(net, n)))}
+    prefixes = {*net.prefixes_, *(n for n in own if is_nested(getattr(net, n)))}
     for name in names:
-        prefix, is_nested, _ = name.partition("__")
-        if prefix in prefixes or (name in own and not is_nested):
+        prefix, dunder, _ = name.partition("__")
+        if prefix in prefixes or (net._is_part(prefix) if dunder else name in own):
             continue
         known = own | names_of_parts(net.module, net.optimizer)
         raise ValueError(
@@ -228,7 +232,7 @@ def check_names_of_net(names, net):
         )
 
 
-def _is_nested(value):
+def is_nested(value):
     """Return whether scikit-learn treats a value as an object with parameters."""
     return hasattr(value, "set_params") and not isinstance(value, type)
 

@@ -120,7 +120,8 @@ class NeuralClassifier(PredictsFromBatches, SkorchClassifier):
         Function that returns the training set and the validation set, an alternative to
         `validation_fraction`. For a validation set of your own, pass
         ``skorch.helper.predefined_split(skorch.dataset.Dataset(X_valid, y_valid))``
-        with labels as in y. Otherwise, use :class:`skorch.dataset.ValidSplit`.
+        with labels as in y. Otherwise, use :class:`skorch.dataset.ValidSplit`. False
+        is the same as None.
 
     iterator_train, iterator_valid : callable, default=iterate_batches
         Functions that return the mini-batches of a dataset. Training data are shuffled
@@ -291,7 +292,8 @@ class NeuralClassifier(PredictsFromBatches, SkorchClassifier):
             converted to dense tensors one mini-batch at a time, and memory maps are
             read so. A dict of arrays contains the arguments of the `forward` method of
             a module with several inputs; integers and booleans keep their type. A
-            `Dataset` or `IterableDataset` returns pairs of a sample and its label.
+            `Dataset` or `IterableDataset` returns pairs of a sample and its label. A
+            :class:`skorch.helper.SliceDataset` is read one mini-batch at a time.
 
         y : array-like of shape (n_samples,)
             Labels of any type, of at least two classes. None if X is a `Dataset`.

@@ -50,9 +50,10 @@ class NetWithFiles(NetWithState):
     ) -> None:
         """Save the weights, the optimizer's state, the loss's state or the history.
 
-        Each file is written under a temporary name and renamed, so it is complete even
-        if the process is killed. The files contain neither the sizes of the network nor
-        the labels. To predict in another program, use :func:`sklearn_calib.save`.
+        Each file is written under a unique temporary name, which ends in ``.part``, and
+        renamed, so it is complete even if the process is killed. The files contain
+        neither the sizes of the network nor the labels. To predict in another program,
+        use :func:`sklearn_calib.save`.
 
         Parameters
         ----------
@@ -71,7 +72,9 @@ class NetWithFiles(NetWithState):
             If `use_safetensors` is True and safetensors is not installed.
         """
         _check_safetensors(use_safetensors)
-        files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
+        files = _given(
+            "save_params", f_params, f_optimizer, f_criterion, f_history, kwargs
+        )
         group = group_of(getattr(self, "module_", None))
         if is_first(group):
             self._save_files(files, use_safetensors)
@@ -131,7 +134,9 @@ class NetWithFiles(NetWithState):
             message names the file.
         """
         _check_safetensors(use_safetensors)
-        files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
+        files = _given(
+            "load_params", f_params, f_optimizer, f_criterion, f_history, kwargs
+        )
         if checkpoint is not None:
             files = {**self._files_of(checkpoint), **files}
         for name, file in files.items():
@@ -193,8 +198,13 @@ class NetWithFiles(NetWithState):
             ) from error
 
 
-def _given(f_params, f_optimizer, f_criterion, f_history, others):
+def _given(method, f_params, f_optimizer, f_criterion, f_history, others):
     """Return the files that are not None, by parameter name."""
+    if f_params is not None and others.get("f_module") is not None:
+        raise TypeError(
+            f"{method} called with both f_params and f_module, please choose one: they "
+            "are two names of the file with the weights of the network."
+        )
     files = {
         "f_history": f_history,
         "f_params": f_params,

@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 from skorch.utils import is_dataset
 from torch.utils.data import Dataset
 
@@ -14,7 +13,7 @@ from sklearn_calib._core.links import softmax
 from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._torch.outputs import concatenate_logits
-from sklearn_calib.estimators._check_data import check_data
+from sklearn_calib.estimators._datasets import check_rows
 from sklearn_calib.estimators._threads import restored_threads
 
 # Data of a network: a dict contains the arguments of a module with several inputs.
@@ -86,8 +85,8 @@ class PredictsFromBatches(PredictsFromLogits):
 
     def _outputs(self, X: Inputs) -> Iterator[Any]:
         """Yield the outputs of the network for each mini-batch."""
-        check_is_fitted(self)
+        self.check_is_fitted()
         if not is_dataset(X):
-            X = check_data(self, X, reset=False)
+            X = check_rows(self, X, reset=False)
         with restored_threads():
             yield from self.forward_iter(X)

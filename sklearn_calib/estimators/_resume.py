@@ -1,6 +1,7 @@
 """Resuming a training from a checkpoint."""
 
 import joblib
+from skorch.helper import SliceDataset
 from skorch.utils import is_dataset, to_numpy
 from torch import nn
 
@@ -62,7 +63,8 @@ def training_key(net, X, y, sample_weight):
     params = fingerprint(net)
     params = {name: params[name] for name in params if name not in _FREE}
     # Datasets may be too large to hash, or change while they are read.
-    data = type(X).__qualname__ if is_dataset(X) else X
+    is_lazy = is_dataset(X) or isinstance(X, SliceDataset)
+    data = type(X).__qualname__ if is_lazy else X
     return joblib.hash([params, net.classes_inferred_, data, y, sample_weight])
 
 

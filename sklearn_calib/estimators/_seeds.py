@@ -30,15 +30,26 @@ def draw_seed(random_state):
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def seed_torch(seed, device=None):
+    """Seed torch's generators, only that of the CPU for a network on the CPU.
+
+    Seeding those of devices that are not used yet takes a hundred times as long.
+    """
+    if str(device).startswith("cpu") and not torch.cuda.is_initialized():
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
 @contextmanager
-def seeded_torch(seed):
+def seeded_torch(seed, device=None):
     """Seed torch in the context and restore its generators; do nothing for None."""
     if seed is None:
         yield
         return
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with _SEED_LOCK, torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
+        seed_torch(seed, device)
         yield
 
 

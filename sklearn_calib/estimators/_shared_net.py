@@ -60,8 +60,10 @@ class SharedNet(NetOnDevice):
 
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """Return the output for a mini-batch, computed by all processes in parts."""
-        x = to_tensor(x, device=self._placement)
         group = group_of(self.module_)
+        if group is None and self.device is not None:  # skorch converts x
+            return super().infer(x, **fit_params)
+        x = to_tensor(x, device=self._placement)
         # Batch normalisation cannot train on a part with one row.
         if group is None or (n_rows := get_len(x)) < 2 * group.size():
             return super().infer(x, **fit_params)

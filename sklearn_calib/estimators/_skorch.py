@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from skorch import NeuralNetClassifier
 from skorch.callbacks import Callback, EarlyStopping, EpochScoring
 from skorch.dataset import unpack_data
+from skorch.helper import SliceDataset
 from skorch.history import History
 from skorch.utils import noop, to_tensor
 from torch import Tensor
@@ -30,6 +31,7 @@ from sklearn_calib.estimators._check_data import check_table_or_images
 from sklearn_calib.estimators._classes import distinct_classes
 from sklearn_calib.estimators._constraints import (
     check_callbacks,
+    check_known,
     check_module_takes,
     check_not_refused,
     check_params,
@@ -50,12 +52,16 @@ from sklearn_calib.estimators._nested_params import (
     NestedParams,
     callback_params,
     check_names_of_net,
+    is_nested,
 )
 from sklearn_calib.estimators._renewal import find_live, set_group_options, take_effect
 from sklearn_calib.estimators._saved_net import SavableNet
 from sklearn_calib.estimators._shared_net import whole_batches
 from sklearn_calib.estimators._threads import NetWithThreads
 from sklearn_calib.losses import CalibrationLoss
+
+# A subclass that overrides one of these may add modules, losses or optimizers.
+BUILDERS = ("initialize_module", "initialize_criterion", "initialize_optimizer")
 
 
 class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
@@ -117,6 +123,14 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
         """The loss, as a `CalibrationLoss` that declares what it needs."""
         return CalibrationLoss.of(self.criterion_)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # In the constructor, modules are parameters. skorch tests this by the attribute
+        # `initialized_`, which this class always has.
+        if "_params_to_validate" in vars(self):
+            super().__setattr__(name, value)
+        else:
+            object.__setattr__(self, name, value)
+
     def check_data(self, X: Any, y: Any = None) -> None:
         """Do nothing, because the data were validated before they were encoded."""
 
@@ -125,6 +139,17 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     @property
     def _prefixes(self) -> list[str]:
         return self.prefixes_
+
+    def _is_part(self, prefix: str) -> bool:
+        if prefix in self.prefixes_:
+            return True
+        # skorch notes the names of the parts that a subclass adds when it builds them.
+        is_built = self.history_ is not None
+        may_be_added = not is_built and any(
+            getattr(type(self), name) is not getattr(SkorchClassifier, name)
+            for name in BUILDERS
+        )
+        return may_be_added and not is_nested(getattr(self, prefix, None))
 
     def _get_callback_params(self) -> dict[str, Any]:
         return callback_params(self)
@@ -158,12 +183,32 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
             The classifier, with new parts.
         """
         if self._trainer is None:  # it has checked them
+            self.check_training_readiness()
             check_params(self)
         self.__dict__.pop("_stale", None)
         if classes is not None:
             self.classes_inferred_ = distinct_classes(classes)
             self._is_loaded = True
         return super().initialize()
+
+    def _validate_params(self) -> None:
+        # skorch calls it when all parts are built, also those of a subclass.
+        check_known(self)
+        super()._validate_params()
+
+    def _initialize_module(self, reason: str | None = None) -> Self:
+        super()._initialize_module(reason)
+        dtype = getattr(torch, self.dtype)
+        for module in self._get_parts(self._modules):
+            tensors = (*module.parameters(), *module.buffers())
+            if any(t.is_floating_point() and t.dtype != dtype for t in tensors):
+                module.to(dtype)  # one that a subclass has added
+        return self
+
+    def _get_parts(self, names: list[str]) -> list[torch.nn.Module]:
+        """Return the modules with given names, except those that were removed."""
+        parts = (getattr(self, f"{name}_") for name in names)
+        return [part for part in parts if isinstance(part, torch.nn.Module)]
 
     def initialize_module(self) -> Self:
         """Build the network for the shape of the data, or copy the given instance."""
@@ -217,13 +262,14 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     def get_params_for_optimizer(
         self, prefix: str, named_parameters: Iterable[tuple[str, Tensor]]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the optimizer's arguments, with torch's fused kernel if possible."""
+        """Return an optimizer's arguments, with torch's fused kernel if possible."""
         args, kwargs = super().get_params_for_optimizer(prefix, named_parameters)
         # Options of single parameter groups are set after the optimizer is built.
         kwargs = {k: v for k, v in kwargs.items() if "__" not in k}
         # One kernel instead of ten per parameter saves a tenth of an epoch's time for a
         # small network.
-        can_fuse = "fused" in inspect.signature(self.optimizer).parameters
+        optimizer = getattr(self, prefix, None)
+        can_fuse = optimizer and "fused" in inspect.signature(optimizer).parameters
         is_allowed = not kwargs.keys() & {"foreach", "differentiable"}
         if can_fuse and is_allowed and str(self.device).startswith(("cpu", "cuda")):
             kwargs.setdefault("fused", True)
@@ -273,25 +319,31 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
         return self._trainer.split(X, y, split_params)
 
     def get_dataset(self, X: Any, y: Any = None) -> Any:
-        """Return the data as a dataset, and mark one of validated arrays."""
+        """Return the data as a dataset, and mark whether one of arrays is validated."""
         dataset = super().get_dataset(X, y)
         if dataset is not X:
-            dataset.is_validated = True
+            dataset.is_validated = not isinstance(X, SliceDataset)
         return dataset
 
     def get_iterator(self, dataset: Any, training: bool = False) -> Iterable[Any]:
         """Return the mini-batches of a dataset, shuffled for training."""
         batches = self._get_batches(dataset, training)
-        if self._is_validated(dataset):
+        is_validated = self._is_validated(dataset)
+        if is_validated:
             return batches
-        classes = None if self._trainer is None else self._known_classes
+        is_encoded = self._trainer is None or is_validated is not None
+        classes = None if is_encoded else self._known_classes
         return CheckedBatches(self, batches, classes)
 
-    def _is_validated(self, dataset: Any) -> bool:
-        """Return whether the data of a dataset, or beneath it, are validated arrays."""
-        if self._trainer is not None and not self._trainer.takes_datasets:
-            return True
-        return getattr(resolve_dataset(dataset), "is_validated", False)
+    def _is_validated(self, dataset: Any) -> bool | None:
+        """Return whether the data of a dataset, or beneath it, are validated arrays.
+
+        None means a dataset of the user, whose labels are not encoded either.
+        """
+        marked = getattr(resolve_dataset(dataset), "is_validated", None)
+        if marked is not None or self._trainer is None or self._trainer.takes_datasets:
+            return marked
+        return True
 
     def _get_batches(self, dataset: Any, training: bool) -> Iterable[Any]:
         if self.batch_size == -1:
@@ -309,8 +361,8 @@ class SkorchClassifier(NestedParams, NetWithThreads, SavableNet):
     def _set_training(self, training: bool = True) -> None:
         # Traversing the modules for every batch takes 3 % of an epoch's time for small
         # networks. The loss is None after trim_for_prediction.
-        parts = [self.module_, self.criterion_]
-        if any(part is not None and part.training != training for part in parts):
+        parts = self._get_parts(self._modules + self._criteria)
+        if any(part.training != training for part in parts):
             super()._set_training(training)
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:

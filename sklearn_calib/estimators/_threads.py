@@ -64,8 +64,10 @@ def use_threads(n_threads: int | str, n_multiply_adds: float) -> None:
     """
     if _ALLOWED.n_threads is None:
         return
-    wanted = 1 + n_multiply_adds // PER_THREAD if n_threads == "auto" else n_threads
-    _set_threads(int(min(wanted, _ALLOWED.n_threads)))
+    if n_threads == "auto":
+        # The work of a compiled network is infinite.
+        n_threads = 1 + int(min(n_multiply_adds / PER_THREAD, _ALLOWED.n_threads))
+    _set_threads(min(int(n_threads), _ALLOWED.n_threads))
 
 
 class NetWithThreads:
@@ -81,11 +83,13 @@ class NetWithThreads:
     def infer(self, x: Any, **fit_params: Any) -> Any:
         """Return the output of the network; the first pass counts its work."""
         infer = partial(super().infer, x, **fit_params)  # type: ignore[misc]
-        if self._work is None:
-            output, self._work = self._count(infer, get_len(x))
-            return output
-        self._use_threads(get_len(x))
-        return infer()
+        n_samples = len(x) if isinstance(x, torch.Tensor) else get_len(x)
+        self._use_threads(n_samples)
+        if self._work is not None:
+            return infer()
+        output, self._work = self._count(infer, n_samples)
+        self._use_threads(n_samples)  # the backward pass of the same mini-batch
+        return output
 
     def _count(self, infer: Callable[[], Any], n_samples: int) -> tuple[Any, float]:
         """Return the output, and the number of multiply-adds for one sample."""
@@ -98,8 +102,12 @@ class NetWithThreads:
         return output, max(counter.n_multiply_adds / n_samples, n_weights)
 
     def _use_threads(self, n_samples: int) -> None:
-        if self._work is not None and torch.device(self._placement).type == "cpu":
-            use_threads(self.n_threads, n_samples * self._work)
+        """Set the number of threads; "auto" is one until the work is known.
+
+        A forked process hangs with more if its parent has used torch's threads.
+        """
+        if str(self._placement).startswith("cpu"):
+            use_threads(self.n_threads, n_samples * (self._work or 0))
 
 
 def _set_threads(n_threads: int) -> None:

@@ -16,7 +16,6 @@ from sklearn_calib._core.validation import (
     encode_labels,
 )
 from sklearn_calib.estimators._check_data import (
-    check_data,
     check_representable,
     check_two_classes,
     drop_zeros,
@@ -34,6 +33,7 @@ from sklearn_calib.estimators._constraints import (
 from sklearn_calib.estimators._datasets import (
     check_can_take_datasets,
     check_has_length,
+    check_rows,
     check_split,
     check_takes_dataset,
     check_validation,
@@ -51,7 +51,12 @@ from sklearn_calib.estimators._resume import (
     resume,
     training_key,
 )
-from sklearn_calib.estimators._seeds import draw_seed, epoch_seed, seeded_torch
+from sklearn_calib.estimators._seeds import (
+    draw_seed,
+    epoch_seed,
+    seed_torch,
+    seeded_torch,
+)
 from sklearn_calib.estimators._threads import restored_threads
 
 # Keywords of fit for skorch's loop over the epochs.
@@ -95,6 +100,7 @@ class Trainer:
     def train(self, X, y, sample_weight, classes=None, validation=None):
         """Validate and encode the data, and train on them."""
         net = self.net
+        net.check_training_readiness()
         net.interrupted_ = False
         check_params(net)
         reset = not net.initialized_ or (self.hold_out and not net.warm_start)
@@ -123,7 +129,7 @@ class Trainer:
         """Return X and encoded labels, and store the classes in the net."""
         net, known = self.net, self.net._known_classes
         classes = find_classes(net, classes, hold_out=self.hold_out, reset=reset)
-        X, y = check_data(net, X, y, reset=reset or known is None)
+        X, y = check_rows(net, X, y, reset=reset or known is None)
         net._input_shape = sample_shape(X)
         classes = np.unique(y) if classes is None else classes
         check_two_classes(classes)
@@ -156,7 +162,7 @@ class Trainer:
         net = self.net
         net._trainer, self.batch = self, None
         try:
-            with seeded_torch(self.seed), restored_threads():
+            with seeded_torch(self.seed, net.device), restored_threads():
                 if reset:
                     net.initialize()
                 else:
@@ -216,7 +222,7 @@ class Trainer:
         net, method = self.net, self.fit_params["_routing_method"]
         module = getattr(net.module_, "_orig_mod", net.module_)
         receivers = {f"the forward of {type(module).__name__}": module.forward}
-        splits = self.hold_out and net.train_split is not None
+        splits = self.hold_out and net.train_split
         if splits and not get_config()["enable_metadata_routing"]:
             receivers["train_split"] = net.train_split
         for receiver, function in receivers.items():
@@ -256,19 +262,19 @@ class Trainer:
         split = self._find_split(dataset, y) if self.hold_out else None
         if split is None:
             train, valid = dataset, self.validation
-        elif net.train_split is None:
+        elif not net.train_split:
             train, valid = split(dataset, y)
         else:
             train, valid = split(dataset, y, **split_params)
         self._check_can_learn(valid)
-        is_drawn = valid is not None and net.train_split is None
+        is_drawn = valid is not None and not net.train_split
         self._start_history(train, is_drawn=is_drawn)
         return train, self._encode(valid)
 
     def _find_split(self, dataset, y):
         """Return the splitter for the validation set, or None."""
         net, fraction = self.net, self.net.validation_fraction
-        if net.train_split is not None:
+        if net.train_split:
             if fraction is not None:
                 raise ValueError(
                     "validation_fraction must be None with a train_split, got "
@@ -328,7 +334,7 @@ class Trainer:
             validation = validation.X, validation.y
         if not isinstance(validation, tuple | list):
             return validation
-        X, y = check_data(self.net, *validation, reset=False)
+        X, y = check_rows(self.net, *validation, reset=False)
         labels, name = self.net.classes_inferred_, "validation y"
         codes = encode_labels(y, labels=labels, n_classes=len(labels), name=name)
         return self.net.get_dataset(X, codes)
@@ -337,7 +343,7 @@ class Trainer:
         """Seed the epoch by its number, so that a resumed run is reproducible."""
         epoch, loss = len(self.net.history), self.net._loss
         if self.seed is not None:
-            torch.manual_seed(epoch_seed(self.seed, epoch))
+            seed_torch(epoch_seed(self.seed, epoch), self.net.device)
         if loss.learns_from_validation:
             self._keep_loss_state(epoch - 1)
         loss.start_epoch()

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import make_scorer
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked
+from sklearn_calib._core.arrays import as_labels, check_unmasked, shown
 from sklearn_calib._core.inputs import (
     PROGRESS,
     TARGETS,
@@ -207,8 +207,8 @@ def compare(
     if not isinstance(metrics, dict):
         if not all(isinstance(name, str) for name in metrics):
             raise TypeError(
-                f"metrics must contain names of scorers, got {metrics!r}. Pass other "
-                'scorers, and metrics, in a dict: {"name": metric}.'
+                f"metrics must contain names of scorers, got {shown(metrics)}. Pass "
+                'other scorers, and metrics, in a dict: {"name": metric}.'
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
     scorers = {name: _scorer_or_metric(each) for name, each in metrics.items()}

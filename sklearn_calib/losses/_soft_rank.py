@@ -1,5 +1,6 @@
 """Differentiable soft ranks, for losses that rank the samples of a batch."""
 
+import math
 from typing import Any
 
 import torch
@@ -90,11 +91,13 @@ def soft_rank(
     check_positive("epsilon", epsilon, hint=ORDINARY_RANKS)
     _check_values(values)
     check_not_meta("values", values)
-    if not is_traced():
-        check_finite("values", values)
     if sample_weight is not None:
         sample_weight = check_weight(sample_weight, values, within=REPETITIONS)
-    return soft_ranks(values, float(epsilon), sample_weight)
+    ranks = soft_ranks(values, float(epsilon), sample_weight)
+    # If a value is not finite, all ranks are NaN, so that one of them tells.
+    if not is_traced() and math.isnan(ranks.detach().flatten()[0].item()):
+        check_finite("values", values)
+    return ranks
 
 
 def soft_ranks(

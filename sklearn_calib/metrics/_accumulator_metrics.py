@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.binning import gap_error
 from sklearn_calib._core.metric_options import (
     check_options,
@@ -128,14 +129,14 @@ def check_metric(metric: Metric, mode: str, options: Options) -> None:
     if unknown := sorted(fixed & options.keys()):
         raise ValueError(
             f"{unknown[0]} must not be given, because the accumulator determines it, "
-            f"got {options[unknown[0]]!r:.80}. Set the labels and modes of the "
+            f"got {shown(options[unknown[0]])}. Set the labels and modes of the "
             "accumulator; the positive class is the second of its labels."
         )
     bandwidth = options.get("bandwidth", "median")
     if metric is kernel_calibration_error and isinstance(bandwidth, str):
         raise ValueError(
             "bandwidth must be a number, because the median distance of the samples is "
-            f"not known, got {bandwidth!r}."
+            f"not known, got {shown(bandwidth)}."
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS
 from sklearn_calib._core.typing import Metric, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
@@ -135,7 +136,7 @@ class AccumulatorResults(AccumulatorState):
         if metric is not expected_calibration_error or options:
             raise ValueError(
                 "metric must be expected_calibration_error without options, or one of "
-                f"{[each.__name__ for each in RANKINGS]}, got {metric!r:.80} with "
+                f"{[each.__name__ for each in RANKINGS]}, got {shown(metric)} with "
                 f"{options}. No bound is known for others."
             )
         if self.strategy == "uniform":

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import UndefinedMetricWarning
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.inputs import (
     BETWEEN_0_AND_1,
     MODES,
@@ -203,7 +204,7 @@ def calibration_slope(
     elif reference is not None:
         raise ValueError(
             'reference must be None unless mode="multinomial", got '
-            f"{reference!r} with mode={mode!r}. Without a reference class, each "
+            f"{shown(reference)} with mode={mode!r}. Without a reference class, each "
             "probability is compared with its complement."
         )
     else:

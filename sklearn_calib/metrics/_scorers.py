@@ -11,6 +11,7 @@ from sklearn.metrics import (
     get_scorer_names as get_sklearn_scorer_names,
 )
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.scorers import GroupScorer, LabelledScorer
 from sklearn_calib._core.typing import Metric
 from sklearn_calib._core.validation import did_you_mean, validate_params
@@ -113,7 +114,8 @@ def get_scorer(
     if scoring not in names:
         raise ValueError(
             f"pos_label must be None unless scoring is one of {names}, which evaluate "
-            f"the positive class, got {pos_label!r} with {scoring!r}. Use "
+            f"the positive class, got {shown(pos_label)} with "
+            f"{shown(scoring)}. Use "
             "sklearn.metrics.make_scorer for other metrics with pos_label."
         )
     scorer._kwargs["pos_label"] = pos_label
@@ -135,7 +137,7 @@ def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
         negative = f"neg_{scoring}"
         near = negative if negative in names else scoring
         raise ValueError(
-            f"{parameter} must be the name of a scorer, got {scoring!r}."
+            f"{parameter} must be the name of a scorer, got {shown(scoring)}."
             f"{did_you_mean(near, sorted(names))} Valid names are "
             f"{get_scorer_names()} and those of sklearn.metrics.get_scorer_names()."
         )

@@ -360,7 +360,7 @@ def test_absent_class(name, classifier, draw):
     """An absent class is an error, unless `labels` names it."""
     seen = Y != "iris"
     data = Y[seen], classifier.predict_proba(X)[seen]
-    with pytest.raises(ValueError, match=r"got 2: 'aster', 'rose'\. Pass labels="):
+    with pytest.raises(ValueError, match=r"got \['aster', 'rose'\]\. Pass labels="):
         draw(name, *data)
     draw(name, *data, labels=classifier.classes_).figure_.draw_without_rendering()
 

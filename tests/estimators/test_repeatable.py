@@ -42,6 +42,14 @@ def test_global_state_is_left_alone():
     torch.testing.assert_close(torch.rand(3), expected)
 
 
+def test_a_network_on_the_cpu_does_not_seed_other_devices(monkeypatch):
+    seeds = []
+    monkeypatch.setattr(torch, "manual_seed", seeds.append)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    NeuralClassifier(max_epochs=1, random_state=0).fit(X, y)
+    assert seeds == []
+
+
 def test_without_a_seed_torch_decides():
     results = []
     for _ in range(2):

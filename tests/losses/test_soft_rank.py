@@ -211,6 +211,7 @@ def test_accelerator():
         (torch.tensor(1.0), 0.1, ValueError, r"shape \(n,\) .*got shape \(\)"),
         (torch.tensor([1, np.nan]), 0.1, ValueError, "values must be finite, got nan"),
         (torch.tensor([1, -np.inf]), 0.1, ValueError, "must be finite, got -inf"),
+        (torch.tensor([[1, 2], [3, np.inf]]), 0.1, ValueError, "be finite, got inf"),
     ],
 )
 def test_bad_input(values, epsilon, error, message):

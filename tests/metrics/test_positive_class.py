@@ -96,9 +96,9 @@ def test_first_label_swaps_the_classes(metric):
 
 def test_refused_with_other_modes_and_more_classes(default):
     y_true, y_proba = problem()
-    message = "pos_label must be None unless .* got 'stay' with mode='top_label' and 2"
+    message = "pos_label must be None unless .* got 'leave' with mode='top_label' and 2"
     with pytest.raises(ValueError, match=message):
-        default(y_true, y_proba, mode="top_label", pos_label="stay")
+        default(y_true, y_proba, mode="top_label", pos_label="leave")
     three = np.full((4, 3), 1 / 3), {"labels": ["leave", "other", "stay"]}
     with pytest.raises(ValueError, match="got 'stay' with mode=None and 3 classes"):
         default(y_true[:4], three[0], pos_label="stay", **three[1])
