@@ -18,13 +18,13 @@ from sklearn_calib.metrics import expected_calibration_error
 
 RNG = np.random.default_rng(0)
 LABELS = np.array(["plum", "apple", "pear"])
-CODES = np.arange(300) % 3
-X = np.eye(3)[CODES] + RNG.normal(size=(300, 3))
+CODES = np.arange(30) % 3
+X = np.eye(3)[CODES] + RNG.normal(size=(30, 3))
 Y = LABELS[CODES]
 MODEL = LogisticRegression().fit(X[::2], Y[::2])
 X_TEST, Y_TEST = X[1::2], Y[1::2]
 PROBA = MODEL.predict_proba(X_TEST)
-FAST = {"n_resamples": 20, "random_state": 0}
+FAST = {"n_resamples": 5, "random_state": 0}
 
 
 @pytest.mark.each(
@@ -109,9 +109,9 @@ def test_a_row_without_the_calibrator():
     ("rows", "message"),
     [
         ({"a": MODEL}, "X must contain the samples to predict, got None .*for 'a'"),
-        ({"a": PROBA[:9]}, r"estimators\['a'\] must contain one row .* 9 rows and 150"),
+        ({"a": PROBA[:9]}, r"estimators\['a'\] must contain one row .* 9 rows and 15"),
         ({"a": PROBA + 0.5}, r"estimators\['a'\] must"),
-        ({"a": np.full((150, 3), np.nan)}, r"estimators\['a'\] must be finite"),
+        ({"a": np.full((15, 3), np.nan)}, r"estimators\['a'\] must be finite"),
         ({"a": Y_TEST}, r"estimators\['a'\] must contain probabilities"),
         (
             {"a": PROBA[:, 0]},
@@ -134,7 +134,7 @@ def test_top_label_data():
     assert error == expected_calibration_error(Y_TEST, PROBA)
 
 
-@pytest.mark.each("n_resamples", [0, 20])
+@pytest.mark.each("n_resamples", [0, 5])
 def test_one_column_for_each_metric(n_resamples):
     table = compare({"a": PROBA}, None, Y_TEST, n_resamples=n_resamples, random_state=0)
     cells = table.formatted(digits=2)
@@ -152,7 +152,7 @@ def test_one_column_for_each_metric(n_resamples):
     assert isinstance(value, float)
     again = pickle.loads(pickle.dumps(table))
     assert repr(again) == repr(table)
-    assert expected.partition(" ")[0] in table._repr_html_()
+    assert table.formatted().loc["a", "ece"] in table._repr_html_()
 
 
 def test_parts_of_a_table():
@@ -172,7 +172,7 @@ def test_parts_of_a_table():
 def tables():
     rows = {"a long name of a classifier": PROBA, "b": PROBA}
     yield compare(rows, None, Y_TEST, **FAST)
-    for options in ({}, {"confidence_level": 0.9}, {"groups": np.arange(150) % 2}):
+    for options in ({}, {"confidence_level": 0.9}, {"groups": np.arange(15) % 2}):
         yield calibration_report(Y_TEST, PROBA, **FAST, **options)
 
 
