@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from numbers import Complex, Real
+from reprlib import Repr
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,8 +21,9 @@ LABEL_KINDS = (bool | np.bool_, Real | Decimal, str, bytes, object)
 # Collections of Dask that numpy would load as a whole, besides its arrays.
 FRAMES = ("DataFrame", "Index", "Series")
 
-# Maximum number of labels in a message.
-MANY_LABELS = 10
+# Of values in a message: how many of a list, how many levels of lists in lists, and how
+# many characters of a string, of another value and in total.
+MOST_VALUES, DEEPEST, LONGEST_STRING, LONGEST_VALUE, LONGEST_TEXT = 10, 3, 60, 200, 400
 
 
 def is_instance(value: Any, module: str, name: str) -> bool:
@@ -50,6 +52,14 @@ def is_dict(X: Any) -> bool:
     """Return whether X contains several inputs by name."""
     # Sparse matrices in DOK format are mappings as well.
     return isinstance(X, Mapping) and not issparse(X)
+
+
+def column_names(values: Any) -> list[Any]:
+    """Return the names of the columns of a pandas or polars frame; otherwise, none."""
+    is_frame = any(
+        is_instance(values, library, "DataFrame") for library in ("pandas", "polars")
+    )
+    return list(values.columns) if is_frame else []
 
 
 def is_dask_array(values: Any) -> bool:
@@ -194,7 +204,7 @@ def _error_of_objects(array: Array) -> Problem:
     for kind in _types(array):
         if issubclass(kind, str | bytes):
             text = next(one for one in array.flat if isinstance(one, kind))
-            return ValueError, f"could not convert string to float: {text!r}"
+            return ValueError, f"could not convert string to float: {shown(text)}"
         if issubclass(kind, Complex) and not issubclass(kind, Real):
             return ValueError, f"Complex data not supported, got {kind.__name__}"
         if not issubclass(kind, Real | Decimal | np.bool_ | None):
@@ -250,8 +260,18 @@ def _check_one_kind(types: set[type], name: str) -> Any:
     return next(iter(kinds), None)
 
 
-def shown(labels: list[Any]) -> str:
-    """Return a list of labels as text, truncated if there are many."""
-    if len(labels) <= MANY_LABELS:
-        return str(labels)
-    return f"{str(labels[:MANY_LABELS])[:-1]}, ...] ({len(labels)} classes)"
+def shown(value: Any) -> str:
+    """Return the representation of a value for a message, shortened if it is long."""
+    short = Repr()
+    short.maxlevel = DEEPEST
+    short.maxlist = short.maxtuple = short.maxset = short.maxdict = MOST_VALUES
+    short.maxstring, short.maxother = LONGEST_STRING, LONGEST_VALUE
+    text = shorten(short.repr(value))
+    is_long = isinstance(value, list | tuple | set | dict) and len(value) > MOST_VALUES
+    return f"{text} ({len(value)} in total)" if is_long else text
+
+
+def shorten(text: str) -> str:
+    """Return a text without its middle if it is long."""
+    half = LONGEST_TEXT // 2
+    return text if len(text) <= LONGEST_TEXT else f"{text[:half]} ... {text[-half:]}"

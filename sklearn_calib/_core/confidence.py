@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.typing import Bools, Floats, Ints
 from sklearn_calib._core.validation import (
     FEW_COLUMNS,
@@ -126,13 +126,13 @@ def get_confidence(confidence: Any) -> Callable[..., Any]:
         return confidence
     if not isinstance(confidence, str):
         raise TypeError(
-            f"confidence must be a name or a callable, got {confidence!r}. The names "
-            f"are {sorted(CONFIDENCES)}."
+            f"confidence must be a name or a callable, got {shown(confidence)}. The "
+            f"names are {sorted(CONFIDENCES)}."
         )
     if confidence not in CONFIDENCES:
         raise ValueError(
             f"confidence must be one of {sorted(CONFIDENCES)} or a callable, got "
-            f"{confidence!r}.{did_you_mean(confidence, CONFIDENCES)}"
+            f"{shown(confidence)}.{did_you_mean(confidence, CONFIDENCES)}"
         )
     return CONFIDENCES[confidence]
 

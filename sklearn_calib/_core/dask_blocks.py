@@ -21,13 +21,17 @@ from sklearn_calib._core.arrays import (
     is_dask_array,
 )
 from sklearn_calib._core.typing import Array, Function, Options
-from sklearn_calib._core.validation import one_column
+from sklearn_calib._core.validation import (
+    as_proba_numbers,
+    one_column,
+    warn_of_labels,
+)
 
 # Conversion of arrays in memory.
 CONVERT = {
     "groups": as_array,
     "sample_weight": as_numbers,
-    "y_proba": as_numbers,
+    "y_proba": as_proba_numbers,
     "y_true": as_labels,
 }
 
@@ -156,6 +160,10 @@ def _lazy_or_numpy(values: Any, name: str) -> Any:
     is_vector = name in ("y_true", "sample_weight")
     if not is_dask_array(values):
         values = CONVERT[name](values, name)
+    elif name == "y_proba" and values.dtype.kind in "biu" and not values.shape[2:]:
+        if values.shape[1:] in ((), (1,)):
+            warn_of_labels(name)  # other integers than 0 and 1 are refused
+        values = values.astype(np.float64)
     if name == "y_true":
         return one_column(values)
     if values.ndim == 1 or (values.ndim == 2 and not is_vector):

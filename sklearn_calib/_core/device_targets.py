@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_calib._core.array_api import as_real, check_proba_on_device
+from sklearn_calib._core.array_api import as_real, check_proba_on_device, on_cpu
 from sklearn_calib._core.inputs import (
+    check_evaluated,
     check_lengths,
-    check_targets,
     check_two_classes,
+    classes_of,
     confidence_and_correct,
+    positive_code,
     resolve_mode,
 )
 from sklearn_calib._core.limits import check_weight_range, weight_factor
@@ -22,6 +24,7 @@ from sklearn_calib._core.validation import (
     get_namespace,
     is_array_api,
     one_column,
+    warn_of_predicted_labels,
 )
 
 
@@ -31,6 +34,7 @@ def evaluated_samples(
     labels: Any,
     sample_weight: Any,
     mode: str | None,
+    pos_label: Any = None,
     of_two: str = "top_label",
 ) -> tuple[Floats, Bools, Weights]:
     """Return the evaluated probabilities, their correctness and the weights as numpy.
@@ -39,11 +43,32 @@ def evaluated_samples(
     columns if it is None.
     """
     if is_array_api(y_proba):
-        mode = resolve_mode(mode, flat(y_proba), of_two)
+        y_proba, labels, mode = positive_last(y_true, y_proba, labels, mode, pos_label)
+        mode = resolve_mode(mode, y_proba, of_two)
         return evaluated_on_device(y_true, y_proba, labels, sample_weight, mode)
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba, of_two)
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
+    )
     return *confidence_and_correct(proba, codes, mode), weight
+
+
+def positive_last(
+    y_true: Any, y_proba: Any, labels: Any, mode: str | None, pos_label: Any
+) -> tuple[Any, Any, str | None]:
+    """Return probabilities, labels and mode, with the positive class as the second."""
+    y_proba = flat(y_proba)
+    if pos_label is None:
+        return y_proba, labels, mode
+    if labels is None and is_array_api(y_true):
+        labels = get_namespace(y_true)[0].unique_values(y_true)
+    if is_array_api(labels):
+        labels = convert_to_numpy(labels, get_namespace(labels)[0])
+    classes = classes_of(y_true, labels)
+    if positive_code(pos_label, mode, classes) == 0:
+        classes = classes[::-1].copy()
+        if y_proba.ndim == 2:
+            y_proba = get_namespace(y_proba)[0].flip(y_proba, axis=1)
+    return y_proba, classes, "positive"
 
 
 def evaluated_on_device(
@@ -84,6 +109,8 @@ def check_targets_on_device(
 def _check_proba(proba: Any) -> Any:
     """Return checked probabilities with at least two columns."""
     xp, proba, eps = as_real(proba, "y_proba")
+    if eps == 0:  # integers
+        warn_of_predicted_labels(on_cpu(proba), "y_proba")
     if proba.dtype not in (xp.float32, xp.float64):
         proba = xp.astype(proba, xp.float64)
     if proba.ndim not in (1, 2) or 0 in proba.shape:

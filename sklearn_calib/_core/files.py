@@ -1,26 +1,47 @@
 """Atomic replacement of files."""
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from uuid import uuid4
 
 
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
     """Yield the path of a temporary file that replaces `path` atomically at the end.
 
-    If the process is killed, `path` is unchanged, and a `.part` file remains, which the
-    next call overwrites.
+    Each call has its own temporary file, so several processes may write one path at a
+    time: the last to finish wins. The mode of an existing file is kept. If the process
+    is killed, `path` is unchanged, and the temporary file remains, whose name ends in
+    `.part`.
     """
     path = Path(path).resolve()  # follow links
-    part = path.with_name(f"{path.name}.part")
+    # Names may have 255 bytes, and a character up to 4.
+    part = path.with_name(f"{path.name[:50]}.{uuid4().hex}.part")
+    mode = _create(part, path)
     try:
         yield part
         with part.open("rb+") as file:
+            part.chmod(mode)  # safetensors writes a file of its own, with mode 0600
             os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _create(part: Path, path: Path) -> int:
+    """Create the temporary file of a path, and return the mode it has at the end.
+
+    Raises FileExistsError if there is a file or a link of its name.
+    """
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        part.touch(exist_ok=False)  # with the mode of new files
+        return stat.S_IMODE(part.stat().st_mode)
+    part.touch(0o600, exist_ok=False)  # no one else reads it before it has the mode
+    return mode

@@ -11,6 +11,7 @@ from sklearn_calib._core.arrays import (
     as_array,
     check_unmasked,
     is_dict,
+    shown,
     without_gradient,
 )
 from sklearn_calib._core.typing import Array, Ints
@@ -33,7 +34,7 @@ def group_members(groups: Any, n_samples: int) -> dict[Any, Any]:
     if "overall" in names:
         raise ValueError(
             'groups must not contain the name "overall", which stands for all samples '
-            f"in the table, got {names}. Rename that group."
+            f"in the table, got {shown(names)}. Rename that group."
         )
     ends = np.cumsum(np.bincount(index.ravel()))[:-1]
     members = np.split(np.argsort(index.ravel(), kind="stable"), ends)
@@ -73,8 +74,8 @@ def select_columns(X: Any, columns: Any) -> Any:
     wanted = columns if isinstance(columns, list | tuple) else [columns]
     if not wanted:
         raise ValueError(
-            f"groups must be None or contain a column of X, got {columns!r}. Use None "
-            "if there are no groups."
+            f"groups must be None or contain a column of X, got {shown(columns)}. Use "
+            "None if there are no groups."
         )
     if not (is_dict(X) or hasattr(X, "shape")):
         X = as_array(X, "X")
@@ -104,9 +105,9 @@ def _place(names: list[Any], wanted: Any) -> int:
         return int(wanted) % len(names)
     known = [name for name in names if isinstance(name, str)]
     raise ValueError(
-        f"groups must be columns of X, got {wanted!r}, and X has {len(names)} columns "
-        f"{'with' if known else 'without'} names. Pass a name, an index, or a list of "
-        f"these.{did_you_mean(wanted, known)}"
+        f"groups must be columns of X, got {shown(wanted)}, and X has {len(names)} "
+        f"columns {'with' if known else 'without'} names. Pass a name, an index, or a "
+        f"list of these.{did_you_mean(wanted, known)}"
     )
 
 

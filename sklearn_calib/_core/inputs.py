@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import as_array, as_labels
+from sklearn_calib._core.arrays import (
+    MOST_VALUES,
+    as_array,
+    as_labels,
+    column_names,
+    shown,
+)
 from sklearn_calib._core.binning import MOST_BINS, cube_root_n_bins, sums_by_value
 from sklearn_calib._core.confidence import top_label_correct
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Weights
@@ -61,6 +67,7 @@ def check_targets(
     check_lengths(len(y_true), len(proba))
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
     codes = encode_labels(y_true, labels=labels, n_classes=n_classes)
+    check_columns(y_proba, y_true, labels)
     return proba, codes, check_sample_weight(sample_weight, proba)
 
 
@@ -69,6 +76,77 @@ def classes_of(y_true: ArrayLike, labels: ArrayLike | None) -> Array:
     if labels is None:
         return np.unique(as_labels(y_true, "y_true"))
     return as_labels(labels, "labels")
+
+
+def check_columns(values: Any, y_true: Any, labels: Any, name: str = "y_proba") -> None:
+    """Raise ValueError for a frame whose columns are named by the classes in disorder.
+
+    Default names, names of other things and a single column pass.
+
+    Parameters
+    ----------
+    values : array-like
+        Probabilities or logits as they were passed.
+
+    y_true : array-like
+        True labels. The columns of an indicator matrix may have names, too.
+
+    labels : array-like of shape (n_classes,) or None
+        Class label of each column. By default, the sorted distinct values of `y_true`.
+
+    name : str, default="y_proba"
+        Name of the argument in messages.
+    """
+    names = column_names(values)
+    if len(names) < 2 or _are_default(names):
+        return
+    if labels is None and np.shape(y_true)[1:] not in ((), (1,)):
+        classes = column_names(y_true)
+    else:
+        classes = classes_of(y_true, labels).ravel().tolist()
+    if len(classes) != len(names):  # other checks refuse it
+        return
+    code_of = _codes_by_name(classes)
+    codes = [code_of.get(each, code_of.get(str(each), -1)) for each in names]
+    if codes == [*range(len(names))] or {*codes} == {-1}:
+        return
+    if {*codes} == {*range(len(names))}:
+        raise ValueError(
+            f"{name} must have its columns in the order of the labels, "
+            f"{shown(classes)}, got {shown(names)}. Reorder them: {name} = {name}"
+            f"{_selection(names, np.argsort(codes).tolist())}."
+        )
+    raise ValueError(
+        f"{name} must have columns that are named by the labels, {shown(classes)}, or "
+        f"by none of them, got {shown(names)}. Rename the columns, or pass "
+        f"{name}.to_numpy() if they are in the order of the labels."
+    )
+
+
+def _selection(names: list[Any], order: list[int]) -> str:
+    """Return the code that selects columns in an order, without long lists."""
+    if len(order) > MOST_VALUES:
+        return "[[*labels]]"
+    if any(isinstance(each, bool) for each in names):  # they would select rows
+        return f".iloc[:, {order}]"
+    return f"[{[names[place] for place in order]}]"
+
+
+def _are_default(names: list[Any]) -> bool:
+    """Whether columns have the names of an array that was made a frame."""
+    text, numbers = [*map(str, names)], [*map(str, range(len(names)))]
+    return text in (numbers, [f"column_{number}" for number in numbers])
+
+
+def _codes_by_name(classes: list[Any]) -> dict[Any, int]:
+    """Return the code of each class by its label and by the label as text."""
+    codes: dict[Any, int] = {}
+    for code, label in enumerate(classes):
+        # True, 1 and 1.0 are equal, and all of them may be "1" in the name of a column.
+        is_whole = isinstance(label, Real) and label == label // 1
+        texts = {str(label), str(int(label))} if is_whole else {str(label)}
+        codes |= dict.fromkeys({label, *texts}, code)
+    return codes
 
 
 def code_of_label(label: Any, classes: Array) -> int | None:
@@ -106,11 +184,55 @@ def as_columns(proba: Floats) -> Floats:
     return np.column_stack([1 - positive, positive])
 
 
-def resolve_mode(mode: str | None, proba: Any, of_two: str = "top_label") -> str:
-    """Return the mode; None depends on the columns of `proba`, `of_two` is for two."""
+def resolve_mode(
+    mode: str | None, proba: Any, of_two: str = "top_label", of_more: str = "top_label"
+) -> str:
+    """Return the mode; None depends on the number of columns of `proba`."""
     if proba.ndim == 1:
         return mode or "positive"
-    return mode or (of_two if proba.shape[1] == 2 else "top_label")
+    return mode or (of_two if proba.shape[1] == 2 else of_more)
+
+
+def positive_code(pos_label: Any, mode: str | None, classes: Array) -> int:
+    """Return the column of the positive class of two."""
+    if len(classes) != 2 or mode not in {None, "positive"}:
+        raise ValueError(
+            "pos_label must be None unless the positive class of two is evaluated, got "
+            f"{shown(pos_label)} with mode={mode!r} and {len(classes)} classes. Use "
+            'mode="positive" for two classes, and mode="classwise" or '
+            "ClasswiseReliabilityDisplay for more."
+        )
+    code = code_of_label(pos_label, classes)
+    if code is None:
+        raise ValueError(
+            f"pos_label must be one of {shown(classes.tolist())}, got "
+            f"{shown(pos_label)}. Pass the label of the class to evaluate."
+        )
+    return code
+
+
+def check_evaluated(
+    y_true: Any,
+    y_proba: Any,
+    labels: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    mode: str | None,
+    pos_label: Any,
+    **default: str,
+) -> tuple[Floats, Ints, Weights, str]:
+    """Return the targets of `check_targets`, and the mode of `resolve_mode`.
+
+    With `pos_label`, the mode is "positive". The classes are swapped if it is the label
+    of the first, so that the positive class is always the second. A 1-d array contains
+    the probabilities of the positive class.
+    """
+    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    if pos_label is None:
+        return proba, codes, weight, resolve_mode(mode, proba, **default)
+    if positive_code(pos_label, mode, classes_of(y_true, labels)) == 0:
+        codes = 1 - codes
+        proba = proba if proba.ndim == 1 else np.ascontiguousarray(proba[:, ::-1])
+    return proba, codes, weight, "positive"
 
 
 def effective_n_samples(weight: Floats) -> float:

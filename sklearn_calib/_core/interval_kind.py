@@ -58,7 +58,8 @@ def interval_kind(metric: Metric) -> tuple[IntervalKind, dict[str, Any]]:
     kind = _KINDS.get(function, _RESAMPLED)
     if kind.takes_metric and isinstance(metric, partial) and metric.args:
         kind, given = interval_kind(metric.args[0])
-        return replace(kind, bins=None, is_cumulated=False), given
+        kind = replace(kind, bins=None, is_cumulated=False)
+        return kind, {**given, **metric.keywords}
     if given.get("strategy") == "isotonic":
         # Isotonic bins depend on the labels.
         kind = replace(kind, bins=None)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Array
 
 # The only number that is not finite and that a file may contain.
@@ -32,7 +33,7 @@ MOST_TEXT = 10**8
 
 def refuse(key: str, wanted: Any, value: Any) -> NoReturn:
     """Raise a ValueError that names the key."""
-    raise ValueError(f"{key} must be {wanted}, got {value!r:.80}.")
+    raise ValueError(f"{key} must be {wanted}, got {shown(value)}.")
 
 
 def check_object(

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.validation import did_you_mean
 
 
@@ -32,7 +33,7 @@ class Registry:
         if name not in self:
             raise ValueError(
                 f"The name of a {self.kind} must be one of {self.names()}, got "
-                f"{name!r}.{did_you_mean(name, self.rows)}"
+                f"{shown(name)}.{did_you_mean(name, self.rows)}"
             )
         return getattr(import_module(self.home(name)), self.class_name(name))
 

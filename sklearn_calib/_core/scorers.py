@@ -83,6 +83,8 @@ def metric_and_input(scorer: Any, proba: Floats) -> tuple[Any, Floats]:
     metric, sign = metric_of(scorer)
     if not isinstance(scorer, LabelledScorer):
         return partial(_call_scorer, scorer, sign), proba
+    if metric.keywords.get("pos_label") is not None:
+        return metric, proba  # the metric selects the column of this class
     # As in the scorer.
     is_binary = proba.ndim == 2 and proba.shape[1] == 2
     return metric, proba[:, 1] if is_binary else proba

@@ -58,8 +58,8 @@ def check_training_data(
     labels = np.unique(y)
     if len(labels) < 2:
         raise ValueError(
-            f"y must contain at least two classes, got one class: {labels.tolist()}. "
-            "Add samples of another class."
+            "y must contain at least two classes, got one class: "
+            f"{shown(labels.tolist())}. Add samples of another class."
         )
     return _indexable(X, y), y, labels
 

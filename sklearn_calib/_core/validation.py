@@ -1,7 +1,9 @@
 """Input validation: probabilities, labels, sample weights and names."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,12 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sklearn_calib._core.arrays import (
     as_labels,
+    as_numbers,
     check_in_memory,
     check_numbers,
     is_cpu_tensor,
+    shown,
+    without_gradient,
 )
 from sklearn_calib._core.limits import (
     ROW_SUM_TOLERANCE,
@@ -40,6 +45,7 @@ __all__ = [
     "Options",
     "StrOptions",
     "as_proba_array",
+    "as_proba_numbers",
     "check_dispatch",
     "check_proba",
     "check_proba_shape",
@@ -55,12 +61,16 @@ __all__ = [
     "proba_blocks",
     "row_blocks",
     "validate_params",
+    "warn_of_predicted_labels",
 ]
 
 convert_to_numpy = _convert_to_numpy
 
 # Number of elements of a block that fits in a second-level cache: 512 KiB of doubles.
 BLOCK_SIZE = 65536
+
+# With fewer samples, all probabilities may well be exactly 0 or 1.
+FEWEST_LABELS = 10
 
 # For up to about this many columns, numpy is faster on arrays in Fortran order.
 FEW_COLUMNS = 20
@@ -170,10 +180,10 @@ def check_proba_shape(
     check_dispatch(proba, name, f"Move it to the CPU, or update {accumulator}.")
     check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
     way_out = "Pass the output of predict_proba, not of predict."
-    proba = check_numbers(proba, name, content="probabilities", way_out=way_out)
+    numbers = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:
         proba = check_array(
-            proba,
+            numbers,
             dtype=[np.float64, np.float32],
             ensure_2d=False,
             allow_nd=True,
@@ -184,10 +194,9 @@ def check_proba_shape(
         raise ValueError(
             f"{name} must contain probabilities: {str(error).rstrip('.')}. {way_out}"
         ) from None
-    if allow_1d and proba.ndim == 2 and proba.shape[1] == 1:
-        return proba[:, 0]
-    if allow_1d and proba.ndim == 1:
-        return proba
+    if allow_1d and (proba.ndim == 1 or proba.shape[1:] == (1,)):
+        warn_of_predicted_labels(numbers, name)
+        return proba.reshape(-1)
     if proba.ndim == 2 and proba.shape[1] > 1:
         return proba
     also = ", or (n_samples,) for those of the positive class" if allow_1d else ""
@@ -195,6 +204,43 @@ def check_proba_shape(
         f"{name} must be probabilities of shape (n_samples, n_classes) with at least "
         f"two classes{also}, got shape {proba.shape}. Pass the output of predict_proba."
     )
+
+
+def warn_of_predicted_labels(
+    values: Any, name: str, response: str = "predict_proba(X)[:, 1]"
+) -> bool:
+    """Warn if a single column contains predicted labels; return whether it does.
+
+    These are booleans, or the integers 0 and 1. Floats may well be probabilities, such
+    as those of fully grown trees.
+    """
+    values = np.asarray(without_gradient(values))
+    kind, is_column = values.dtype.kind, values.shape[1:] in ((), (1,))
+    if kind not in "biuO" or not is_column or values.size < FEWEST_LABELS:
+        return False
+    if kind == "O" and not all(isinstance(v, Integral | np.bool_) for v in values.flat):
+        return False
+    if values.min() < 0 or values.max() > 1:
+        return False
+    warn_of_labels(name, response)
+    return True
+
+
+def warn_of_labels(name: str, response: str = "predict_proba(X)[:, 1]") -> None:
+    """Warn of an argument that contains predicted labels."""
+    warnings.warn(
+        f"{name} must contain probabilities, got only integers 0 and 1 or booleans, "
+        f"which look like predicted labels. Pass {response} instead of predict(X); if "
+        "they are probabilities, convert them to float.",
+        UserWarning,
+    )
+
+
+def as_proba_numbers(proba: Any, name: str) -> Array:
+    """Return numbers as an array, predicted labels as floats after a warning."""
+    proba = as_numbers(proba, name)
+    is_labels = warn_of_predicted_labels(proba, name)
+    return proba.astype(np.float64) if is_labels else proba
 
 
 def _within_range(proba: Floats, name: str) -> Floats:
@@ -291,8 +337,8 @@ def encode_labels(
     column = _columns_by_label(labels, n_classes)
     if n_classes > 2 and y.dtype.kind == "b":
         raise TypeError(
-            f"{name} must contain only the labels {list(column)}, got booleans, which "
-            "are labels of binary problems. Pass the class label of each sample."
+            f"{name} must contain only the labels {shown(list(column))}, got booleans, "
+            "which are labels of binary problems. Pass the class label of each sample."
         )
     unknown = [label for label in present if label not in column]
     if unknown:
@@ -303,8 +349,8 @@ def encode_labels(
             else "Remove these samples, or fit again with all classes."
         )
         raise ValueError(
-            f"{name} must contain only the labels {list(column)}, got also {unknown}. "
-            f"{way_out}"
+            f"{name} must contain only the labels {shown(list(column))}, got also "
+            f"{shown(unknown)}. {way_out}"
         )
     columns = np.array([column[label] for label in present], dtype=np.int64)
     in_place = np.array_equal(columns, np.arange(len(columns)))
@@ -374,10 +420,9 @@ def _distinct_integers(y: Array, low: int) -> tuple[list[Any], Ints]:
 def _check_label_count(present: list[Any], n_classes: int, name: str) -> None:
     """Raise ValueError if the labels do not determine the columns."""
     if len(present) != n_classes:
-        shown = ", ".join(map(repr, present[:5])) + (", ..." if present[5:] else "")
         raise ValueError(
             f"{name} must contain {n_classes} distinct labels, one for each class of "
-            f"the probabilities, got {len(present)}: {shown}. Pass labels= with the "
+            f"the probabilities, got {shown(present)}. Pass labels= with the "
             "label of each column, such as estimator.classes_."
         )
 
@@ -393,6 +438,6 @@ def _columns_by_label(labels: Any, n_classes: int) -> dict[Any, int]:
             return column
     raise ValueError(
         f"labels must contain {n_classes} distinct labels, one for each class of the "
-        f"probabilities, got {labels}. Pass them in the order of the columns, such as "
-        "estimator.classes_."
+        f"probabilities, got {shown(labels)}. Pass them in the order of the columns, "
+        "such as estimator.classes_."
     )

@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.parallel import DistributedDataParallel
 
+from sklearn_calib._core.arrays import shown
+
 
 def unwrapped(module: Any) -> Any:
     """Return the network inside of `DistributedDataParallel`."""
@@ -113,9 +115,9 @@ def check_same_batch(
         raise ValueError(
             "X, y, sample_weight and random_state must be the same in all processes "
             "that train a network together, got a mini-batch in process 0 that differs "
-            f"from those in {others}. Load the same data in each process, and let "
-            "train_split, batch_transform and iterator_train draw from torch's global "
-            "generator, or from generators with a fixed seed."
+            f"from those in {shown(others)}. Load the same data in each process, and "
+            "let train_split, batch_transform and iterator_train draw from torch's "
+            "global generator, or from generators with a fixed seed."
         )
 
 

@@ -11,7 +11,7 @@ from sklearn import get_config
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_calib._core.array_api import as_real, check_proba_on_device
+from sklearn_calib._core.array_api import as_real, check_proba_on_device, on_cpu
 from sklearn_calib._core.arrays import is_cpu_tensor
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import (
@@ -19,6 +19,7 @@ from sklearn_calib._core.validation import (
     device,
     get_namespace,
     is_array_api,
+    warn_of_predicted_labels,
 )
 from sklearn_calib._maps.array_api import evaluate
 from sklearn_calib._maps.expressions import Tensor
@@ -78,6 +79,8 @@ def _proba_on_device(calibrator: Any, X: Any) -> Any:
     """Return the calibrated probabilities of an array on its device."""
     check_is_fitted(calibrator)
     xp, X, eps = as_real(X, "X")
+    if eps == 0:  # integers
+        warn_of_predicted_labels(on_cpu(X), "X")
     X = xp.reshape(X, (-1, 1)) if X.ndim == 1 else X
     if calibrator._takes_log_odds and X.shape[1] == 1:
         X = xp.concat([0 * X, X], axis=1)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.blocks import Block, Blocks
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.links import softmax
@@ -286,7 +287,7 @@ class AutoCalibrator(_BlockCalibrator):
         if not given or not all(isinstance(each, _BlockCalibrator) for each in given):
             raise TypeError(
                 "calibrators must be None or a list of calibrators of sklearn_calib "
-                f"other than BoostingCalibrator, got {given!r}. Pass "
+                f"other than BoostingCalibrator, got {shown(given)}. Pass "
                 "[TemperatureScaling(), IsotonicCalibration()], for example."
             )
         for each in given:

@@ -20,6 +20,7 @@ from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.blocks import Block, array_blocks
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.limits import are_proba
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.restore import restores
@@ -39,6 +40,7 @@ from sklearn_calib._core.validation import (
     check_sample_weight,
     encode_labels,
     row_blocks,
+    warn_of_predicted_labels,
 )
 from sklearn_calib.calibrators._arrays import (
     LOGITS_HINT,
@@ -250,12 +252,13 @@ class Calibrator(
         self._validate_params()
         if X is None:
             raise TypeError("X and y must be passed to fit, got None. Or pass batches.")
-        X = self._check_input(X, reset=True)
+        given, X = X, self._check_input(X, reset=True)
         y = as_labels(y, "y")
         check_consistent_length(X, y)
         codes = encode_labels(y, labels=labels, n_classes=X.shape[1], name="y")
         sample_weight = check_sample_weight(sample_weight, X)
         self.classes_ = np.unique(y) if labels is None else as_labels(labels, "labels")
+        check_columns(given, y, self.classes_, "X")
         survey = self._survey(array_blocks(X, codes, sample_weight))
         self._fit_input(X, codes, sample_weight)
         return survey.n_errors_counted
@@ -303,8 +306,9 @@ class Calibrator(
             `X`.
         """
         check_is_fitted(self)
-        X = self._check_input(X, reset=False)
-        if len(X) > 1:  # a single logit may well lie in [0, 1]
+        given, X = X, self._check_input(X, reset=False)
+        # A single logit may well lie in [0, 1].
+        if not warn_of_predicted_labels(given, "X") and len(X) > 1:
             self._warn_of_proba(X)
         proba = np.empty_like(X, order="C")
         for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
@@ -336,6 +340,8 @@ class Calibrator(
     def _check_input(self, X: Any, *, reset: bool) -> Floats:
         """Return `X` as validated logits or probabilities of all classes."""
         X = check_numbers(X, "X")
+        if not reset:
+            check_columns(X, None, self.classes_, "X")
         X = np.reshape(X, (-1, 1)) if np.ndim(X) == 1 else X
         if not reset and self._takes_log_odds and np.shape(X)[1:] == (1,):
             X = self._add_zeros(np.asarray(X))
@@ -369,7 +375,9 @@ class Calibrator(
         return np.log(positive, out=positive)
 
     def _warn_of_proba(self, X: ArrayLike) -> None:
-        """Warn if logits look like probabilities."""
+        """Warn of predicted labels, and of logits that look like probabilities."""
+        if warn_of_predicted_labels(X, "X"):
+            return
         X = np.asarray(X)
         if self.from_logits and are_proba(X.reshape(len(X), -1)):
             warn_that_logits_look_like_proba()

@@ -31,7 +31,7 @@ class _BlockCalibrator(Calibrator):
         chunks = Chunks(self, batches, labels)
         self.classes_ = as_labels(labels, "labels")
         survey = self._survey(chunks)
-        if survey.looks_like_proba:
+        if survey.looks_like_proba and not chunks.are_labels:
             warn_that_logits_look_like_proba()
         self._fit_validated(Blocks(chunks.__iter__, chunks.sizes, chunks.counts))
         return survey.n_errors_counted

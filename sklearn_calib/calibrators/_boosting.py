@@ -231,9 +231,9 @@ def _learner_of(estimator: Any) -> _Learner:
         if name in LEARNERS:
             return LEARNERS[name]
     raise TypeError(
-        f"estimator must be an instance of {', '.join(LEARNERS)}, got {estimator!r}. "
-        "CalibratedClassifier(calibrator=...) accepts any classifier, which has the "
-        "logits as features and does not start from them."
+        f"estimator must be an instance of {', '.join(LEARNERS)}, got "
+        f"{shown(estimator)}. CalibratedClassifier(calibrator=...) accepts any "
+        "classifier, which has the logits as features and does not start from them."
     )
 
 
@@ -244,12 +244,14 @@ def _check_loss(estimator: Any) -> None:
         value = params.get(name)
         if value is not None and not np.array_equal(value, equal):
             raise ValueError(
-                f"estimator must not weight the classes, got {name}={value!r}. Omit "
-                "this parameter: probabilities of weighted classes are not calibrated."
+                f"estimator must not weight the classes, got {name}={shown(value)}. "
+                "Omit this parameter: probabilities of weighted classes are not "
+                "calibrated."
             )
     value = params.get(learner.loss)
     if value not in (None, learner.default_loss):
         raise ValueError(
-            f"estimator must minimise the log loss, got {learner.loss}={value!r}. Omit "
-            "this parameter: the default is the log loss for any number of classes."
+            f"estimator must minimise the log loss, got {learner.loss}={shown(value)}. "
+            "Omit this parameter: the default is the log loss for any number of "
+            "classes."
         )

@@ -12,9 +12,14 @@ from sklearn.utils.validation import check_consistent_length
 from sklearn_calib._core.array_api import on_cpu
 from sklearn_calib._core.arrays import as_labels, check_numbers
 from sklearn_calib._core.blocks import Block, array_blocks
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.limits import weight_factor
 from sklearn_calib._core.typing import Floats, Ints, Weights
-from sklearn_calib._core.validation import check_sample_weight, encode_labels
+from sklearn_calib._core.validation import (
+    check_sample_weight,
+    encode_labels,
+    warn_of_predicted_labels,
+)
 
 
 def check_no_arrays(*arrays: Any) -> None:
@@ -33,10 +38,14 @@ class Chunks:
     ----------
     sizes, counts : ndarray of shape (n_classes,)
         Number of samples and sum of weights of each class, after the first iteration.
+
+    are_labels : bool
+        Whether the first chunk contains predicted labels, of which it has warned.
     """
 
     sizes: Ints
     counts: Floats
+    are_labels: bool
 
     def __init__(self, calibrator: Any, batches: Any, labels: ArrayLike | None) -> None:
         if not callable(batches):
@@ -119,8 +128,11 @@ class Chunks:
         check_consistent_length(X, y, *(each for each in weight if each is not None))
         if len(y) == 0:
             return None
-        X = self._calibrator._check_input(X, reset=reset)
+        given, X = X, self._calibrator._check_input(X, reset=reset)
         codes = encode_labels(y, labels=self._labels, n_classes=X.shape[1], name="y")
+        check_columns(given, y, self._labels, "X")
+        if reset:  # one chunk tells what all of them contain
+            self.are_labels = warn_of_predicted_labels(given, "X")
         return X, codes, check_chunk_weight(weight[0], X) if weight else None
 
 

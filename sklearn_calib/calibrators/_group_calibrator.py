@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import as_labels, check_numbers
+from sklearn_calib._core.arrays import as_labels, check_numbers, shown
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.groups import distinct_values, encode_groups, group_frame
 from sklearn_calib._core.json_values import refuse
@@ -122,7 +122,9 @@ class GroupCalibrator(
             refuse("calibrator_", wanted, first)
         if not np.array_equal(first.classes_, state["classes_"]):
             refuse(
-                "classes_", f"{first.classes_}, as in calibrator_", state["classes_"]
+                "classes_",
+                f"{shown(first.classes_.tolist())}, as in calibrator_",
+                state["classes_"],
             )
         super()._set_state(state)
         self._copy(first)
@@ -309,8 +311,8 @@ class GroupCalibrator(
         known, names = getattr(self, "group_names_in_", None), _names(frame)
         if known is not None and names is not None and (known != names).any():
             raise ValueError(
-                f"groups must have the columns {known.tolist()}, in this order, as in "
-                f"fit, got {names.tolist()}. Pass the same columns."
+                f"groups must have the columns {shown(known.tolist())}, in this order, "
+                f"as in fit, got {shown(names.tolist())}. Pass the same columns."
             )
         return encode_groups(frame, self.values_)
 

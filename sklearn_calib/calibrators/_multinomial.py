@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.blocks import Blocks, as_float64
 from sklearn_calib._core.empirical_bayes import fit_empirical_bayes
 from sklearn_calib._core.links import log_softmax, softmax
@@ -342,8 +342,8 @@ def _as_sequence(name: str, value: Any) -> Sequence[float]:
     values = np.unique(as_numbers(value, name).astype(np.float64))[::-1]
     if len(values) == 0 or not 0 <= values[-1] <= values[0] < np.inf:
         raise ValueError(
-            f"{name} must contain non-negative numbers, got {value!r}. Pass a number, "
-            'a sequence to choose from by cross-validation, or "cv".'
+            f"{name} must contain non-negative numbers, got {shown(value)}. Pass a "
+            'number, a sequence to choose from by cross-validation, or "cv".'
         )
     return values.tolist()
 

@@ -14,8 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import as_labels, check_numbers, shown
+from sklearn_calib._core.arrays import (
+    as_labels,
+    check_numbers,
+    shorten,
+    shown,
+)
 from sklearn_calib._core.blocks import Block, Blocks, array_blocks
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.online import (
     Loss,
@@ -198,7 +204,8 @@ class _OnlineCalibrator(_BlockCalibrator):
         elif str(self.get_params()) != self._settings_seen:
             raise ValueError(
                 "Parameters must not change after the first call to partial_fit, got "
-                f"{self.get_params()} after {self._settings_seen}. Use "
+                f"{shorten(str(self.get_params()))} after "
+                f"{shorten(self._settings_seen)}. Use "
                 "sklearn.base.clone to create a new calibrator."
             )
         elif classes is not None:
@@ -213,17 +220,18 @@ class _OnlineCalibrator(_BlockCalibrator):
 
     def _check_batch(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Block:
         """Return validated input, codes and weights."""
-        X = self._check_input(X, reset=reset)
+        given, X = X, self._check_input(X, reset=reset)
         labels = self.classes_.tolist()
         if self.classes_.ndim != 1 or not len(labels) == len({*labels}) == X.shape[1]:
             raise ValueError(
                 f"classes must contain {X.shape[1]} distinct labels, one for each "
-                f"column of X, got {labels}. Pass them in the order of the columns, "
-                "such as estimator.classes_."
+                f"column of X, got {shown(labels)}. Pass them in the order of the "
+                "columns, such as estimator.classes_."
             )
         y = as_labels(y, "y")
         check_consistent_length(X, y, sample_weight)
         codes = encode_labels(y, labels=self.classes_, n_classes=X.shape[1], name="y")
+        check_columns(given, y, self.classes_, "X")
         weight = check_chunk_weight(sample_weight, X)
         if weight is None:
             weight = np.ones(len(X))
@@ -351,8 +359,8 @@ def _remaining(half_life: Any, weight: float) -> float:
     is_number = isinstance(half_life, Real) and not isinstance(half_life, bool)
     if not (is_number and 0 < half_life <= sys.float_info.max):
         raise ValueError(
-            f"half_life must be a positive number of samples, got {half_life!r}. Use "
-            "None to keep the weights of past samples."
+            f"half_life must be a positive number of samples, got {shown(half_life)}. "
+            "Use None to keep the weights of past samples."
         )
     # The ratio of Python's numbers may be infinite without a warning.
     return 0.5 ** (float(weight) / float(half_life))

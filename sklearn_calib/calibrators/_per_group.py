@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.blocks import Blocks, array_blocks
 from sklearn_calib._core.empirical_bayes import fit_empirical_bayes
 from sklearn_calib._core.json_values import refuse
@@ -204,7 +205,11 @@ class PerGroupCalibrator(GroupCalibrator):
         largest = np.array([len(values) for values in state["values_"]])
         if (state["group_codes_"] > largest).any():
             codes = state["group_codes_"].tolist()
-            refuse("group_codes_", f"at most {largest.tolist()} in each column", codes)
+            refuse(
+                "group_codes_",
+                f"at most {shown(largest.tolist())} in each column",
+                codes,
+            )
         super()._set_state(state)
 
     def _correct(self, logits: Floats, groups: Ints) -> Floats:

@@ -10,15 +10,16 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import check_numbers
+from sklearn_calib._core.arrays import as_array, check_numbers
 from sklearn_calib._core.dask_blocks import maps_blocks
 from sklearn_calib._core.doc_links import DocumentedEstimator
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.json_values import refuse
 from sklearn_calib._core.restore import restores
 from sklearn_calib._core.state import Count, ListOf, Names, Object, Spec, StateMixin
 from sklearn_calib._core.typing import Floats, Ints
-from sklearn_calib._core.validation import check_dispatch
+from sklearn_calib._core.validation import check_dispatch, warn_of_predicted_labels
 from sklearn_calib._maps.maps import calibrate_labels
 from sklearn_calib.calibrators._arrays import (
     ArrayClassifierMixin,
@@ -131,6 +132,7 @@ class PerLabelCalibrator(
             is not an indicator matrix in the shape of `X`.
         """
         X, y, sample_weight = map(on_cpu, (X, y, sample_weight))
+        check_columns(X, y, None, "X")
         n_errors = self._fit_checked(X, y, sample_weight, None)
         self._warn_of_proba(check_numbers(X, "X"))
         self._warn_of_few_errors(n_errors)
@@ -164,7 +166,9 @@ class PerLabelCalibrator(
         return np.array(n_errors)
 
     def _warn_of_proba(self, X: ArrayLike) -> None:
-        """Warn if logits of a label look like probabilities."""
+        """Warn of predicted labels, and of logits that look like probabilities."""
+        if warn_of_predicted_labels(np.ravel(X), "X", "predict_proba(X)"):
+            return
         for calibrator, column in zip(self.calibrators_, np.asarray(X).T, strict=True):
             calibrator._warn_of_proba(column)
 
@@ -198,6 +202,8 @@ class PerLabelCalibrator(
         columns = zip(
             self.calibrators_, self._check_input(X, reset=False).T, strict=True
         )
+        given = as_array(X, "X").ravel()
+        warn_of_predicted_labels(given, "X", "predict_proba(X)")
         return np.column_stack([each.predict_proba(x)[:, 1] for each, x in columns])
 
     @maps_blocks()

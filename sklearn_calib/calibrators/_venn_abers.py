@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_calib._core.binning import sums_by_value
 from sklearn_calib._core.state import BELOW_ONE, UP_TO_ONE, Numbers, Tuple
 from sklearn_calib._core.typing import Array, Floats, Ints
-from sklearn_calib._core.validation import row_blocks
+from sklearn_calib._core.validation import row_blocks, warn_of_predicted_labels
 from sklearn_calib.calibrators._base import MIN_ROWS
 from sklearn_calib.calibrators._one_vs_rest import _OneVsRestCalibrator
 
@@ -138,7 +138,8 @@ class VennAbers(_OneVsRestCalibrator):
             normalised probability of `predict_proba` may lie outside.
         """
         check_is_fitted(self)
-        X = self._check_input(X, reset=False)
+        given, X = X, self._check_input(X, reset=False)
+        warn_of_predicted_labels(given, "X")
         interval = np.empty((*X.shape, 2), dtype=X.dtype)
         for rows in row_blocks(len(X), X.shape[1], at_least=MIN_ROWS):
             interval[rows] = self._intervals(self._as_logits(X[rows]))

@@ -17,6 +17,7 @@ from skorch.callbacks import (
 )
 from skorch.history import History
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.files import whole_file
 from sklearn_calib._torch.net_state import (
     from_bytes,
@@ -47,7 +48,8 @@ class Checkpoint(Callback):
     If the process is killed, run the same script again to continue from the checkpoint.
     The final weights, predictions and history (except for durations) are the same as
     without interruption. The file is replaced atomically, so a killed process never
-    leaves an incomplete checkpoint.
+    leaves an incomplete checkpoint. If it is killed while it writes, a file whose name
+    ends in ``.part`` may remain in the folder, which can be removed.
 
     Parameters
     ----------
@@ -106,10 +108,10 @@ class Checkpoint(Callback):
     def begin(self, net: NeuralNet, key: str) -> None:
         """Load history and weights if the file exists; called before the training."""
         if not isinstance(self.file, str | os.PathLike):
-            raise TypeError(f"file must be a str or path-like, got {self.file!r}.")
+            raise TypeError(f"file must be a str or path-like, got {shown(self.file)}.")
         every = self.every
         if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
-            raise ValueError(f"every must be a positive integer, got {every!r}.")
+            raise ValueError(f"every must be a positive integer, got {shown(every)}.")
         self.loaded_, self.key_ = None, key
         path = Path(self.file)
         if path.is_dir():

@@ -10,6 +10,7 @@ from skorch.callbacks import Callback
 from skorch.utils import to_numpy
 from torch.utils.data import Dataset
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.binning import bin_index, bin_sums, occupied_bins
 from sklearn_calib._core.confidence import top_label
 from sklearn_calib._core.links import softmax
@@ -226,10 +227,11 @@ def _check_params(n_bins: Any, binning: Any) -> None:
     is_count = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
     if not is_count or n_bins < 1:
         raise ValueError(
-            f"n_bins must be a positive integer, got {n_bins!r}. The default is 15."
+            f"n_bins must be a positive integer, got {shown(n_bins)}. The default is "
+            "15."
         )
     if not (isinstance(binning, str) and binning in ("common", "independent")):
         raise ValueError(
-            f"binning must be 'common' or 'independent', got {binning!r}. The default "
-            "is 'common'."
+            f"binning must be 'common' or 'independent', got {shown(binning)}. The "
+            "default is 'common'."
         )

@@ -12,6 +12,7 @@ from skorch.callbacks import Callback
 from skorch.utils import to_numpy
 from torch.utils.data import Dataset, IterableDataset
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.links import softmax
 from sklearn_calib._torch.outputs import concatenate_logits, predict_batch
 from sklearn_calib.callbacks._record import record
@@ -200,8 +201,8 @@ def _check_update_every(update_every: Any) -> None:
     if not (are_fine and all(are_fine)):
         raise ValueError(
             "update_every must be 'auto', 'epoch', a positive number of batches, or a "
-            f"dict that maps epochs to these, got {update_every!r}. The default is "
-            "'auto'."
+            f"dict that maps epochs to these, got {shown(update_every)}. The default "
+            "is 'auto'."
         )
 
 

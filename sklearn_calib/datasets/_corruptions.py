@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.ndimage import convolve, gaussian_filter
 from sklearn.utils import check_random_state
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Array, Floats, Seed
 from sklearn_calib._core.validation import (
     Interval,
@@ -164,7 +165,7 @@ def corrupt_images(
     """
     if name not in CORRUPTIONS:
         raise ValueError(
-            f"name must be one of {list(CORRUPTIONS)}, got {name!r}."
+            f"name must be one of {list(CORRUPTIONS)}, got {shown(name)}."
             f"{did_you_mean(name, CORRUPTIONS)}"
         )
     X = _check_images(X)

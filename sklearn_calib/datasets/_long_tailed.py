@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, check_random_state
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Array, Floats, Ints, Seed
 from sklearn_calib._core.validation import (
     Interval,
@@ -164,14 +165,14 @@ def _encode(y: ArrayLike, class_order: ArrayLike | None) -> tuple[Ints, int]:
     labels, codes = distinct_labels(y, "y")
     if len(labels) < 2:
         raise ValueError(
-            f"y must contain at least 2 classes, got {labels}. Add samples of another "
-            "class."
+            f"y must contain at least 2 classes, got {shown(labels)}. Add samples of "
+            "another class."
         )
     order = labels if class_order is None else np.asarray(class_order).tolist()
     if len(order) != len(labels) or any(label not in order for label in labels):
         raise ValueError(
-            f"class_order must contain each label of y once, got {order} for the "
-            f"labels {labels}. Use class_order=None for the sorted labels."
+            f"class_order must contain each label of y once, got {shown(order)} for "
+            f"the labels {shown(labels)}. Use class_order=None for the sorted labels."
         )
     return np.array([order.index(label) for label in labels])[codes], len(labels)
 
@@ -264,6 +265,7 @@ def group_classes(
     if wrong:
         raise ValueError(
             "groups must contain each label of y in exactly one group, got labels in "
-            f"none or several: {wrong}. Remove samples of labels without a group."
+            f"none or several: {shown(wrong)}. Remove samples of labels without a "
+            "group."
         )
     return np.array([names[0] for names in found.values()])[codes]

@@ -6,6 +6,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.datasets._tensors import check_tensors
 
 # For smaller values, both gamma variates of torch's Beta sampler may underflow, which
@@ -109,7 +110,7 @@ class Mixup:
         """Raise an error unless alpha is a valid parameter of the Beta distribution."""
         if not isinstance(self.alpha, Real) or isinstance(self.alpha, bool):
             raise TypeError(
-                f"alpha must be a number > 0, got {self.alpha!r} of type "
+                f"alpha must be a number > 0, got {shown(self.alpha)} of type "
                 f"{type(self.alpha).__name__}. The default is 0.2."
             )
         if not 0 < self.alpha < float("inf"):

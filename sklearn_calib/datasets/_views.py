@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.datasets._tensors import check_tensors
 
 # Function of the bounds of an interval that draws one number for each view.
@@ -168,8 +169,8 @@ class ImageAugmentation:
         if self.min_area == 0 or self.jitter == 1:
             raise ValueError(
                 "min_area must be greater than 0 and jitter less than 1, got "
-                f"{self.min_area!r} and {self.jitter!r}. The defaults are 0.6 "
-                "and 0.2."
+                f"{shown(self.min_area)} and {shown(self.jitter)}. The defaults are "
+                "0.6 and 0.2."
             )
         _check_n_views(self.n_views)
         shape = "images of shape (N, n_channels, height, width)"
@@ -217,12 +218,12 @@ def _check_fraction(name: str, value: Any) -> None:
     """Raise an error unless the value is a number in [0, 1]."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(
-            f"{name} must be a number in [0, 1], got {value!r} of type "
+            f"{name} must be a number in [0, 1], got {shown(value)} of type "
             f"{type(value).__name__}. Omit it to use the default."
         )
     if not 0 <= value <= 1:  # type: ignore[operator] # numbers.Real is ordered
         raise ValueError(
-            f"{name} must be in [0, 1], got {value!r}. Omit it to use the default."
+            f"{name} must be in [0, 1], got {shown(value)}. Omit it to use the default."
         )
 
 
@@ -231,8 +232,8 @@ def _check_n_views(value: Any) -> None:
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_count or not 1 <= value <= MOST_VIEWS:
         raise (ValueError if is_count else TypeError)(
-            f"n_views must be a positive integer up to {MOST_VIEWS}, got {value!r}. "
-            "The default is 2."
+            f"n_views must be a positive integer up to {MOST_VIEWS}, got "
+            f"{shown(value)}. The default is 2."
         )
 
 

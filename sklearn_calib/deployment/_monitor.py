@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sklearn_calib._core.array_api import on_cpu
-from sklearn_calib._core.arrays import as_labels, as_numbers, is_empty
+from sklearn_calib._core.arrays import (
+    as_labels,
+    as_numbers,
+    is_empty,
+    shown,
+)
 from sklearn_calib._core.binning import class_gap_norm
 from sklearn_calib._core.inputs import (
     BETWEEN_0_AND_1,
@@ -203,8 +208,8 @@ class CalibrationMonitor(MonitorState):
         labels = as_labels(self.labels, "labels")
         if len(labels) < 2:
             raise ValueError(
-                f"labels must contain at least two labels, got {labels.tolist()}. Pass "
-                "classes_ of the classifier."
+                "labels must contain at least two labels, got "
+                f"{shown(labels.tolist())}. Pass classes_ of the classifier."
             )
         if self.mode == "positive":
             check_two_classes(len(labels))

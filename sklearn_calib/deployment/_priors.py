@@ -9,7 +9,7 @@ from scipy.special import gammaln
 from sklearn.utils import check_random_state
 
 from sklearn_calib._core.arrays import as_numbers, is_instance, shown
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS
+from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, check_columns
 from sklearn_calib._core.limits import ROW_SUM_TOLERANCE
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.stacking import stacking_weights
@@ -92,9 +92,11 @@ def adjust_priors(
            [0.69, 0.31]])
     """
     proba = check_proba(y_proba, allow_1d=True)
-    n_classes = 2 if proba.ndim == 1 else proba.shape[1]
-    train = check_priors(train_priors, np.arange(n_classes), "train_priors")
-    new = check_priors(priors, np.arange(n_classes), "priors", may_be_zero=True)
+    classes = np.arange(2 if proba.ndim == 1 else proba.shape[1])
+    train = check_priors(train_priors, classes, "train_priors")
+    new = check_priors(priors, classes, "priors", may_be_zero=True)
+    if _are_by_label(train_priors) or _are_by_label(priors):
+        check_columns(y_proba, None, classes)
     if proba.ndim == 1:
         return _adjust(np.column_stack([1 - proba, proba]), train, new)[:, 1]
     return _adjust(proba, train, new)
@@ -235,6 +237,8 @@ def estimate_priors(
         proba = np.column_stack([1 - proba, proba])
     classes = np.arange(proba.shape[1])
     train = check_priors(train_priors, classes, "train_priors")
+    if _are_by_label(train_priors):
+        check_columns(y_proba, None, classes)
     weight = check_sample_weight(sample_weight, proba)
     weight = np.ones(len(proba)) if weight is None else weight
     likelihood, weight = proba[weight > 0] / train, weight[weight > 0]
@@ -334,14 +338,18 @@ def _warn_if_unreliable(likelihood: Floats, weight: Floats, priors: Floats) -> N
         )
 
 
+def _are_by_label(priors: Any) -> bool:
+    """Whether priors are given by label, and not in the order of the classes."""
+    return isinstance(priors, dict) or is_instance(priors, "pandas", "Series")
+
+
 def check_priors(
     priors: Any, classes: Array, name: str, *, may_be_zero: bool = False
 ) -> Floats:
     """Return priors, given by label or in the order of the classes, as an array."""
     labels = classes.tolist()
-    if is_instance(priors, "pandas", "Series"):  # the result of value_counts
-        priors = priors.to_dict()
-    if isinstance(priors, dict):
+    if _are_by_label(priors):
+        priors = dict(priors)  # of a Series, the result of value_counts
         if set(priors) != set(labels):
             raise ValueError(
                 f"{name} must have the class labels as keys, {shown(labels)}, got "

@@ -77,6 +77,29 @@ def curve_style(ax: Any, gid: str, color: Any = None) -> dict[str, Any]:
     }
 
 
+def mark_class(line: Any, pos_label: Any) -> None:
+    """Store the positive class of a curve, for `named_classes`; None has no name."""
+    line.positive_class = "" if pos_label is None else f"class {pos_label}"
+
+
+def named_classes(
+    lines: list[Any], labels: list[str] | None = None, separator: str = ", "
+) -> tuple[str, list[str]]:
+    """Return the end of the axis label and the labels of curves, with their classes.
+
+    The axis label names the class of all curves, or each curve its own if they differ.
+    """
+    labels = [line.get_label() for line in lines] if labels is None else [*labels]
+    names = [line.positive_class for line in lines]
+    if len({*names}) == 1:
+        return f" of {names[0]}" if names[0] else "", labels
+    for index, name in enumerate(names):
+        first, *others = labels[index].split("\n")
+        named = separator.join(filter(None, [first, name]))
+        labels[index] = "\n".join([named, *others])
+    return "", labels
+
+
 def find_axes_below(ax: Any, label: str) -> Any:
     """Return the axes that `add_axes_below` created with this label, or None."""
     return next(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from sklearn_calib._core.arrays import as_numbers
+from sklearn_calib._core.arrays import as_numbers, shown
 from sklearn_calib._core.calibration_belt import (
     FIRST,
     UNDEFINED,
@@ -20,7 +20,14 @@ from sklearn_calib._core.calibration_belt import (
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1
 from sklearn_calib._core.typing import Array, Floats
 from sklearn_calib._core.validation import Interval, StrOptions, validate_params
-from sklearn_calib.displays._axes import ABOVE, artists, curve_style, new_axes
+from sklearn_calib.displays._axes import (
+    ABOVE,
+    artists,
+    curve_style,
+    mark_class,
+    named_classes,
+    new_axes,
+)
 from sklearn_calib.displays._diagram import WORDS
 from sklearn_calib.displays._predictions import EVALUATED, FromEstimator, evaluate
 
@@ -69,6 +76,10 @@ class CalibrationBeltDisplay(FromEstimator):
         Which probability is shown, as in :meth:`from_predictions`. It sets the axis
         labels.
 
+    pos_label : label, default=None
+        Label of the positive class, which the axis label names, or the legend if there
+        are curves of other classes on the axes. None for "top_label".
+
     name : str, default=None
         Name of the classifier, shown in the legend.
 
@@ -115,6 +126,7 @@ class CalibrationBeltDisplay(FromEstimator):
         pvalue: float,
         degree: int,
         mode: str = "positive",
+        pos_label: Any = None,
         name: str | None = None,
     ) -> None:
         self.prob_pred = prob_pred
@@ -124,6 +136,7 @@ class CalibrationBeltDisplay(FromEstimator):
         self.pvalue = pvalue
         self.degree = degree
         self.mode = mode
+        self.pos_label = pos_label
         self.name = name
 
     @classmethod
@@ -247,7 +260,7 @@ class CalibrationBeltDisplay(FromEstimator):
         'a guess (p = 0.99)'
         """
         levels = _check_levels(confidence_levels)
-        mode, (value, outcome, weight) = evaluate(
+        mode, pos_label, (value, outcome, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight, of_two="positive"
         )
         sample = belt_sample(value, outcome, weight)
@@ -267,6 +280,7 @@ class CalibrationBeltDisplay(FromEstimator):
             pvalue=selected.pvalue,
             degree=selected.polynomial.degree,
             mode=mode,
+            pos_label=pos_label,
             name=name,
         )
         return display.plot(ax, **plot_options)
@@ -312,6 +326,7 @@ class CalibrationBeltDisplay(FromEstimator):
             **style,
             label=pvalue if name is None else f"{name} ({pvalue})",
         )
+        mark_class(self.line_, self.pos_label)
         shade = {"color": style["color"], "linewidth": 0, "gid": BAND}
         alphas = np.linspace(0.3, 0.12, len(self.confidence_levels))
         self.belts_ = [
@@ -334,10 +349,12 @@ class CalibrationBeltDisplay(FromEstimator):
         ax = self.ax_
         if not artists(ax, DIAGONAL):
             ax.plot([0, 1], [0, 1], ":", color="0.3", linewidth=1.5, gid=DIAGONAL)
+        of_class, labels = named_classes(artists(ax, LINE))
         handles = [*artists(ax, LINE), *self.belts_, *artists(ax, DIAGONAL)]
-        labels = [handle.get_label() for handle in handles[:-1]]
+        labels += [str(belt.get_label()) for belt in self.belts_]
         ax.legend(handles, [*labels, "Calibrated"], ncols=2, columnspacing=1, **ABOVE)
         xlabel, ylabel, _ = WORDS[self.mode]
+        xlabel += of_class
         ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=xlabel, ylabel=ylabel, aspect="equal")
 
 
@@ -348,7 +365,7 @@ def _check_levels(confidence_levels: Any) -> Floats:
     if levels.ndim != 1 or not levels.size or not is_inside.all():
         raise ValueError(
             "confidence_levels must be a 1-d array of numbers in (0, 1), got "
-            f"{confidence_levels!r}. Pass a list, such as [0.95]."
+            f"{shown(confidence_levels)}. Pass a list, such as [0.95]."
         )
     return np.unique(levels.astype(np.float64))
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.arrays import as_labels, shown
 from sklearn_calib._core.class_bins import class_bin_sums
 from sklearn_calib._core.inputs import (
     TARGETS,
@@ -171,11 +171,16 @@ class ClasswiseReliabilityDisplay(ReliabilityPanels):
             shown = _largest_errors(columns, codes, weight)
         else:
             shown = _codes_shown(classes, labels)
-        options |= {"labels": [False, True], "sample_weight": weight, "name": name}
+        options |= {"sample_weight": weight, "name": name}
         axes = cls._panels(ax, _headings(labels[shown]))
         displays = [
             KINDS[kind].from_predictions(
-                codes == code, columns[code], ax=panel, **options
+                # Samples of all other classes get the label of one of them.
+                labels[np.where(codes == code, code, code - 1)],
+                columns[code],
+                labels=labels[[code - 1, code]],
+                ax=panel,
+                **options,
             )
             for code, panel in zip(shown, axes, strict=True)
         ]
@@ -206,8 +211,9 @@ def _codes_shown(classes: ArrayLike | None, labels: Array) -> Ints:
     known = labels.tolist()
     if not all(each in known for each in classes.tolist()):
         raise ValueError(
-            f"classes must contain labels of columns, {known}, got {classes.tolist()}. "
-            "Use classes=None for all classes, or for the 12 with the largest errors."
+            f"classes must contain labels of columns, {shown(known)}, got "
+            f"{shown(classes.tolist())}. Use classes=None for all classes, or for the "
+            "12 with the largest errors."
         )
     if not len(classes):
         raise ValueError(

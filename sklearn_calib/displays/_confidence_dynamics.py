@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Array, Floats, History, Ints
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.displays._axes import STYLES, artists
@@ -343,6 +344,6 @@ def _check_quantities(quantities: Iterable[str]) -> None:
     for quantity in quantities:
         if quantity not in QUANTITIES:
             raise ValueError(
-                f"quantities must be among {list(QUANTITIES)}, got {quantity!r}."
+                f"quantities must be among {list(QUANTITIES)}, got {shown(quantity)}."
                 f"{did_you_mean(quantity, QUANTITIES)} The default is {SHOWN}."
             )

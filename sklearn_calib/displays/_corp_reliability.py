@@ -62,6 +62,10 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         Which probability is shown, as in :meth:`from_predictions`. It sets the axis
         labels.
 
+    pos_label : label, default=None
+        Label of the positive class, which the axis labels name, or the legend if there
+        are curves of other classes on the axes. None for "top_label".
+
     band : ndarray of shape (2, n_values) or None, default=None
         Lower and upper end of the band at each confidence.
 
@@ -242,7 +246,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
         >>> display.prob_true
         array([0. , 0.5, 0.5, 1. ])
         """
-        mode, evaluated = evaluate(
+        mode, pos_label, evaluated = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         confidence, correct, weight = evaluated
@@ -266,6 +270,7 @@ class CorpReliabilityDisplay(ReliabilityDiagram):
             **_parts(value, curve, mass, n_correct),
             name=name,
             mode=mode,
+            pos_label=pos_label,
             band=band,
             interval=interval,
             confidence_level=confidence_level,

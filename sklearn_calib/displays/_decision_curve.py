@@ -16,7 +16,14 @@ from sklearn_calib._core.net_benefit import (
 )
 from sklearn_calib._core.typing import Array, Floats, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
-from sklearn_calib.displays._axes import ABOVE, artists, curve_style, new_axes
+from sklearn_calib.displays._axes import (
+    ABOVE,
+    artists,
+    curve_style,
+    mark_class,
+    named_classes,
+    new_axes,
+)
 from sklearn_calib.displays._bands import (
     BANDS,
     draw_bootstrap,
@@ -62,6 +69,10 @@ class DecisionCurveDisplay(FromEstimator):
 
     confidence_level : float, default=0.95
         Confidence level of the band, shown in the legend.
+
+    pos_label : label, default=None
+        Label of the positive class, which the axis label names, or the legend if there
+        are curves of other classes on the axes. None for correct predictions.
 
     name : str, default=None
         Name of the classifier, shown in the legend.
@@ -109,6 +120,7 @@ class DecisionCurveDisplay(FromEstimator):
         *,
         band: Floats | None = None,
         confidence_level: float = 0.95,
+        pos_label: Any = None,
         name: str | None = None,
     ) -> None:
         self.thresholds = thresholds
@@ -116,6 +128,7 @@ class DecisionCurveDisplay(FromEstimator):
         self.treat_all = treat_all
         self.band = band
         self.confidence_level = confidence_level
+        self.pos_label = pos_label
         self.name = name
 
     @classmethod
@@ -228,7 +241,7 @@ class DecisionCurveDisplay(FromEstimator):
         'a guess'
         """
         at = check_thresholds(thresholds)
-        _, (value, outcome, weight) = evaluate(
+        _, pos_label, (value, outcome, weight) = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight, of_two="positive"
         )
         number = number_reached(value, at)
@@ -247,6 +260,7 @@ class DecisionCurveDisplay(FromEstimator):
             net_benefit_of_all(*sums, at),
             band=band,
             confidence_level=confidence_level,
+            pos_label=pos_label,
             name=name,
         )
         return display.plot(ax, **plot_options)
@@ -295,6 +309,7 @@ class DecisionCurveDisplay(FromEstimator):
             **style,
             label="Classifier" if name is None else name,
         )
+        mark_class(self.line_, self.pos_label)
         self.band_ = None
         if self.band is not None:
             shade = {"color": color, "alpha": 0.2, "linewidth": 0, "gid": BAND}
@@ -320,8 +335,10 @@ class DecisionCurveDisplay(FromEstimator):
         ax, lines = self.ax_, artists(self.ax_, LINE)
         if not artists(ax, NONE):
             ax.axhline(0, color="0.3", linestyle=":", linewidth=1.5, gid=NONE)
-        handles = [*lines, *artists(ax, BAND)[:1]]
-        labels = [handle.get_label() for handle in handles]
+        of_class, labels = named_classes(lines)
+        bands = artists(ax, BAND)[:1]
+        labels += [band.get_label() for band in bands]
+        handles = [*lines, *bands]
         handles += [artists(ax, ALL)[0], *artists(ax, NONE)]
         labels += ["Treat all", "Treat none"]
         ax.legend(handles, labels, ncols=2, columnspacing=1, **ABOVE)
@@ -333,6 +350,6 @@ class DecisionCurveDisplay(FromEstimator):
         ax.set(
             xlim=(low, high) if low < high else (0, 1),
             ylim=(-BELOW * height, (1 + MARGIN) * height),
-            xlabel="Threshold probability",
+            xlabel=f"Threshold probability{of_class}",
             ylabel="Net benefit",
         )

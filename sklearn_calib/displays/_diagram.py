@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.binning import bin_sums
 from sklearn_calib._core.typing import Array, Floats, Weights
 from sklearn_calib.displays._axes import (
@@ -16,6 +17,8 @@ from sklearn_calib.displays._axes import (
     add_axes_below,
     artists,
     find_axes_below,
+    mark_class,
+    named_classes,
     new_axes,
 )
 from sklearn_calib.displays._frame import band_columns
@@ -38,7 +41,7 @@ MARKS: Sequence[Any] = ("-", "--")
 WORDS = {
     "top_label": ("Confidence", "Accuracy", "Mean confidence"),
     "positive": (
-        "Probability of the positive class",
+        "Predicted probability",
         "Fraction of positives",
         "Mean probability",
     ),
@@ -73,6 +76,7 @@ class ReliabilityDiagram(Drawing):
     histogram: np.ndarray | None
     name: str | None = None
     mode: str = "top_label"
+    pos_label: Any = None
     band: np.ndarray | None = None
     interval: str | None = None
     confidence_level: float = 0.95
@@ -145,24 +149,24 @@ class ReliabilityDiagram(Drawing):
             label = self._label.format(name=name, scores=label)
         self.band_ = None
         self._draw(color, marker=marker, label=label, gid=LINE, clip_on=False)
+        mark_class(self.line_, self.pos_label)
         self._draw_histogram(color)
         self._arrange()
         return self
 
     def _decorate(self, histogram: bool | str) -> None:
-        """Draw the diagonal, the axis labels and the axes of the histogram."""
+        """Draw the diagonal, the labels and the axes of the histogram."""
         from matplotlib.lines import Line2D
         from matplotlib.ticker import NullFormatter
 
-        x_label, y_label, mean_label = WORDS[self.mode]
+        _, y_label, mean_label = WORDS[self.mode]
         self.ax_.plot([0, 1], [0, 1], ":", color="0.3", zorder=2.5)
-        self.ax_.set(xlim=(0, 1), ylim=(0, 1), xlabel=x_label, ylabel=y_label)
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1), ylabel=y_label)
         if not histogram:
             return
-        self.ax_.set_xlabel("")
         self.ax_.tick_params(labelbottom=False)
         below = add_axes_below(self.ax_, HISTOGRAM, 0.3)
-        below.set(xlabel=x_label, ylabel="Samples")
+        below.set_ylabel("Samples")
         if histogram == "log":
             below.set_yscale("log")
             # Labels of the minor ticks would overlap in small axes.
@@ -228,7 +232,12 @@ class ReliabilityDiagram(Drawing):
             artists(self.histogram_ax_, BAR) if self.histogram_ax_ else []
         ):
             bar.set_visible(not several)
-        handles, n_columns = [(line, line.get_label()) for line in lines], 1
+        of_class, labels = named_classes(lines)
+        # Lines of different classes are named in the legend instead.
+        if not several or (lines[0].positive_class and not of_class):
+            x_label = WORDS["positive" if several else self.mode][0] + of_class
+            (self.histogram_ax_ or self.ax_).set_xlabel(x_label)
+        handles, n_columns = [*zip(lines, labels, strict=True)], 1
         if not several:
             first, *others = self._handles()
             # The band goes below the first entry, which may be long.
@@ -259,8 +268,8 @@ def check_histogram(histogram: bool | str) -> None:
     """Raise ValueError unless the option is known."""
     if histogram not in (True, False, "log"):
         raise ValueError(
-            f'histogram must be True, False or "log", got {histogram!r}. Use "log" for '
-            "a logarithmic scale."
+            f'histogram must be True, False or "log", got {shown(histogram)}. Use '
+            '"log" for a logarithmic scale.'
         )
 
 

@@ -8,11 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.arrays import as_labels
 from sklearn_calib._core.groups import group_members, select_columns
-from sklearn_calib._core.inputs import BINS, TARGETS
+from sklearn_calib._core.inputs import BINS, TARGETS, classes_of
 from sklearn_calib._core.typing import Array, Floats, Ints, Options, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib.displays._axes import artists, named_classes
 from sklearn_calib.displays._bands import BANDS
+from sklearn_calib.displays._diagram import LINE
 from sklearn_calib.displays._predictions import EVALUATED, evaluate
 from sklearn_calib.displays._reliability_panels import (
     KINDS,
@@ -218,7 +221,7 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         [['a', '2 samples'], ['b', '2 samples'], ['overall', '4 samples']]
         """
         check_options(options)
-        mode, evaluated = evaluate(
+        mode, pos_label, evaluated = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         confidence, correct, weight = evaluated
@@ -230,19 +233,28 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         draws: Options = {"n_resamples": n_resamples, "random_state": random_state}
         draws["confidence_level"] = confidence_level
         binary: Options = {"mode": "positive", "labels": [False, True]}
-        same = binary if mode == "positive" else {"mode": "confidence"}
+        same: Options = {"mode": "confidence"}
+        y_shown = correct
+        if mode == "positive":
+            y_shown = as_labels(y_true, "y_true").ravel()
+            same = {"pos_label": pos_label, "labels": classes_of(y_true, labels)}
         bins = {key: options[key] for key in BINS.keys() & options}
         displays, intervals = [], []
         for part, panel in zip(rows.values(), axes, strict=True):
-            data = correct[part], confidence[part]
             draws["sample_weight"] = None if weight is None else weight[part]
             display = KINDS[kind].from_predictions(
-                *data, ax=panel, name=name, **same, **draws, **options
+                y_shown[part],
+                confidence[part],
+                ax=panel,
+                name=name,
+                **same,
+                **draws,
+                **options,
             )
             displays.append(display)
             if kind == "bins":
                 given: Options = {**binary, **draws, **bins}
-                intervals.append(ece_interval(*data, **given))
+                intervals.append(ece_interval(correct[part], confidence[part], **given))
         shown = cls(
             displays,
             names,
@@ -266,9 +278,11 @@ class GroupReliabilityDisplay(ReliabilityPanels):
         return _headings(self.groups, self.n_samples)
 
     def _labels(self) -> tuple[str, str]:
-        if self.displays[0].mode == "top_label":
+        first = self.displays[0]
+        if first.mode == "top_label":
             return "Confidence", "Accuracy"
-        return super()._labels()
+        of_class, _ = named_classes(artists(first.ax_, LINE))
+        return f"Probability{of_class}", "Frequency"
 
     def _interval_of(self, index: int) -> str:
         if self.error_intervals is None:

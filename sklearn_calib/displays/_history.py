@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Floats, History, Ints
 
 
@@ -20,7 +21,7 @@ def history_of(estimator: Any) -> Any:
             return history
     raise TypeError(
         "estimator must be a fitted NeuralClassifier with a training history, got "
-        f"{estimator!r}. Call fit first; for a pipeline, pass its last step, "
+        f"{shown(estimator)}. Call fit first; for a pipeline, pass its last step, "
         "pipeline[-1]."
     )
 
@@ -42,8 +43,8 @@ def recorded_rows(history: History, names: Iterable[str], way_out: str) -> Histo
         return rows
     found = sorted({name for row in history for name in row} - {"batches"})
     raise ValueError(
-        f"history must contain {', '.join(names)} in at least one epoch, got {found} "
-        f"in {len(history)} epochs. {way_out}"
+        f"history must contain {', '.join(names)} in at least one epoch, got "
+        f"{shown(found)} in {len(history)} epochs. {way_out}"
     )
 
 
@@ -57,8 +58,8 @@ def choose_epochs(rows: History, epochs: ArrayLike | None) -> History:
     if chosen and all(epoch in by_epoch for epoch in chosen):
         return [by_epoch[epoch] for epoch in chosen]
     raise ValueError(
-        f"epochs must be numbers of epochs with recorded bins, got {epochs!r}. "
-        f"Bins were recorded for epochs {list(by_epoch)}."
+        f"epochs must be numbers of epochs with recorded bins, got {shown(epochs)}. "
+        f"Bins were recorded for epochs {shown(list(by_epoch))}."
     )
 
 

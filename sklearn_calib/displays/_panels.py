@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Array
 from sklearn_calib.displays._axes import artists, grid_within, new_axes
 
@@ -29,8 +30,8 @@ def choose_bins(bins: ArrayLike | None, n_bins: int) -> list[int]:
     if is_index and set(chosen.tolist()) <= set(range(n_bins)):
         return chosen.tolist()
     raise ValueError(
-        f"bins must be indices from 0 to {n_bins - 1}, or 'all', got {bins!r}. Use "
-        "bins=None to show the lowest, the middle and the highest bin."
+        f"bins must be indices from 0 to {n_bins - 1}, or 'all', got {shown(bins)}. "
+        "Use bins=None to show the lowest, the middle and the highest bin."
     )
 
 

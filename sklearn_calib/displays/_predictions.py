@@ -8,17 +8,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.arrays import check_unmasked
+from sklearn_calib._core.arrays import check_unmasked, shown
 from sklearn_calib._core.inputs import (
     TARGETS,
-    check_targets,
+    check_evaluated,
     classes_of,
-    code_of_label,
     confidence_and_correct,
-    resolve_mode,
 )
-from sklearn_calib._core.typing import Array, Bools, Floats, Weights
-from sklearn_calib._core.validation import StrOptions, check_proba
+from sklearn_calib._core.typing import Bools, Floats, Weights
+from sklearn_calib._core.validation import StrOptions
 from sklearn_calib.displays._frame import Framed
 
 # Constraints for diagrams of a single probability, for `validate_params`.
@@ -61,7 +59,7 @@ class FromEstimator(Framed):
 
         **options
             Further arguments of :meth:`from_predictions`, such as `sample_weight` and
-            `ax`. `labels` is set to `estimator.classes_`.
+            `ax`. `labels` must not be passed, because it is `estimator.classes_`.
 
         Returns
         -------
@@ -71,12 +69,18 @@ class FromEstimator(Framed):
         Raises
         ------
         TypeError
-            If the estimator has no `predict_proba`.
+            If the estimator has no `predict_proba`, or `labels` is passed.
         """
+        if "labels" in options:
+            raise TypeError(
+                "labels must not be passed to from_estimator, which uses "
+                f"estimator.classes_, got {options['labels']!r:.80}. Leave it out, or "
+                "use from_predictions."
+            )
         if not hasattr(estimator, "predict_proba"):
             raise TypeError(
                 "estimator must be a classifier with predict_proba, got "
-                f"{estimator!r}. To use decision_function, wrap it in "
+                f"{shown(estimator)}. To use decision_function, wrap it in "
                 'CalibratedClassifier(response_method="decision_function").'
             )
         check_unmasked(X, "X")
@@ -104,28 +108,26 @@ def evaluate(
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
     of_two: str = "top_label",
-) -> tuple[str, tuple[Floats, Bools, Weights]]:
-    """Return the mode and the confidences, correctness and weights of the samples.
+) -> tuple[str, Any, tuple[Floats, Bools, Weights]]:
+    """Return the mode, the positive class, and confidences, correctness and weights.
 
     With `mode="positive"`, confidences are the probabilities of the positive class, and
-    a sample counts as correct if it is of that class. With `mode="confidence"`, the
-    arguments already are correctness and confidences, of the mode "top_label". If the
-    mode is None, it is `of_two` for two columns.
+    a sample counts as correct if it is of that class. In other modes, the class is
+    None. With `mode="confidence"`, the arguments already are correctness and
+    confidences, of the mode "top_label". If the mode is None, it is `of_two` for two
+    columns.
     """
     if mode == "confidence":
         _check_confidences(y_proba, pos_label=pos_label, labels=labels)
         labels = [False, True]
         evaluated = evaluate(y_true, y_proba, "positive", None, labels, sample_weight)
-        return "top_label", evaluated[1]
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    if pos_label is None:
-        mode = resolve_mode(mode, proba, of_two)
-        return mode, (*confidence_and_correct(proba, codes, mode), weight)
-    classes = classes_of(y_true, labels)
-    code = _code_of(pos_label, mode, classes)
-    positive = check_proba(proba, allow_1d=True)
-    positive = positive if proba.ndim == 1 else positive[:, code].copy()
-    return "positive", (positive, codes == code, weight)
+        return "top_label", None, evaluated[-1]
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two=of_two
+    )
+    if mode == "positive" and pos_label is None:
+        pos_label = classes_of(y_true, labels)[1]
+    return mode, pos_label, (*confidence_and_correct(proba, codes, mode), weight)
 
 
 def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
@@ -133,7 +135,7 @@ def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
     for name, value in labels.items():
         if value is not None:
             raise ValueError(
-                f"{name} must be None with mode='confidence', got {value!r}. Pass "
+                f"{name} must be None with mode='confidence', got {shown(value)}. Pass "
                 "whether each prediction is correct as y_true."
             )
     if np.ndim(confidence) != 1:
@@ -142,20 +144,3 @@ def _check_confidences(confidence: ArrayLike, **labels: Any) -> None:
             f"{np.ndim(confidence)} dimensions. Use mode='top_label' for the "
             "probabilities of all classes."
         )
-
-
-def _code_of(pos_label: Any, mode: str | None, classes: Array) -> int:
-    """Return the column of the positive class."""
-    if len(classes) != 2 or mode == "top_label":
-        raise ValueError(
-            "pos_label must be None with mode='top_label' or more than two classes, "
-            f"got {pos_label!r} with mode={mode!r} and {len(classes)} classes. Use "
-            "ClasswiseReliabilityDisplay to show the probability of each class."
-        )
-    code = code_of_label(pos_label, classes)
-    if code is None:
-        raise ValueError(
-            f"pos_label must be one of {classes.tolist()}, got {pos_label!r}. Pass the "
-            "label of the class whose probability to show."
-        )
-    return code

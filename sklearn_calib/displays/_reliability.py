@@ -75,6 +75,10 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         Which probability is shown, as in :meth:`from_predictions`. It sets the axis
         labels.
 
+    pos_label : label, default=None
+        Label of the positive class, which the axis labels name, or the legend if there
+        are curves of other classes on the axes. None for "top_label".
+
     band : ndarray of shape (2, n_bins) or None, default=None
         Lower and upper end of the interval of each bin; nan in empty bins.
 
@@ -268,7 +272,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
         >>> display.line_.get_label()
         'a guess (ECE 0.225)'
         """
-        mode, evaluated = evaluate(
+        mode, pos_label, evaluated = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         confidence, correct, weight = evaluated
@@ -301,6 +305,7 @@ class ReliabilityDisplay(FromHistory, ReliabilityDiagram):
             ece=float(gap_norm(sums.weight, sums.confidence - sums.correct, "l1")),
             name=name,
             mode=mode,
+            pos_label=pos_label,
             band=band,
             interval=interval,
             confidence_level=confidence_level,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sklearn_calib._core.typing import Array
-from sklearn_calib.displays._axes import artists, new_axes
+from sklearn_calib.displays._axes import artists, named_classes, new_axes
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
 from sklearn_calib.displays._diagram import LINE, check_histogram
 from sklearn_calib.displays._predictions import FromEstimator
@@ -140,7 +140,10 @@ class ReliabilityPanels(FromEstimator):
     def _show_legend(self, panel: Any) -> None:
         """Show a legend of the classifiers, or of the parts of a single diagram."""
         lines = artists(self.axes_[0], LINE)
-        handles = [(line, _name_in(line.get_label())) for line in lines]
+        names = [_name_in(line.get_label()) for line in lines]
+        # The space beside the panels is narrow.
+        _, labels = named_classes(lines, names, separator=",\n")
+        handles = [*zip(lines, labels, strict=True)]
         if len(lines) == 1:
             first = self.displays[0]
             (bars, _), *others = first._handles()
@@ -192,10 +195,10 @@ def check_options(options: dict[str, Any], *others: str) -> None:
         )
 
 
-def _name_in(label: str) -> str | None:
+def _name_in(label: str) -> str:
     """Return the classifier's name in the label of a line, without the errors."""
     name, is_found, _ = label.replace("\n", " (").rpartition(" (")
-    return name if is_found else None
+    return name if is_found else ""
 
 
 def _n_columns(n_panels: int) -> int:

@@ -63,6 +63,10 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         Which probability is shown, as in :meth:`from_predictions`. It sets the axis
         labels.
 
+    pos_label : label, default=None
+        Label of the positive class, which the axis labels name, or the legend if there
+        are curves of other classes on the axes. None for "top_label".
+
     band : ndarray of shape (2, n_points) or None, default=None
         Lower and upper end of the band at each point.
 
@@ -247,7 +251,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
         >>> display.line_.get_label()
         'a guess (smECE 0.225)'
         """
-        mode, evaluated = evaluate(
+        mode, pos_label, evaluated = evaluate(
             y_true, y_proba, mode, pos_label, labels, sample_weight
         )
         confidence, correct, weight = evaluated
@@ -271,6 +275,7 @@ class SmoothReliabilityDisplay(ReliabilityDiagram):
             smece=smece,
             name=name,
             mode=mode,
+            pos_label=pos_label,
             band=band,
             interval=interval,
             confidence_level=confidence_level,

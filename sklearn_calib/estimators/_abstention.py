@@ -10,13 +10,15 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 from scipy.stats import beta, binom
 
+from sklearn_calib._core.arrays import shorten, shown
+
 
 def check_goals(estimator, coverage, max_risk):
     """Raise ValueError unless one goal is given and the classifier has a confidence."""
     if (coverage is None) == (max_risk is None):
         raise ValueError(
             "exactly one of coverage and max_risk must be given, got "
-            f"coverage={coverage} and max_risk={max_risk}. Set the fraction "
+            f"coverage={coverage} and max_risk={shown(max_risk)}. Set the fraction "
             "of samples to predict, or the error rate that must not be exceeded."
         )
     if not hasattr(estimator, "predict_proba"):
@@ -174,9 +176,9 @@ def _refuse_max_risk(risks, lowest, delta, n_samples):
             f"{risk} {each}" for risk, each in zip(risks, lowest, strict=True)
         )
     raise ValueError(
-        f"max_risk must be {wanted}, got {got}. The lowest {here}, for delta={delta} "
-        f"and {n_samples} held-out samples. Set a larger max_risk or delta, or use "
-        "more samples or a more accurate classifier."
+        f"max_risk must be {wanted}, got {shorten(got)}. The lowest {shorten(here)}, "
+        f"for delta={delta} and {n_samples} held-out samples. Set a larger max_risk or "
+        "delta, or use more samples or a more accurate classifier."
     )
 
 
@@ -189,12 +191,12 @@ def resolve_abstain_label(label, classes):
     if not isinstance(label, str if is_text else Real):
         wanted, example = ("string", '"abstain"') if is_text else ("number", "-1")
         raise ValueError(
-            f"abstain_label must be a {wanted}, like the labels, got {label!r}. "
+            f"abstain_label must be a {wanted}, like the labels, got {shown(label)}. "
             f"Choose one that is not a class, such as {example}."
         )
     if label in known:
         raise ValueError(
-            f"abstain_label must not be one of the classes {known}, got {label!r}. "
-            "Choose another label."
+            f"abstain_label must not be one of the classes {shown(known)}, got "
+            f"{shown(label)}. Choose another label."
         )
     return label

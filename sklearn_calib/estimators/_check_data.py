@@ -9,7 +9,12 @@ from sklearn.utils.validation import validate_data
 from skorch.utils import is_dataset
 from torch.utils.data import DataLoader
 
-from sklearn_calib._core.arrays import as_labels, check_numbers, is_dict
+from sklearn_calib._core.arrays import (
+    as_labels,
+    check_numbers,
+    is_dict,
+    shown,
+)
 
 
 def check_data(estimator, *arrays, reset):
@@ -106,11 +111,12 @@ def _check_names(X, names):
     if has_names and not (X and all(isinstance(name, str) for name in X)):
         raise TypeError(
             "X must be an array, or a dict that maps the arguments of the module's "
-            f"forward to arrays, got a dict with the keys {[*X]}. Name the inputs."
+            f"forward to arrays, got a dict with the keys {shown([*X])}. Name the "
+            "inputs."
         )
     if has_names != (names is not None) or (has_names and {*X} != {*names}):
-        wanted = "an array" if names is None else f"a dict of the inputs {names}"
-        got = f"a dict of {[*X]}" if has_names else "an array"
+        wanted = "an array" if names is None else f"a dict of the inputs {shown(names)}"
+        got = f"a dict of {shown([*X])}" if has_names else "an array"
         raise ValueError(f"X must be {wanted}, as in fit, got {got}. Call fit again.")
 
 
@@ -118,8 +124,8 @@ def check_one_input(X):
     """Raise TypeError for a dict of several inputs."""
     if is_dict(X):
         raise TypeError(
-            f"X must be an array for RefCalClassifier, got a dict of {[*X]}. Use "
-            "NeuralClassifier, or concatenate the inputs."
+            f"X must be an array for RefCalClassifier, got a dict of {shown([*X])}. "
+            "Use NeuralClassifier, or concatenate the inputs."
         )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import compute_class_weight
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Array, Ints, Weights
 
 
@@ -16,7 +17,7 @@ def check_class_weight(class_weight: dict[Any, float] | str | None) -> None:
         if not (isinstance(weight, Real) and 0 <= weight < np.inf):
             raise ValueError(
                 "class_weight must map labels to non-negative finite numbers, got "
-                f"{weight!r} for {label!r}. Use 0 to leave out a class."
+                f"{shown(weight)} for {shown(label)}. Use 0 to leave out a class."
             )
 
 
@@ -45,6 +46,6 @@ def multiply_class_weight(
     if not weight.any():
         raise ValueError(
             "class_weight must leave samples with a positive weight, got "
-            f"{class_weight}. Give at least two classes a positive weight."
+            f"{shown(class_weight)}. Give at least two classes a positive weight."
         )
     return weight

@@ -23,7 +23,7 @@ def check_partial_fit(net: Any, classes: ArrayLike | None) -> Array | None:
     if net.early_stopping:
         raise ValueError(
             "early_stopping must be False for partial_fit, which does not hold out "
-            f"validation data, got {net.early_stopping!r}. Call fit instead."
+            f"validation data, got {shown(net.early_stopping)}. Call fit instead."
         )
     if net.class_weight == "balanced":
         raise ValueError(
@@ -58,7 +58,8 @@ def _stay_the_same(known: Array | None, classes: ArrayLike | None) -> Array | No
         return given if known is None else known
     if not np.array_equal(given, np.unique(known)):
         raise ValueError(
-            f"classes must stay {known} after the first call of partial_fit, or of fit "
-            f"with warm_start, got {given}. Omit classes, or call fit."
+            f"classes must stay {shown(known.tolist())} after the first call of "
+            f"partial_fit, or of fit with warm_start, got {shown(given.tolist())}. "
+            "Omit classes, or call fit."
         )
     return known

@@ -15,6 +15,7 @@ from skorch.callbacks import (
     LRScheduler,
 )
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import Interval, Options, StrOptions, did_you_mean
 from sklearn_calib._torch.processes import group_of
@@ -261,7 +262,7 @@ def _check_callback(item):
     if not (callback is None or issubclass(kind, Callback)):
         raise TypeError(
             "`callbacks` must hold skorch callbacks (classes or instances), or pairs "
-            f"of a name and a callback, got {item!r}. Write "
+            f"of a name and a callback, got {shown(item)}. Write "
             "callbacks=[('stop', skorch.callbacks.EarlyStopping())]."
         )
 

@@ -9,7 +9,7 @@ from skorch.dataset import ValidSplit, unpack_data
 from skorch.utils import is_dataset
 from torch.utils.data import IterableDataset
 
-from sklearn_calib._core.arrays import is_dict
+from sklearn_calib._core.arrays import is_dict, shown
 from sklearn_calib._core.typing import Array
 from sklearn_calib._core.validation import encode_labels
 from sklearn_calib.estimators._batches import Batch, as_batch
@@ -119,8 +119,8 @@ def check_has_length(dataset: Any, name: str, value: Any, way_out: str) -> None:
     """Raise ValueError for an option that needs the number of samples of a stream."""
     if isinstance(dataset, IterableDataset):
         raise ValueError(
-            f"{name} must not be {value!r} for an IterableDataset, whose number of "
-            f"samples is unknown. {way_out}"
+            f"{name} must not be {shown(value)} for an IterableDataset, whose number "
+            f"of samples is unknown. {way_out}"
         )
 
 

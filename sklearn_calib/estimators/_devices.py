@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from skorch import NeuralNetClassifier
 
+from sklearn_calib._core.arrays import shown
+
 AUTO = "auto"
 
 
@@ -21,16 +23,16 @@ def check_device(device: Any) -> None:
     """Raise an error unless torch can compute on the device."""
     if not isinstance(device, str | torch.device | None):
         raise TypeError(
-            f"`device` must be a str, a torch.device or None, got {device!r}. Write "
-            "'cpu', 'cuda', 'cuda:0' or 'auto'."
+            f"`device` must be a str, a torch.device or None, got {shown(device)}. "
+            "Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
         )
     try:
         torch.zeros(1, device=find_device(device)).item()
     except (AssertionError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(
-            f"`device` must name a device of this machine, got {device!r}: {reason}. "
-            "Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
+            f"`device` must name a device of this machine, got {shown(device)}: "
+            f"{reason}. Write 'cpu', 'cuda', 'cuda:0' or 'auto'."
         ) from error
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.predicted_scores import abstains, has_threshold
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import encode_labels
@@ -33,24 +34,24 @@ def check_calibrator(calibrator: Any, is_multilabel: bool) -> None:
     if not has_methods or isinstance(calibrator, type):
         raise TypeError(
             'calibrator must be None, "auto" or an instance with fit and '
-            f"predict_proba, got {calibrator!r}. Pass an object such as "
+            f"predict_proba, got {shown(calibrator)}. Pass an object such as "
             "TemperatureScaling()."
         )
     if has_threshold(calibrator) or abstains(calibrator):
         raise ValueError(
             "calibrator must not have a decision threshold, which would be ignored, "
-            f"got {calibrator!r}. Pass the classifier inside it."
+            f"got {shown(calibrator)}. Pass the classifier inside it."
         )
     is_per_label = isinstance(calibrator, PerLabelCalibrator)
     if is_per_label and not is_multilabel:
         raise ValueError(
             "calibrator must be a calibrator of classes if y contains one label for "
-            f"each sample, got {calibrator!r}. Pass the calibrator inside it."
+            f"each sample, got {shown(calibrator)}. Pass the calibrator inside it."
         )
     if is_multilabel and not is_per_label:
         raise ValueError(
             "calibrator must be None or a PerLabelCalibrator if y is multilabel, got "
-            f"{calibrator!r}. Pass PerLabelCalibrator(TemperatureScaling()), for "
+            f"{shown(calibrator)}. Pass PerLabelCalibrator(TemperatureScaling()), for "
             "example. If y is one-hot, pass y.argmax(axis=1)."
         )
     if isinstance(calibrator, Calibrator | GroupCalibrator | PerLabelCalibrator):

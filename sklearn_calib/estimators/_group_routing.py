@@ -11,6 +11,7 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.groups import select_columns
 from sklearn_calib._core.routing import RoutingMixin
 from sklearn_calib._core.training_data import MatrixLike
@@ -31,8 +32,8 @@ class GroupRoutingMixin(RoutingMixin):
         if self.groups is not None and not uses_groups(self.calibrator):
             raise ValueError(
                 "groups must be None for a calibrator that does not use groups, got "
-                f"groups={self.groups!r} and calibrator={self.calibrator!r}. Use "
-                "calibrator=PerGroupCalibrator(), for example."
+                f"groups={shown(self.groups)} and calibrator={shown(self.calibrator)}. "
+                "Use calibrator=PerGroupCalibrator(), for example."
             )
 
     def _settings_of(self, method: str) -> tuple[Any, Any]:
@@ -122,9 +123,9 @@ class GroupRoutingMixin(RoutingMixin):
             calibrator, groups = self._settings_of("predict_proba")
             raise TypeError(
                 "predict_proba must be called with X, and with groups if they were "
-                f"passed to fit, got also {sorted(others)} for groups={groups!r} and "
-                f"calibrator={calibrator!r}. Omit them, or use PerGroupCalibrator() "
-                "with groups=None."
+                f"passed to fit, got also {sorted(others)} for groups={shown(groups)} "
+                f"and calibrator={shown(calibrator)}. Omit them, or use "
+                "PerGroupCalibrator() with groups=None."
             )
         return find_groups(*self._settings_of("predict_proba"), X, passed)
 
@@ -141,7 +142,7 @@ def find_groups(calibrator: Any, groups: Any, X: Any, passed: Any) -> Any:
         return select_columns(X, groups)
     if passed is None:
         raise ValueError(
-            f"groups must be given for calibrator={calibrator!r}, got None. Set "
+            f"groups must be given for calibrator={shown(calibrator)}, got None. Set "
             "groups to columns of X, CalibratedClassifier(..., groups=...), or pass "
             "groups to fit and to predict_proba."
         )

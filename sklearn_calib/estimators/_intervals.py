@@ -7,6 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.training_data import MatrixLike
 from sklearn_calib._core.typing import Floats
 from sklearn_calib.calibrators import VennAbers
@@ -24,7 +25,7 @@ def _check_has_interval(classifier: Any) -> bool:
         return True
     raise AttributeError(
         "predict_interval needs calibrator=VennAbers(), got "
-        f"{calibrator!r}. Use predict_proba, or fit with calibrator=VennAbers()."
+        f"{shown(calibrator)}. Use predict_proba, or fit with calibrator=VennAbers()."
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.validation import Interval, validate_params
 
 _SIZE = [Interval(Integral, 1, None, closed="left")]
@@ -77,8 +78,8 @@ def _check_sizes(hidden_sizes: Sequence[int]) -> None:
     """Raise ValueError unless all sizes are positive integers."""
     if not all(_SIZE[0].is_satisfied_by(size) for size in hidden_sizes):
         raise ValueError(
-            f"hidden_sizes must hold positive integers, got {hidden_sizes!r}. Pass the "
-            "number of units of each hidden layer, such as (128, 128)."
+            f"hidden_sizes must hold positive integers, got {shown(hidden_sizes)}. "
+            "Pass the number of units of each hidden layer, such as (128, 128)."
         )
 
 

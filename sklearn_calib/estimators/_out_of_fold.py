@@ -15,10 +15,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_memory
 
-from sklearn_calib._core.arrays import (
-    is_dict,
-    shown,
-)
+from sklearn_calib._core.arrays import is_dict, shorten, shown
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.predicted_scores import find_response, predict_scores
 
@@ -71,7 +68,7 @@ def _check_training_classes(classes, targets):
         if len(missing) > max(len(classes) - 2, 0):
             raise ValueError(
                 "y must have at least two classes in the training part of each fold, "
-                f"got only {np.unique(target).tolist()} in fold {fold} of "
+                f"got only {shown(np.unique(target).tolist())} in fold {fold} of "
                 f"{len(targets)}, counted from 0. Use fewer or stratified folds."
             )
         if len(missing):
@@ -79,9 +76,9 @@ def _check_training_classes(classes, targets):
     if absent:
         warnings.warn(
             "y contains no samples of some classes in the training part of a fold: "
-            f"{', '.join(absent)} of {len(targets)}, counted from 0. The classifier of "
-            "the fold gives them the smallest positive probability of each row. Use "
-            "fewer or stratified folds, or add samples of these classes.",
+            f"{shorten(', '.join(absent))} of {len(targets)}, counted from 0. The "
+            "classifier of the fold gives them the smallest positive probability of "
+            "each row. Use fewer or stratified folds, or add samples of these classes.",
             UserWarning,
         )
 
@@ -175,13 +172,13 @@ def check_held_out_as(names, is_ensemble):
     ):
         raise ValueError(
             "held_out_as must be the name of one argument of fit or a tuple of two, "
-            f'got {names!r}. Pass "eval_set" or ("X_val", "y_val"), for example.'
+            f'got {shown(names)}. Pass "eval_set" or ("X_val", "y_val"), for example.'
         )
     if not is_ensemble:
         raise ValueError(
             "held_out_as must be None unless all classifiers are trained on folds, got "
-            f"{names!r}. A classifier trained on all data has no held-out part: set "
-            "ensemble=True, and pass a classifier that is not frozen."
+            f"{shown(names)}. A classifier trained on all data has no held-out part: "
+            "set ensemble=True, and pass a classifier that is not frozen."
         )
 
 

@@ -1,9 +1,12 @@
 """Parameter files: written atomically, and read with errors that name the file."""
 
+import json
 import os
+import zlib
 from contextlib import ExitStack
 from importlib.util import find_spec
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, ClassVar
 
 from skorch.callbacks import Checkpoint
 from skorch.exceptions import NotInitializedError
@@ -25,8 +28,16 @@ _NOT_OF_CONTENT = (
 )
 
 
+# Key of the last epoch in the file of a history: names and checksums of the other
+# files at that time. A process may be killed between the files of a checkpoint.
+_BESIDE = "files"
+
+
 class NetWithFiles(NetWithState):
     """skorch's classifier with parameter files that are written atomically."""
+
+    # Name and checksum of the file that was written last, for each parameter.
+    _written: ClassVar[dict[str, list[Any]]] = {}
 
     def save_params(
         self,
@@ -39,9 +50,10 @@ class NetWithFiles(NetWithState):
     ) -> None:
         """Save the weights, the optimizer's state, the loss's state or the history.
 
-        Each file is written under a temporary name and renamed, so it is complete even
-        if the process is killed. The files contain neither the sizes of the network nor
-        the labels. To predict in another program, use :func:`sklearn_calib.save`.
+        Each file is written under a unique temporary name, which ends in ``.part``, and
+        renamed, so it is complete even if the process is killed. The files contain
+        neither the sizes of the network nor the labels. To predict in another program,
+        use :func:`sklearn_calib.save`.
 
         Parameters
         ----------
@@ -68,10 +80,20 @@ class NetWithFiles(NetWithState):
 
     def _save_files(self, files, use_safetensors):
         with self._unwrapped(), ExitStack() as stack:
-            for name, file in files.items():
-                if isinstance(file, str | os.PathLike):
-                    files[name] = str(stack.enter_context(whole_file(file)))
-            super().save_params(**files, use_safetensors=use_safetensors)
+            parts = {
+                name: Path(stack.enter_context(whole_file(file)))
+                for name, file in files.items()
+                if isinstance(file, str | os.PathLike)
+            }
+            paths = {name: str(part) for name, part in parts.items()}
+            super().save_params(**{**files, **paths}, use_safetensors=use_safetensors)
+            history = parts.pop("f_history", None)
+            written = {n: _name_and_sum(files[n], part) for n, part in parts.items()}
+            if "f_module" in written:  # skorch's checkpoints load it as f_params
+                written["f_params"] = written.pop("f_module")
+            self._written = {**self._written, **written}
+            if history is not None:
+                _add_to_history(history, self._written)
 
     def load_params(
         self,
@@ -105,8 +127,9 @@ class NetWithFiles(NetWithState):
             If `use_safetensors` is True and safetensors is not installed.
 
         ValueError
-            If a file is damaged, has another format, or belongs to another network;
-            the message names the file.
+            If a file is damaged, has another format, or belongs to another network, or
+            a file of the checkpoint was saved in another epoch than its history; the
+            message names the file.
         """
         _check_safetensors(use_safetensors)
         files = _given(f_params, f_optimizer, f_criterion, f_history, kwargs)
@@ -121,12 +144,29 @@ class NetWithFiles(NetWithState):
             self.initialize()
         if checkpoint.f_history is not None:
             self._load_file("f_history", checkpoint.f_history_, False)
-        files = checkpoint.get_formatted_files(self)
-        return {
+        files = {
             name: file
-            for name, file in files.items()
+            for name, file in checkpoint.get_formatted_files(self).items()
             if file is not None and name not in ("f_history", "f_pickle")
         }
+        if checkpoint.f_history is not None:
+            self._check_same_epoch(files, checkpoint.f_history_)
+        return files
+
+    def _check_same_epoch(self, files, f_history):
+        """Raise ValueError for a file that was replaced after the history was saved."""
+        for name, file in files.items():
+            path, written = Path(file), self._written.get(name, [None])
+            is_known = path.name == written[0] and path.exists()
+            if is_known and _name_and_sum(path, path) != written:
+                raise ValueError(
+                    f"{name} must be from the same epoch as f_history, "
+                    f"{str(f_history)!r}, got {str(file)!r}, which is from another "
+                    "epoch or damaged: a process was probably killed while it saved "
+                    "them. Remove these files to train from the start. "
+                    "sklearn_calib.callbacks.Checkpoint has one file, which is always "
+                    "complete."
+                )
 
     def _load_file(self, name, file, use_safetensors):
         """Load one file; the error names a file that cannot be loaded."""
@@ -135,6 +175,8 @@ class NetWithFiles(NetWithState):
                 super().load_params(**{name: file}, use_safetensors=use_safetensors)
             if name == "f_history":
                 _check_history(self.history)
+                last = self.history[-1] if len(self.history) else {}
+                self._written = last.pop(_BESIDE, {})
         except _NOT_OF_CONTENT:
             raise
         except Exception as error:
@@ -179,3 +221,16 @@ def _check_history(history):
         isinstance(r, dict) for r in history
     ):
         raise ValueError("it is not a history")
+
+
+def _name_and_sum(file, content):
+    """Return the name of a file, and the checksum of its content."""
+    return [Path(file).name, zlib.crc32(content.read_bytes())]
+
+
+def _add_to_history(file, written):
+    """Add the names and checksums of the other files to the file of a history."""
+    epochs = json.loads(file.read_text())
+    if epochs:
+        epochs[-1][_BESIDE] = written
+        file.write_text(json.dumps(epochs))

@@ -5,6 +5,7 @@ fit that continues the training rebuilds the components whose parameters have ch
 New options of an optimizer take effect immediately, as in skorch.
 """
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.nested_params import prefix_of, remove_prefix
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.estimators._constraints import check_takes
@@ -92,12 +93,12 @@ def _find_groups(optimizer, name):
     if not (index.isdecimal() and int(index) < len(groups)):
         raise ValueError(
             f"optimizer__{name} must name one of the {len(groups)} parameter groups, "
-            f"counted from 0, got {index!r}. Write optimizer__param_groups__0__lr."
+            f"counted from 0, got {shown(index)}. Write optimizer__param_groups__0__lr."
         )
     if option not in groups[int(index)]:
         raise ValueError(
-            f"optimizer__{name} must name an option of the optimizer, got {option!r}."
-            f"{did_you_mean(option, groups[0])}"
+            f"optimizer__{name} must name an option of the optimizer, got "
+            f"{shown(option)}.{did_you_mean(option, groups[0])}"
         )
     return [groups[int(index)]], option
 

@@ -72,7 +72,7 @@ def resolve_risks(max_risk: Any, cost_matrix: Any, classes: Array) -> list[Risk]
         given = "no" if cost_matrix is None else "a"
         raise ValueError(
             'cost_matrix and max_risk={"cost": ...} must be given together, got '
-            f"{given} cost_matrix and max_risk={max_risk!r}. Add the other."
+            f"{given} cost_matrix and max_risk={shown(max_risk)}. Add the other."
         )
     return [
         risk
@@ -108,8 +108,8 @@ def _resolve(key: Any, goal: Any, cost_matrix: Any, classes: Array) -> list[Risk
         if unknown or not limits:
             raise ValueError(
                 f"max_risk[{key!r}] must have limits for some of the classes "
-                f"{shown(labels)}, got {goal!r}. Pass one limit for all classes, or a "
-                "dict of labels and limits."
+                f"{shown(labels)}, got {shown(goal)}. Pass one limit for all classes, "
+                "or a dict of labels and limits."
             )
         return [
             _risk(key, limit, partial(_errors, key, labels.index(label)), label=label)
@@ -128,7 +128,7 @@ def _resolve(key: Any, goal: Any, cost_matrix: Any, classes: Array) -> list[Risk
         return [_risk(key, goal, partial(_errors, key, None))]
     raise ValueError(
         f"max_risk must have keys that are callables or among {sorted(NAMES)}, got "
-        f"{key!r}.{did_you_mean(key, NAMES)} A false negative rate is 1 minus the "
+        f"{shown(key)}.{did_you_mean(key, NAMES)} A false negative rate is 1 minus the "
         "recall of a class, and a false discovery rate is 1 minus its precision."
     )
 
@@ -141,7 +141,7 @@ def _risk(key: Any, limit: Any, losses: Any, **options: Any) -> Risk:
         return risk
     raise ValueError(
         f"max_risk must have a limit in (0, {risk.highest:g}) for {risk}, got "
-        f"{limit!r}. It is an upper bound of the mean loss."
+        f"{shown(limit)}. It is an upper bound of the mean loss."
     )
 
 
@@ -197,5 +197,6 @@ def _check_order(cost_matrix: Any, classes: list[Any]) -> None:
         if names != classes and {*names} == {*classes}:
             raise ValueError(
                 "cost_matrix must have rows and columns in the order of classes_, "
-                f"{classes}, got {names}. Use cost_matrix.loc[{classes}, {classes}]."
+                f"{shown(classes)}, got {shown(names)}. Use cost_matrix.loc["
+                f"{shown(classes)}, {shown(classes)}]."
             )

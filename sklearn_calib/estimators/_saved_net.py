@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from skorch.dataset import Dataset
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.json_values import check_object, refuse
 from sklearn_calib._core.nested_params import add_prefix, prefix_of
 from sklearn_calib._core.state import (
@@ -240,7 +241,7 @@ def _check_can_be_left_out(name: str, value: Any) -> None:
     if name != prefix or value is not _DEFAULTS[prefix]:
         raise ValueError(
             f"{name} must have its default to be saved, since it may change the "
-            f"predictions, got {value!r:.80}. Use joblib or skops instead."
+            f"predictions, got {shown(value)}. Use joblib or skops instead."
         )
 
 
@@ -287,7 +288,8 @@ def _choose(name: Any, passed: dict[str, Any], param: str, known: set[Any]) -> A
     if name in known:
         if given is not None:
             raise ValueError(
-                f"{param} must be None, since the file has {name!r}, got {given!r:.80}."
+                f"{param} must be None, since the file has {name!r}, got "
+                f"{shown(given)}."
             )
         return name
     if given is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from inspect import signature
+from itertools import product
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +13,26 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.metrics import make_scorer
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.arrays import as_labels, check_unmasked, is_instance
-from sklearn_calib._core.inputs import PROGRESS, TARGETS, as_columns, classes_of
+from sklearn_calib._core.arrays import as_labels, check_unmasked, shown
+from sklearn_calib._core.inputs import (
+    PROGRESS,
+    TARGETS,
+    as_columns,
+    check_columns,
+    classes_of,
+)
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.metric_options import (
+    check_options,
+    refuse_options,
+    without_partial,
+)
 from sklearn_calib._core.predicted_scores import has_threshold
-from sklearn_calib._core.scorers import metric_and_input, metric_of
-from sklearn_calib._core.typing import Array, Options, Seed, Weights
+from sklearn_calib._core.scorers import Scorer, metric_and_input, metric_of
+from sklearn_calib._core.typing import Array, Metric, Options, Seed, Weights
 from sklearn_calib._core.validation import (
     Interval,
     check_proba,
@@ -58,6 +72,7 @@ def compare(
     random_state: Seed = None,
     n_jobs: int | None = None,
     verbose: int = 0,
+    **options: Any,
 ) -> pd.DataFrame:
     """Compare fitted classifiers by several metrics, with confidence intervals.
 
@@ -80,9 +95,12 @@ def compare(
     metrics : list of str or dict, default=("accuracy", "neg_log_loss", "neg_ece", \
             "neg_aurc", "refinement_auc")
         Names of scorers of this package or of scikit-learn. Columns have the names of
-        the scorers without `neg_`. A dict maps names of columns to scorers or their
-        names. The sign of scorers with `greater_is_better=False` is reversed, so the
-        values are those of the metric.
+        the scorers without `neg_`. A dict maps names of columns to scorers, their names
+        or metrics. The sign of scorers with `greater_is_better=False` is reversed, so
+        the values are those of the metric. A function whose first parameter is `y_true`
+        is a metric and receives all columns of the probabilities; a metric of
+        scikit-learn receives what its scorers receive. Set options with
+        `functools.partial`.
 
     confidence_level : float, default=0.95
         Confidence level of the intervals, in (0, 1).
@@ -109,6 +127,10 @@ def compare(
     verbose : int, default=0
         Verbosity of joblib.
 
+    **options : dict
+        Not accepted, because there are several metrics. The error shows how to set the
+        options of one.
+
     Returns
     -------
     table : DataFrame of shape (n_estimators, 3 * n_metrics)
@@ -116,7 +138,8 @@ def compare(
         "value", "low" and "high". ``table.xs("value", axis=1, level=1)`` selects the
         values. The table is printed with one column for each metric, such as "0.051
         [0.015, 0.067]". The method ``table.formatted(digits=3)`` returns these strings
-        as a DataFrame.
+        as a DataFrame. If a metric fails for a classifier, there is a warning, and what
+        could not be computed is NaN.
 
     Raises
     ------
@@ -125,7 +148,7 @@ def compare(
         None and there is a classifier, or stored probabilities do not match `y`.
 
     TypeError
-        If `estimators` is not a dict.
+        If `estimators` is not a dict, or there are options of a metric.
 
     ImportError
         If pandas is not installed.
@@ -175,6 +198,7 @@ def compare(
 
     from sklearn_calib.evaluation._table import CELL, ComparisonTable
 
+    refuse_options(options, compare, "several metrics")
     if not isinstance(estimators, dict):
         raise TypeError(
             "estimators must be a dict that maps names to classifiers, got "
@@ -183,10 +207,11 @@ def compare(
     if not isinstance(metrics, dict):
         if not all(isinstance(name, str) for name in metrics):
             raise TypeError(
-                f"metrics must contain names of scorers, got {metrics!r}. Pass other "
-                'scorers in a dict: {"name": scorer}.'
+                f"metrics must contain names of scorers, got {shown(metrics)}. Pass "
+                'other scorers, and metrics, in a dict: {"name": metric}.'
             )
         metrics = {name.removeprefix("neg_"): name for name in metrics}
+    scorers = {name: _scorer_or_metric(each) for name, each in metrics.items()}
     check_unmasked(X, "X")
     y = as_labels(y, "y")
     sample_weight = check_sample_weight(sample_weight, y)
@@ -198,18 +223,27 @@ def compare(
     }
     for _, classes in predictions.values():
         encode_labels(y, labels=classes, n_classes=len(classes), name="y")
-    options = {
+    settings = {
         "confidence_level": confidence_level,
         "n_resamples": n_resamples,
         "random_state": check_random_state(random_state).randint(2**31 - 1),
     }
-    cells = Parallel(n_jobs=n_jobs, verbose=verbose)(
-        delayed(_measure)(scoring, y, *prediction, sample_weight, options)
+    measured = Parallel(n_jobs=n_jobs, verbose=verbose)(
+        delayed(_measure)(scorer, y, *prediction, sample_weight, settings)
         for prediction in predictions.values()
-        for scoring in metrics.values()
+        for scorer in scorers.values()
     )
+    cells = product(predictions, metrics)
+    # Warnings of other processes would be lost.
+    for (row, column), (_, error) in zip(cells, measured, strict=True):
+        if error:
+            warnings.warn(
+                f"metrics[{column!r}] could not be computed for {row!r}, so its cell "
+                f"contains NaN. The error was {error}",
+                UserWarning,
+            )
     columns = pd.MultiIndex.from_product([metrics, CELL])
-    values = np.reshape(cells, (len(predictions), len(columns)))
+    values = np.reshape([cell for cell, _ in measured], (len(predictions), -1))
     return ComparisonTable(values, index=list(predictions), columns=columns)
 
 
@@ -246,32 +280,62 @@ def _predict(
         )
     encode_labels(y, labels=labels, n_classes=proba.shape[1], name="y")
     classes = classes_of(y, labels)
-    if is_instance(estimator, "pandas", "DataFrame"):
-        names, wanted = estimator.columns.tolist(), classes.tolist()
-        if names != wanted and {*names} == {*wanted}:
-            raise ValueError(
-                f"{where} must have its columns in the order of labels, {wanted}, got "
-                f"{names}. Pass labels={names}, or sort the columns."
-            )
+    check_columns(estimator, y, classes, where)
     return proba, classes
 
 
+def _scorer_or_metric(scoring: Any) -> Any:
+    """Return the scorer, or the metric if it is called with probabilities directly."""
+    scorer = get_scorer(scoring)
+    metric, _ = metric_of(scorer)
+    check_options(metric or scorer, {}, compare)
+    if metric:
+        return scorer
+    function, options = without_partial(scorer, {})
+    if _is_metric(scorer) and str(function.__module__).startswith("sklearn."):
+        return make_scorer(function, response_method="predict_proba", **options)
+    return scorer
+
+
+def _is_metric(scorer: Any) -> bool:
+    """Whether a callable is a metric, not a scorer `(estimator, X, y)`."""
+    parameters = () if isinstance(scorer, Scorer) else signature(scorer).parameters
+    return next(iter(parameters), None) == "y_true"
+
+
 def _measure(
-    scoring: Any,
+    scorer: Any,
     y: Array,
     proba: Array,
     classes: Array,
     sample_weight: Weights,
-    options: Options,
-) -> tuple[Any, Any, Any]:
-    """Return the value of a metric and the bounds of its interval."""
-    scorer = get_scorer(scoring)
-    metric, _ = metric_of(scorer)
-    is_error = metric is not None and interval_kind(metric)[0].is_error
-    metric, proba = metric_and_input(scorer, proba)
+    settings: Options,
+) -> tuple[list[float], str]:
+    """Return the value of a metric and its interval, and the error if there is one."""
+    cell = [np.nan] * 3
+    try:
+        metric, proba, data = _metric_and_data(scorer, proba, classes, sample_weight)
+        cell[0] = float(metric(y, proba, **data))
+        if settings["n_resamples"]:
+            found = scorer if _is_metric(scorer) else metric_of(scorer)[0]
+            method = "debiased" if interval_kind(found)[0].is_error else "auto"
+            options = {**data, **settings, "method": method}
+            cell[1:] = bootstrap_interval(metric, y, proba, **options)
+    except Exception as error:  # of any metric, which may be the user's own
+        return cell, f"{type(error).__name__}: {error}"
+    return cell, ""
+
+
+def _metric_and_data(
+    scorer: Any, proba: Array, classes: Array, sample_weight: Weights
+) -> tuple[Metric, Array, Options]:
+    """Return the metric, the probabilities and the options that it is called with."""
     data: Options = {"labels": classes, "sample_weight": sample_weight}
-    value = metric(y, proba, **data)
-    if not options["n_resamples"]:
-        return value, np.nan, np.nan
-    options = {**options, "method": "debiased" if is_error else "auto"}
-    return value, *bootstrap_interval(metric, y, proba, **data, **options)
+    if not _is_metric(scorer):
+        return *metric_and_input(scorer, proba), data
+    # A metric need not have both.
+    if "labels" not in signature(scorer).parameters:
+        del data["labels"]
+    if sample_weight is None:
+        del data["sample_weight"]
+    return scorer, proba, data

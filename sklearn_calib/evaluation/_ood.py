@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.confidence import check_confidence, get_confidence
 from sklearn_calib._core.predicted_scores import find_response, predict_scores
 from sklearn_calib._core.typing import Floats
@@ -112,7 +113,7 @@ def _score(estimator: Any, X: Any, confidence: str | Callable[..., Any]) -> Floa
         raise ValueError(
             'confidence must be computed from probabilities, such as "msp", for a '
             "classifier that is not known to return logits, got "
-            f'"max_logit" and {estimator!r}. To evaluate your own scores, use '
+            f'"max_logit" and {shown(estimator)}. To evaluate your own scores, use '
             "sklearn_calib.metrics.ood_auroc_score."
         )
     responses = predict_scores(estimator, X, from_logits)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     check_batch,
     check_nonnegative,
@@ -255,12 +256,12 @@ def _check_gamma(name: str, value: float, low: float, high: float) -> float:
     low, high = float(low), float(high)
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(
-            f"{name} must be a number in [{low:g}, {high:g}], got {value!r} of type "
-            f"{type(value).__name__}. Pass a float."
+            f"{name} must be a number in [{low:g}, {high:g}], got {shown(value)} of "
+            f"type {type(value).__name__}. Pass a float."
         )
     if not low <= value <= high:
         raise ValueError(
-            f"{name} must be in [{low:g}, {high:g}], got {value!r}. The paper uses "
-            "gamma_min=-2, switch=0.2, gamma_initial=1 and gamma_max=20."
+            f"{name} must be in [{low:g}, {high:g}], got {shown(value)}. The paper "
+            "uses gamma_min=-2, switch=0.2, gamma_initial=1 and gamma_max=20."
         )
     return value

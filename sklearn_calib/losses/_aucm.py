@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     PROPORTIONS,
     above_zero,
@@ -221,8 +222,8 @@ def _check_params(margin: float, prior: Prior) -> None:
         return
     if not isinstance(prior, Real) or not 0 < prior < 1:
         raise ValueError(
-            f"prior must be None, 'batch' or a float in (0, 1), got {prior!r}. Use "
-            "None to give both classes the same weight."
+            f"prior must be None, 'batch' or a float in (0, 1), got {shown(prior)}. "
+            "Use None to give both classes the same weight."
         )
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sklearn_calib._core.validation import ROW_SUM_TOLERANCE, did_you_mean
+from sklearn_calib._core.arrays import shown
+from sklearn_calib._core.limits import rounding_tolerance
+from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._typing import Reduction
 
 REDUCTIONS = get_args(Reduction)
@@ -40,7 +42,8 @@ def check_choice(name: str, value: _T, choices: Collection) -> _T:
         return value
     allowed = ", ".join(map(repr, choices))
     raise ValueError(
-        f"{name} must be one of {allowed}, got {value!r}.{did_you_mean(value, choices)}"
+        f"{name} must be one of {allowed}, got "
+        f"{shown(value)}.{did_you_mean(value, choices)}"
     )
 
 
@@ -76,9 +79,9 @@ def check_nonnegative(
     rule = "finite and >= 0" if math.isinf(below) else f"in [0, {below})"
     rule = rule if math.isinf(most) else f"in [0, {most}]"
     if number is not None:
-        raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
+        raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
     raise TypeError(
-        f"{name} must be a number, {rule}, got {value!r} of type "
+        f"{name} must be a number, {rule}, got {shown(value)} of type "
         f"{type(value).__name__}. Pass a float. {hint}"
     )
 
@@ -89,11 +92,11 @@ def check_positive(name: str, value: _T, *, also: str = "", hint: str) -> _T:
     number = as_float(value)
     if number is None:
         raise TypeError(
-            f"{name} must be a number, {rule}, got {value!r} of type "
+            f"{name} must be a number, {rule}, got {shown(value)} of type "
             f"{type(value).__name__}. Pass a float, such as 0.05."
         )
     if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be {rule}, got {value!r}. {hint}")
+        raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
     return value
 
 
@@ -101,17 +104,17 @@ def check_n_bins(n_bins: int, *, usual: int = 15) -> int:
     """Return `n_bins` if it is an integer between 1 and `MOST_BINS`."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral):
         raise TypeError(
-            f"n_bins must be an integer >= 1, got {n_bins!r} of type "
+            f"n_bins must be an integer >= 1, got {shown(n_bins)} of type "
             f"{type(n_bins).__name__}. The paper uses {usual}."
         )
     if n_bins < 1:
         raise ValueError(
-            f"n_bins must be >= 1, got {n_bins!r}. The paper uses {usual}."
+            f"n_bins must be >= 1, got {shown(n_bins)}. The paper uses {usual}."
         )
     if n_bins > MOST_BINS:
         raise ValueError(
-            f"n_bins must be at most {MOST_BINS}, got {n_bins!r}: most bins would be "
-            f"empty but still use memory. The paper uses {usual}."
+            f"n_bins must be at most {MOST_BINS}, got {shown(n_bins)}: most bins would "
+            f"be empty but still use memory. The paper uses {usual}."
         )
     return n_bins
 
@@ -273,8 +276,11 @@ def _check_soft_target(target: Tensor, logits: Tensor) -> Tensor:
         )
     if can_check_values(target):
         low = target.detach().min().item()
-        gap = (target.detach().sum(1) - 1).abs().max().item()
-        if not (low >= 0 and gap <= ROW_SUM_TOLERANCE):
+        # Sums in half precision would be rounded once more.
+        precision = torch.promote_types(target.dtype, torch.float32)
+        gap = (target.detach().sum(1, dtype=precision) - 1).abs().max().item()
+        tolerance = rounding_tolerance(target.shape[1], torch.finfo(target.dtype).eps)
+        if not (low >= 0 and gap <= tolerance):
             raise ValueError(
                 "The rows of target must be probabilities that sum to one, got a "
                 f"minimum of {low:.3g} and sums that differ from one by up to "

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     check_batch,
     check_nonnegative,
@@ -135,8 +136,8 @@ def _check_per_sample(per_sample: bool) -> None:
     """Raise a TypeError unless `per_sample` is a bool."""
     if not isinstance(per_sample, bool):
         raise TypeError(
-            f"per_sample must be True or False, got {per_sample!r}. With False, gamma "
-            "depends only on the bin."
+            f"per_sample must be True or False, got {shown(per_sample)}. With False, "
+            "gamma depends only on the bin."
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.nested_params import add_prefix, remove_prefix, replace_params
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._confidence import compute_confidence
@@ -125,7 +126,7 @@ class CalibrationLoss(ReducedLoss):
         if not _is_known(found := find_loss(loss)):
             raise TypeError(
                 "loss must be a name, a class or an instance of torch.nn.Module, got "
-                f"{loss!r}. Valid names are: {get_loss_names()}."
+                f"{shown(loss)}. Valid names are: {get_loss_names()}."
             )
         CalibrationLoss.check_params(loss, params, prefix=prefix, hint=hint)
         if isinstance(found, CalibrationLoss):

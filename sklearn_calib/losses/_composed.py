@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.nested_params import remove_prefix
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._calibration_loss import BASE, CalibrationLoss, find_loss
@@ -106,8 +107,8 @@ def _find_base(base: Base) -> Any:
         return loss
     raise ValueError(
         "base must be the name or an instance of a per-sample loss, got "
-        f"{base!r}. Choose a loss that does not depend on the other samples of the "
-        "batch, such as 'focal'."
+        f"{shown(base)}. Choose a loss that does not depend on the other samples of "
+        "the batch, such as 'focal'."
     )
 
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.validation import did_you_mean
 from sklearn_calib.losses._base import can_check_values, check_finite, is_choice
 from sklearn_calib.losses._softmax import negative_entropy
@@ -49,7 +50,7 @@ def check_confidence(confidence: Confidence) -> Confidence:
         return confidence
     raise ValueError(
         f"confidence must be one of {sorted(_CONFIDENCES)} or a callable that takes "
-        f"logits, got {confidence!r}.{did_you_mean(confidence, _CONFIDENCES)}"
+        f"logits, got {shown(confidence)}.{did_you_mean(confidence, _CONFIDENCES)}"
     )
 
 

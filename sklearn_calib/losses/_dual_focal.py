@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     check_batch,
     check_nonnegative,
@@ -163,7 +164,7 @@ def check_competitor(competitor: Competitor) -> None:
     if not isinstance(competitor, Real) or not 0 <= competitor <= 1:
         raise ValueError(
             f"competitor must be one of {COMPETITORS} or a float in [0, 1], got "
-            f"{competitor!r}. The paper uses 'largest'."
+            f"{shown(competitor)}. The paper uses 'largest'."
         )
 
 

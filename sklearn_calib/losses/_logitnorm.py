@@ -84,7 +84,7 @@ def logitnorm_loss(
     tensor([0.5514, 0.5514])
     """
     temperature = float(_check_temperature(temperature))
-    logits, target = check_batch(logits, target, soft=True)
+    logits, _ = check_batch(logits, target, soft=True)
     norm = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
     return cross_entropy_loss(
         logits / ((norm + TINY) * temperature),

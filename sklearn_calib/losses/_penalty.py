@@ -41,10 +41,11 @@ def add_penalty(
     targets.
     """
     lambd = float(check_nonnegative("lambd", lambd))
-    logits, target = check_batch(logits, target, soft=soft)
+    logits, checked = check_batch(logits, target, soft=soft)
+    # The tolerance of `base` for soft targets depends on their dtype.
     values = base(logits, target)
     weight = _normalised_weight(values, sample_weight)
-    values = values + lambd * penalty(logits, target, weight)
+    values = values + lambd * penalty(logits, checked, weight)
     return reduce_loss(values, reduction, sample_weight)
 
 

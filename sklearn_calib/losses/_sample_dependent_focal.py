@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     check_batch,
     check_nonnegative,
@@ -134,21 +135,21 @@ def _check_schedule(
     for name, value in (("gammas", gammas), ("thresholds", thresholds)):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
-                f"{name} must be a tuple or a list, got {value!r}. Use the focal loss "
-                "for a single gamma."
+                f"{name} must be a tuple or a list, got {shown(value)}. Use the focal "
+                "loss for a single gamma."
             )
     for index, gamma in enumerate(gammas):
         check_nonnegative(f"gammas[{index}]", gamma)
     are_numbers = all(isinstance(each, Real) for each in thresholds)
     if not (are_numbers and all(a < b for a, b in pairwise((0, *thresholds, 1)))):
         raise ValueError(
-            f"thresholds must be increasing and in (0, 1), got {thresholds!r}. "
+            f"thresholds must be increasing and in (0, 1), got {shown(thresholds)}. "
             "FLSD-53 uses (0.2,)."
         )
     if len(gammas) != len(thresholds) + 1:
         raise ValueError(
-            f"gammas must have one more value than thresholds, got {gammas!r} and "
-            f"{thresholds!r}. FLSD-53 uses (5.0, 3.0) and (0.2,)."
+            f"gammas must have one more value than thresholds, got {shown(gammas)} and "
+            f"{shown(thresholds)}. FLSD-53 uses (5.0, 3.0) and (0.2,)."
         )
 
 

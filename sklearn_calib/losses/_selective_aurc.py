@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     REPETITIONS,
     above_zero,
@@ -228,7 +229,7 @@ def _check_params(
     if not callable(confidence) and confidence not in CONFIDENCES:
         raise ValueError(
             f"confidence must be one of {CONFIDENCES}, whose values are in [0, 1], or "
-            f"a callable, got {confidence!r}. Use 'msp'."
+            f"a callable, got {shown(confidence)}. Use 'msp'."
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     above_zero,
     check_choice,
@@ -215,7 +216,7 @@ def _check_decay(decay: float) -> None:
     """Raise an error unless `decay` is a number above 1."""
     check_positive("decay", decay, also=", or None", hint="The authors use 80.")
     if decay <= 1:
-        raise ValueError(f"decay must be > 1, got {decay!r}. The authors use 80.")
+        raise ValueError(f"decay must be > 1, got {shown(decay)}. The authors use 80.")
 
 
 class SoftBinnedECELoss(_ComposedLoss, function=soft_binned_ece_loss):

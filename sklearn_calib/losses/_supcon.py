@@ -4,6 +4,7 @@ import math
 
 from torch import Tensor
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     REDUCTIONS,
     check_choice,
@@ -137,7 +138,8 @@ def _check_temperatures(temperature: float, base_temperature: float | None) -> N
             continue
         if not check_nonnegative(name, value, hint="A common value is 0.1."):
             raise ValueError(
-                f"{name} must be greater than 0, got {value!r}. A common value is 0.1."
+                f"{name} must be greater than 0, got {shown(value)}. A common value is "
+                "0.1."
             )
 
 

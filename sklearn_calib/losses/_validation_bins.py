@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sklearn_calib._core.binning import bin_sums, interior_edges, occupied_bins
 from sklearn_calib._core.confidence import top_label_correct
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.validation import (
     as_proba_array,
     check_sample_weight,
@@ -174,4 +175,5 @@ def _check_targets(y_true: Any, y_proba: ArrayLike) -> tuple[np.ndarray, np.ndar
             "same samples."
         )
     n_classes = proba.shape[1]
+    check_columns(y_proba, y_true, range(n_classes))
     return proba, encode_labels(y_true, labels=range(n_classes), n_classes=n_classes)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from sklearn_calib._core.inputs import BINS, MODES
+from sklearn_calib._core.inputs import BINS, MODES, check_columns
 from sklearn_calib._core.validation import Interval, StrOptions
 from sklearn_calib.metrics._accumulator_chunk import chunk_sums, split_by_group
 from sklearn_calib.metrics._accumulator_results import AccumulatorResults
@@ -230,6 +230,8 @@ class CalibrationAccumulator(AccumulatorResults):
         """
         self._validate_params()
         grids = {mode: self._grid(mode) for mode in self._modes()}
+        # Groups and blocks have no names of columns.
+        check_columns(y_proba, None, self.labels)
         if has_dask_arrays(y_true, y_proba, sample_weight, groups):
             total = sum_of_chunks(
                 self,

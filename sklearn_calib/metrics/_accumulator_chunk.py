@@ -21,6 +21,7 @@ from sklearn_calib._core.inputs import (
 from sklearn_calib._core.limits import weight_factor
 from sklearn_calib._core.typing import Array, Bools, Floats, Ints, Options, Weights
 from sklearn_calib._core.validation import (
+    as_proba_numbers,
     check_sample_weight,
     is_array_api,
     proba_blocks,
@@ -50,7 +51,8 @@ def split_by_group(
     """Return labels, probabilities and weights of each group, by its name."""
     if is_empty(groups) and is_empty(y_true) and is_empty(y_proba):
         return {}
-    y_true, y_proba = as_labels(y_true, "y_true"), as_numbers(y_proba, "y_proba")
+    y_true = as_labels(y_true, "y_true")
+    y_proba = as_proba_numbers(y_proba, "y_proba")
     check_lengths(len(y_true), len(y_proba))
     weight = None
     if sample_weight is not None:

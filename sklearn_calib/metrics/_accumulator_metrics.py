@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache
 from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.binning import gap_error
+from sklearn_calib._core.metric_options import (
+    check_options,
+    name_of,
+    without_partial,
+)
 from sklearn_calib._core.typing import Floats, Metric, Options
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._accumulator_cells import Cells, Grid
@@ -74,11 +81,17 @@ def takes(metric: Metric, name: str) -> bool:
     return name in signature(metric).parameters
 
 
-def without_partial(metric: Any, options: Options) -> tuple[Metric, Options]:
-    """Return the function of a `functools.partial`, and all options."""
-    if isinstance(metric, partial) and not metric.args:
-        return metric.func, {**metric.keywords, **options}
-    return metric, options
+def metric_and_options(
+    metric: Metric, options: Options, mode: str, method: Callable[..., Any]
+) -> tuple[Metric, Options]:
+    """Return the function and all options of the metric that `method` received."""
+    function, options = without_partial(metric, options)
+    is_binned = any(function is each for each in BINNED)
+    known = metric
+    if is_binned and mode == "classwise":
+        known = classwise_calibration_error
+    check_options(known, options, method)
+    return function, options
 
 
 def modes_of(metric: Metric) -> set[str]:
@@ -88,13 +101,9 @@ def modes_of(metric: Metric) -> set[str]:
     return set().union(*options)
 
 
-def check_metric(metric: Any, mode: str, options: Options) -> None:
+def check_metric(metric: Metric, mode: str, options: Options) -> None:
     """Raise an error for a metric that the cells of a mode do not determine."""
-    name = getattr(metric, "__name__", repr(metric))
-    if not callable(metric):
-        raise TypeError(
-            f"metric must be a function, such as metrics.aurc_loss, got {metric!r:.80}."
-        )
+    name = name_of(metric)
     if not takes(metric, "sample_weight"):
         raise TypeError(
             "metric must have the parameter sample_weight, because samples are counted "
@@ -114,19 +123,20 @@ def check_metric(metric: Any, mode: str, options: Options) -> None:
             f'metric must be defined for mode="{mode}", got {name!r}. Use an '
             'accumulator with mode="positive" for two classes, or another metric.'
         )
-    fixed = {"confidence", "labels", "mode", "sample_weight"}
+    fixed = {"confidence", "labels", "mode", "pos_label", "sample_weight"}
     if is_ranking:
         fixed.add("loss")
     if unknown := sorted(fixed & options.keys()):
         raise ValueError(
             f"{unknown[0]} must not be given, because the accumulator determines it, "
-            f"got {options[unknown[0]]!r:.80}."
+            f"got {shown(options[unknown[0]])}. Set the labels and modes of the "
+            "accumulator; the positive class is the second of its labels."
         )
     bandwidth = options.get("bandwidth", "median")
     if metric is kernel_calibration_error and isinstance(bandwidth, str):
         raise ValueError(
             "bandwidth must be a number, because the median distance of the samples is "
-            f"not known, got {bandwidth!r}."
+            f"not known, got {shown(bandwidth)}."
         )
 
 

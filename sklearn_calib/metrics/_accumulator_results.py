@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS
 from sklearn_calib._core.typing import Metric, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
@@ -18,7 +19,7 @@ from sklearn_calib.metrics._accumulator_draws import CellSample
 from sklearn_calib.metrics._accumulator_metrics import (
     check_metric,
     evaluate,
-    without_partial,
+    metric_and_options,
 )
 from sklearn_calib.metrics._accumulator_state import AccumulatorState
 from sklearn_calib.metrics._bootstrap import METHODS
@@ -81,7 +82,7 @@ class AccumulatorResults(AccumulatorState):
         """
         self._check_has_seen()
         mode = self._resolve_mode(mode)
-        metric, options = without_partial(metric, options)
+        metric, options = metric_and_options(metric, options, mode, self.compute)
         check_metric(metric, mode, options)
         cells, grid = self.cells_[mode], self._grid(mode)
         return evaluate(cells, grid, self._n_rows(mode), metric, mode, options)
@@ -128,14 +129,14 @@ class AccumulatorResults(AccumulatorState):
         self._check_has_seen()
         mode = self._resolve_mode(mode)
         grid = self._grid(mode)
-        metric, options = without_partial(metric, options)
+        metric, options = metric_and_options(metric, options, mode, self.error_bound)
         if metric in RANKINGS and options.get("estimator") != "trapezoid":
             check_metric(metric, mode, options)
             return ranking_bound(self.cells_[mode], grid, metric, mode, options)
         if metric is not expected_calibration_error or options:
             raise ValueError(
                 "metric must be expected_calibration_error without options, or one of "
-                f"{[each.__name__ for each in RANKINGS]}, got {metric!r:.80} with "
+                f"{[each.__name__ for each in RANKINGS]}, got {shown(metric)} with "
                 f"{options}. No bound is known for others."
             )
         if self.strategy == "uniform":
@@ -149,7 +150,8 @@ class AccumulatorResults(AccumulatorState):
             "method": [StrOptions(METHODS)],
             **DRAWS,
         },
-        prefer_skip_nested_validation=True,
+        # The metric checks the other options.
+        prefer_skip_nested_validation=False,
     )
     def interval(
         self,
@@ -220,7 +222,7 @@ class AccumulatorResults(AccumulatorState):
                 '"classwise". The sums of the classes do not determine how they depend '
                 "on each other."
             )
-        metric, options = without_partial(metric, options)
+        metric, options = metric_and_options(metric, options, mode, self.interval)
         check_metric(metric, mode, options)
         sample = CellSample(self.cells_[mode], self._grid(mode), metric, mode, options)
         return sample.interval(confidence_level, method, n_resamples, random_state)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from sklearn_calib._core.accumulator import Accumulator
-from sklearn_calib._core.arrays import as_labels
+from sklearn_calib._core.arrays import as_labels, shown
 from sklearn_calib._core.inputs import MODES
 from sklearn_calib._core.state import (
     NON_NEGATIVE,
@@ -67,7 +67,8 @@ class AccumulatorState(Accumulator):
             each not in [*MODES] or modes.count(each) > 1 for each in modes
         ):
             raise ValueError(
-                f"mode must be one or several of {sorted(MODES)}, got {self.mode!r}."
+                f"mode must be one or several of {sorted(MODES)}, got "
+                f"{shown(self.mode)}."
             )
         return modes
 

@@ -17,7 +17,7 @@ from sklearn_calib._core.binning import (
 from sklearn_calib._core.device_targets import (
     check_targets_on_device,
     evaluated,
-    flat,
+    positive_last,
 )
 from sklearn_calib._core.inputs import resolve_mode
 from sklearn_calib._core.typing import Floats
@@ -37,6 +37,7 @@ def array_api_gap_sums(
     mode: str | None,
     n_bins: Any,
     strategy: str,
+    pos_label: Any = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Return weight, gap and number of correct predictions, (n_rows, n_bins) each."""
     if strategy == "isotonic" or n_bins == "sweep":
@@ -45,7 +46,7 @@ def array_api_gap_sums(
             f'"cube_root", for array API inputs, got {strategy!r} and {n_bins!r}. '
             "Convert them to numpy arrays."
         )
-    y_proba = flat(y_proba)
+    y_proba, labels, mode = positive_last(y_true, y_proba, labels, mode, pos_label)
     mode = resolve_mode(mode, y_proba)
     xp, proba, y_true, labels, weight = check_targets_on_device(
         y_true, y_proba, labels, sample_weight

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
 from sklearn_calib._core.interval_kind import IntervalKind
+from sklearn_calib._core.metric_options import with_options
 from sklearn_calib._core.typing import Floats, Ints, Metric, Seed
 from sklearn_calib._core.validation import StrOptions, validate_params
 from sklearn_calib.metrics._debiasing import (
@@ -38,7 +40,6 @@ METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
 
 @validate_params(
     {
-        "metric": [callable],
         **TARGETS,
         **DRAWS,
         **PROGRESS,
@@ -46,7 +47,8 @@ METHODS = {"auto", "basic", "bca", "debiased", "percentile"}
         "stratify": ["boolean"],
         "confidence_level": BETWEEN_0_AND_1,
     },
-    prefer_skip_nested_validation=True,
+    # The metric checks the other options.
+    prefer_skip_nested_validation=False,
 )
 def bootstrap_interval(
     metric: Metric,
@@ -62,6 +64,7 @@ def bootstrap_interval(
     random_state: Seed = None,
     n_jobs: int | None = None,
     verbose: int = 0,
+    **options: Any,
 ) -> tuple[float, float]:
     r"""Bootstrap confidence interval for any metric.
 
@@ -74,9 +77,8 @@ def bootstrap_interval(
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
         :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
-        `labels` is passed. Set other options with `functools.partial`. For metrics of
-        two samples of scores, such as :func:`ood_auroc_score`, pass the scores as
-        `y_true` and `y_proba`.
+        `labels` is passed. For metrics of two samples of scores, such as
+        :func:`ood_auroc_score`, pass the scores as `y_true` and `y_proba`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type, or any other first argument of the metric.
@@ -116,6 +118,10 @@ def bootstrap_interval(
 
     verbose : int, default=0
         Verbosity of joblib.
+
+    **options : dict
+        Options passed to the metric, such as `n_bins`. For an option with the name of a
+        parameter above, pass a `functools.partial` as `metric`.
 
     Returns
     -------
@@ -190,6 +196,7 @@ def bootstrap_interval(
     >>> bootstrap_interval(ks_calibration_error, y_true, y_proba, random_state=0)[0]
     0.0
     """
+    metric = with_options(metric, options, bootstrap_interval)
     sample = take_sample(
         metric, y_true, y_proba, labels, sample_weight, stratify=stratify
     )
@@ -198,14 +205,14 @@ def bootstrap_interval(
     value = check_number(sample.measure())
     rng = check_random_state(random_state)
     if method == "debiased" and kind.bins is not None and not stratify:
-        options = {
+        settings = {
             **sample.options,
             "sample_weight": sample.weight,
             "confidence_level": confidence_level,
             "n_resamples": n_resamples,
             "random_state": rng,
         }
-        return binned_interval(metric, y_true, y_proba, value, **options)
+        return binned_interval(metric, sample.y_true, sample.y_proba, value, **settings)
 
     sample = name_the_classes(sample)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +44,7 @@ def calibration_belt_test(
     y_proba: ArrayLike,
     *,
     mode: str | None = None,
+    pos_label: Any = None,
     validation: str = "external",
     max_degree: int = 4,
     significance_level: float = 0.05,
@@ -70,6 +71,11 @@ def calibration_belt_test(
         Probability that is evaluated: that of the positive class (of two), or that of
         the predicted class. By default, "positive" for two classes and "top_label" for
         more.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     validation : {"external", "internal"}, default="external"
         Whether the data are independent of the training data, or are the training data
@@ -160,7 +166,13 @@ def calibration_belt_test(
     True
     """
     value, outcome, weight = evaluated_samples(
-        y_true, y_proba, labels, sample_weight, mode, of_two="positive"
+        y_true,
+        y_proba,
+        labels,
+        sample_weight,
+        mode,
+        pos_label,
+        of_two="positive",
     )
     sample = belt_sample(value, outcome, weight)
     selected = select_polynomial(sample, validation, max_degree, significance_level)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
@@ -16,9 +16,8 @@ from sklearn_calib._core.inputs import (
     BINS_OF_ERRORS,
     MODES,
     TARGETS,
-    check_targets,
+    check_evaluated,
     confidence_and_correct,
-    resolve_mode,
     resolve_n_bins,
 )
 from sklearn_calib._core.interval_kind import declare_interval
@@ -43,6 +42,7 @@ def expected_calibration_error(
     norm: str = ...,
     reduce_bias: bool = ...,
     mode: str | None = ...,
+    pos_label: Any = ...,
     return_n_bins: Literal[False] = ...,
     labels: ArrayLike | None = ...,
     sample_weight: ArrayLike | None = ...,
@@ -59,6 +59,7 @@ def expected_calibration_error(
     norm: str = ...,
     reduce_bias: bool = ...,
     mode: str | None = ...,
+    pos_label: Any = ...,
     return_n_bins: Literal[True],
     labels: ArrayLike | None = ...,
     sample_weight: ArrayLike | None = ...,
@@ -87,6 +88,7 @@ def expected_calibration_error(
     norm: str = "l1",
     reduce_bias: bool = False,
     mode: str | None = None,
+    pos_label: Any = None,
     return_n_bins: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -135,6 +137,11 @@ def expected_calibration_error(
         Probability that is evaluated: that of the predicted class, of the positive
         class (of two), or of every class, as in :func:`classwise_calibration_error`. By
         default, "top_label" for a 2-d array and "positive" for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     return_n_bins : bool, default=False
         Whether to also return the number of bins, such as the one chosen by "sweep".
@@ -250,7 +257,8 @@ def expected_calibration_error(
             'return_n_bins must be False with strategy="isotonic", which has no bins, '
             'got True. Use strategy="uniform" or "quantile".'
         )
-    bins: Options = {"mode": mode, "n_bins": n_bins, "strategy": strategy}
+    bins: Options = {"n_bins": n_bins, "strategy": strategy}
+    bins |= {"mode": mode, "pos_label": pos_label}
     if has_dask_arrays(y_true, y_proba, sample_weight):
         total = sums_of_dask_arrays(y_true, y_proba, labels, sample_weight, **bins)
         error = total.compute(norm=norm, reduce_bias=reduce_bias)
@@ -259,8 +267,9 @@ def expected_calibration_error(
         sums = array_api_gap_sums(y_true, y_proba, labels, sample_weight, **bins)
         error = gap_error(*sums, norm, reduce_bias=reduce_bias)
         return (error, sums[0].shape[1]) if return_n_bins else error
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba)
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label
+    )
     options: Options = {"strategy": strategy, "norm": norm, "reduce_bias": reduce_bias}
     if mode == "classwise":
         options["average"] = "mean"
@@ -295,6 +304,7 @@ def maximum_calibration_error(
     n_bins: int | str = 15,
     strategy: str = "uniform",
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -323,6 +333,11 @@ def maximum_calibration_error(
 
     mode : {"top_label", "positive", "classwise"}, default=None
         Probability that is evaluated, as in :func:`expected_calibration_error`.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -366,6 +381,7 @@ def maximum_calibration_error(
         strategy=strategy,
         norm="max",
         mode=mode,
+        pos_label=pos_label,
         labels=labels,
         sample_weight=sample_weight,
     )

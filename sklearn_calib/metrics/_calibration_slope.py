@@ -11,15 +11,15 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import UndefinedMetricWarning
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.inputs import (
     BETWEEN_0_AND_1,
     MODES,
     TARGETS,
     as_columns,
-    check_targets,
+    check_evaluated,
     classes_of,
     evaluated_problems,
-    resolve_mode,
 )
 from sklearn_calib._core.links import log_odds_of_one
 from sklearn_calib._core.logistic import newton_logistic
@@ -63,6 +63,7 @@ def calibration_slope(
     y_proba: ArrayLike,
     *,
     mode: str | None = None,
+    pos_label: Any = None,
     reference: Any = None,
     confidence_level: float = 0.95,
     labels: ArrayLike | None = None,
@@ -90,6 +91,11 @@ def calibration_slope(
         predicted class, that of each class (one-vs-rest), or those of all classes,
         relative to a reference class. By default, "positive" for two classes and
         "top_label" for more.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     reference : label, default=None
         Label of the reference class with `mode="multinomial"`. By default, the class of
@@ -185,11 +191,12 @@ def calibration_slope(
     >>> bool(low < 0.5 < high)
     True
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label, of_two="positive"
+    )
     weight = np.ones(len(codes)) if weight is None else weight
     # The start of the fit depends on the scale.
     weight = weight / weight.mean()
-    mode = resolve_mode(mode, proba, of_two="positive")
     if mode == "multinomial":
         code = reference_code(reference, classes_of(y_true, labels))
         proba = check_proba(as_columns(proba))
@@ -197,7 +204,7 @@ def calibration_slope(
     elif reference is not None:
         raise ValueError(
             'reference must be None unless mode="multinomial", got '
-            f"{reference!r} with mode={mode!r}. Without a reference class, each "
+            f"{shown(reference)} with mode={mode!r}. Without a reference class, each "
             "probability is compared with its complement."
         )
     else:

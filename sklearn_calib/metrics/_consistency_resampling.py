@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_calib._core.inputs import DRAWS, PROGRESS, TARGETS
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.metric_options import name_of, with_options
 from sklearn_calib._core.typing import Floats, Metric, Seed
 from sklearn_calib._core.validation import validate_params
 from sklearn_calib.metrics._hypothesis_tests import ALTERNATIVES
@@ -34,13 +35,13 @@ class ResamplingResult(NamedTuple):
 
 @validate_params(
     {
-        "metric": [callable],
         **TARGETS,
         **DRAWS,
         **PROGRESS,
         "alternative": [ALTERNATIVES],
     },
-    prefer_skip_nested_validation=True,
+    # The metric checks the other options.
+    prefer_skip_nested_validation=False,
 )
 def consistency_test(
     metric: Metric,
@@ -54,6 +55,7 @@ def consistency_test(
     random_state: Seed = None,
     n_jobs: int | None = None,
     verbose: int = 0,
+    **options: Any,
 ) -> ResamplingResult:
     r"""Consistency resampling test of calibration, for any metric.
 
@@ -66,8 +68,7 @@ def consistency_test(
     metric : callable
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`expected_calibration_error`. The parameter
-        `labels` is only needed if `labels` is passed. Set other options with
-        `functools.partial`.
+        `labels` is only needed if `labels` is passed.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type. A 2-d array is a multilabel indicator matrix of 0 and
@@ -100,6 +101,10 @@ def consistency_test(
 
     verbose : int, default=0
         Verbosity of joblib.
+
+    **options : dict
+        Options passed to the metric, such as `n_bins`. For an option with the name of a
+        parameter above, pass a `functools.partial` as `metric`.
 
     Returns
     -------
@@ -152,6 +157,7 @@ def consistency_test(
     >>> test.pvalue > 0.05
     True
     """
+    metric = with_options(metric, options, consistency_test)
     check_takes_labels(metric)
     sample = take_sample(metric, y_true, y_proba, labels, sample_weight, stratify=False)
     statistic = check_number(sample.measure())
@@ -169,10 +175,9 @@ def check_takes_labels(metric: Metric) -> None:
     """Raise an error if the metric takes scores instead of labels."""
     if not interval_kind(metric)[0].takes_two_samples:
         return
-    name = getattr(metric, "func", metric).__name__
     raise TypeError(
-        f"metric must take labels and probabilities, got {name!r}, which takes two "
-        "samples of scores. Use bootstrap_interval."
+        f"metric must take labels and probabilities, got {name_of(metric)!r}, which "
+        "takes two samples of scores. Use bootstrap_interval."
     )
 
 

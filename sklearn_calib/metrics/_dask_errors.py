@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from sklearn_calib._core.arrays import is_dask_array
+from sklearn_calib._core.arrays import as_labels, is_dask_array
 from sklearn_calib._core.dask_blocks import (
     labels_of_blocks,
     lazy_columns,
     sum_of_blocks,
 )
-from sklearn_calib._core.inputs import resolve_mode
+from sklearn_calib._core.inputs import check_columns, positive_code, resolve_mode
 from sklearn_calib._core.validation import encode_labels
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def sums_of_dask_arrays(
     mode: str | None,
     n_bins: Any,
     strategy: str,
+    pos_label: Any = None,
 ) -> CalibrationAccumulator:
     """Return the sums over bins of all blocks, which give the exact error."""
     # The accumulator uses functions of the module that imports this one.
@@ -45,10 +46,17 @@ def sums_of_dask_arrays(
             f"{strategy!r} and {n_bins!r}. CalibrationAccumulator approximates the "
             'error for "quantile". Or call compute() to load all samples.'
         )
-    y_proba = lazy_columns(y_proba)
+    given, y_proba = y_proba, lazy_columns(y_proba)
     if labels is None:
         labels = labels_of_blocks(y_true)
         encode_labels(labels, n_classes=2 if y_proba.ndim == 1 else y_proba.shape[1])
+    check_columns(given, None, labels)
+    if pos_label is not None:
+        labels = as_labels(labels, "labels")
+        if positive_code(pos_label, mode, labels) == 0:
+            labels = labels[::-1]
+            y_proba = y_proba if y_proba.ndim == 1 else y_proba[:, ::-1]
+        mode = "positive"
     total = CalibrationAccumulator(
         labels=labels, n_bins=n_bins, mode=resolve_mode(mode, y_proba)
     ).update(y_true, y_proba, sample_weight)

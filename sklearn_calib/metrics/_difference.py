@@ -10,9 +10,20 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, PROGRESS, TARGETS
+from sklearn_calib._core.inputs import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    PROGRESS,
+    TARGETS,
+    check_columns,
+)
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.limits import check_range
+from sklearn_calib._core.metric_options import (
+    name_of,
+    refuse_options,
+    with_options,
+)
 from sklearn_calib._core.scorers import metric_and_input
 from sklearn_calib._core.typing import Array, Metric, Options, Seed, Weights
 from sklearn_calib._core.validation import (
@@ -66,7 +77,6 @@ class PairedSample(NamedTuple):
 
 @validate_params(
     {
-        "metric": [str, callable],
         "y_true": TARGETS["y_true"],
         "y_proba_a": TARGETS["y_proba"],
         "y_proba_b": TARGETS["y_proba"],
@@ -77,7 +87,8 @@ class PairedSample(NamedTuple):
         "alternative": [ALTERNATIVES],
         "confidence_level": BETWEEN_0_AND_1,
     },
-    prefer_skip_nested_validation=True,
+    # The metric checks the other options.
+    prefer_skip_nested_validation=False,
 )
 def difference_test(
     metric: str | Metric,
@@ -93,6 +104,7 @@ def difference_test(
     random_state: Seed = None,
     n_jobs: int | None = None,
     verbose: int = 0,
+    **options: Any,
 ) -> DifferenceResult:
     r"""Paired test of the difference of a metric between two models.
 
@@ -105,9 +117,9 @@ def difference_test(
         Metric with the signature `metric(y_true, y_proba, *, labels, sample_weight)`
         that returns a number, such as :func:`aurc_loss` or
         :func:`sklearn.metrics.log_loss`. The parameter `labels` is only needed if
-        `labels` is passed. Set other options with `functools.partial`. A string is the
-        name of a scorer, such as "neg_ece", see :func:`get_scorer`. Its metric is then
-        compared without the sign, so lower is better for names with `neg_`.
+        `labels` is passed. A string is the name of a scorer, such as "neg_ece", see
+        :func:`get_scorer`. Its metric is then compared without the sign, so lower is
+        better for names with `neg_`.
 
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
         True labels, of any type.
@@ -145,6 +157,11 @@ def difference_test(
 
     verbose : int, default=0
         Verbosity of joblib.
+
+    **options : dict
+        Options passed to the metric, such as `n_bins`. For an option with the name of a
+        parameter above, pass a `functools.partial` as `metric`. They are not accepted
+        with the name of a scorer.
 
     Returns
     -------
@@ -223,7 +240,10 @@ def difference_test(
     """
     probas: dict[str, Any] = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
     if isinstance(metric, str):
-        metric = _read_scorer(metric, probas)
+        received = f"the name of a scorer, {metric!r}"
+        refuse_options(options, difference_test, received)
+        metric = _read_scorer(metric, y_true, probas, labels)
+    metric = with_options(metric, options, difference_test)
     check_takes_labels(metric)
     _check_has_test(metric)
     a, b = (
@@ -269,10 +289,13 @@ def difference_test(
     return DifferenceResult(statistic, pvalue, float(low), float(high))
 
 
-def _read_scorer(name: str, probas: dict[str, Any]) -> Metric:
+def _read_scorer(
+    name: str, y_true: ArrayLike, probas: dict[str, Any], labels: ArrayLike | None
+) -> Metric:
     """Return the metric of a named scorer, and change `probas` to what it takes."""
     scorer = find_scorer(name, "metric")
     for key, proba in probas.items():
+        check_columns(proba, y_true, labels, key)
         proba = check_proba_shape(proba, name=key, allow_1d=True)
         metric, probas[key] = metric_and_input(scorer, proba)
     return metric
@@ -282,12 +305,11 @@ def _check_has_test(metric: Metric) -> None:
     """Raise an error for calibration errors without a valid test of the difference."""
     if not interval_kind(metric)[0].is_error or has_bounds(metric):
         return
-    name = getattr(metric, "func", metric).__name__
     raise ValueError(
         "metric must be a loss, a score, a calibration error with bins that do not "
-        f"depend on the labels, or ks_calibration_error, got {name!r} with these "
-        "options. Use one of these, or compare the intervals of both models from "
-        "bootstrap_interval."
+        f"depend on the labels, or ks_calibration_error, got {name_of(metric)!r} "
+        "with these options. Use one of these, or compare the intervals of both models "
+        "from bootstrap_interval."
     )
 
 

@@ -15,7 +15,7 @@ from sklearn_calib._core.inputs import (
     DRAWS,
     MODES,
     TARGETS,
-    check_targets,
+    check_evaluated,
     resolve_mode,
 )
 from sklearn_calib._core.typing import Array, Floats, Seed
@@ -57,6 +57,7 @@ def ece_interval(
     strategy: str = "uniform",
     norm: str = "l1",
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     n_resamples: int = 1000,
@@ -93,6 +94,11 @@ def ece_interval(
 
     mode : {"top_label", "positive", "classwise"}, default=None
         Probability that is evaluated, as in :func:`expected_calibration_error`.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`. By default, the sorted distinct values of
@@ -190,8 +196,10 @@ def ece_interval(
     >>> low
     0.0
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    values, correct = evaluated(proba, codes, resolve_mode(mode, proba))
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label
+    )
+    values, correct = evaluated(proba, codes, mode)
     weight = np.ones(len(values)) if weight is None else weight
     if n_bins == "sweep":
         n_bins = _swept(values, correct, strategy=strategy, sample_weight=weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from sklearn_calib._core.inputs import (
     BINS,
     DRAWS,
     TARGETS,
-    check_targets,
+    check_evaluated,
     resolve_n_bins,
 )
 from sklearn_calib._core.typing import Bools, Floats, Ints, Seed
@@ -66,6 +66,7 @@ def hosmer_lemeshow_test(
     n_bins: int | str = 10,
     strategy: str = "quantile",
     mode: str = "canonical",
+    pos_label: Any = None,
     variance: str = "sample",
     ddof: int = 0,
     method: str = "auto",
@@ -98,6 +99,11 @@ def hosmer_lemeshow_test(
 
     mode : {"canonical", "top_label"}, default="canonical"
         Whether all classes are counted, or only correct and wrong predictions.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. Bins are those of its
+        probability, and a 1-d array contains its probabilities. By default, the second
+        of the two labels. It must be None for "top_label".
 
     variance : {"sample", "bin"}, default="sample"
         Variance of the count of a bin. "sample" is the sum of the variances of its
@@ -192,7 +198,9 @@ def hosmer_lemeshow_test(
     >>> hosmer_lemeshow_test(y_true, proba**2, random_state=0).pvalue < 0.001
     True
     """
-    proba, codes, _ = check_targets(y_true, y_proba, labels, None)
+    # With all classes, the label only selects the probability of the bins.
+    given = None if mode == "canonical" else mode
+    proba, codes, *_ = check_evaluated(y_true, y_proba, labels, None, given, pos_label)
     proba, codes = whole_or_top_label(proba, codes, mode)
     if variance == "bin" and proba.shape[1] > 2:
         raise ValueError(

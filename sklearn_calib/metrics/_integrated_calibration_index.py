@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +42,7 @@ def integrated_calibration_index(
     statistic: str | float = "mean",
     monotone: bool = False,
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -70,6 +72,11 @@ def integrated_calibration_index(
         Probability that is evaluated: that of the positive class (of two), or that of
         the predicted class. By default, "positive" for two classes and "top_label" for
         more.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -138,7 +145,13 @@ def integrated_calibration_index(
     0.102
     """
     value, outcome, weight = evaluated_samples(
-        y_true, y_proba, labels, sample_weight, mode, of_two="positive"
+        y_true,
+        y_proba,
+        labels,
+        sample_weight,
+        mode,
+        pos_label,
+        of_two="positive",
     )
     value, mass, positives = sums_by_value(value, outcome, weight)
     log_odds = log_odds_of_one(value)

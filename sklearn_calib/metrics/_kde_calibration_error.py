@@ -19,10 +19,9 @@ from sklearn_calib._core.inputs import (
     MODES,
     TARGETS,
     as_columns,
-    check_targets,
+    check_evaluated,
     confidence_and_correct,
     merge_repetitions,
-    resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.typing import Array, Floats, Ints, Weights
@@ -42,6 +41,7 @@ def kde_calibration_error(
     bandwidth: float | str = ...,
     norm: str = ...,
     mode: str | None = ...,
+    pos_label: Any = ...,
     return_bandwidth: Literal[False] = ...,
     labels: ArrayLike | None = ...,
     sample_weight: ArrayLike | None = ...,
@@ -56,6 +56,7 @@ def kde_calibration_error(
     bandwidth: float | str = ...,
     norm: str = ...,
     mode: str | None = ...,
+    pos_label: Any = ...,
     return_bandwidth: Literal[True],
     labels: ArrayLike | None = ...,
     sample_weight: ArrayLike | None = ...,
@@ -83,6 +84,7 @@ def kde_calibration_error(
     bandwidth: float | str = "auto",
     norm: str = "l1",
     mode: str | None = None,
+    pos_label: Any = None,
     return_bandwidth: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -116,6 +118,11 @@ def kde_calibration_error(
         class (of two), of every class separately, or of all classes jointly. The gaps
         of the classes are summed. By default, "top_label" for a 2-d array and
         "positive" for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     return_bandwidth : bool, default=False
         Whether to also return the bandwidth, such as the one chosen by "auto".
@@ -174,8 +181,9 @@ def kde_calibration_error(
     >>> round(kde_calibration_error(y_true, np.full(100, 0.9), bandwidth=0.1), 3)
     0.2
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = resolve_mode(mode, proba)
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label
+    )
     if weight is not None:
         seen = weight > 0
         proba, codes, weight = proba[seen], codes[seen], weight[seen]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -9,9 +11,8 @@ from sklearn_calib._core.groups import distinct_values, encode_groups, group_fra
 from sklearn_calib._core.inputs import (
     MODES,
     TARGETS,
-    check_targets,
+    check_evaluated,
     evaluated_problems,
-    resolve_mode,
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.typing import Floats, Ints
@@ -35,6 +36,7 @@ def multicalibration_error(
     groups: ArrayLike,
     scale: str = "size",
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -69,6 +71,11 @@ def multicalibration_error(
         Probability that is evaluated: that of the predicted class, that of the positive
         class (of two), or that of each class, with the largest error over all classes.
         By default, "top_label" for a 2-d array and "positive" for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -141,7 +148,9 @@ def multicalibration_error(
     >>> multicalibration_error(y_true, y_proba, groups=["all"] * 8)
     0.0
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
+    proba, codes, weight, mode = check_evaluated(
+        y_true, y_proba, labels, sample_weight, mode, pos_label
+    )
     frame = group_frame(groups, len(codes))
     everyone = np.zeros(len(codes), dtype=np.int64)
     families = [*encode_groups(frame, distinct_values(frame)).T, everyone]
@@ -149,7 +158,7 @@ def multicalibration_error(
     families = [each.astype(np.min_scalar_type(each.max())) for each in families]
     weight = np.ones(len(codes)) if weight is None else weight
     errors = []
-    for value, outcome in evaluated_problems(proba, codes, resolve_mode(mode, proba)):
+    for value, outcome in evaluated_problems(proba, codes, mode):
         order = np.argsort(value)
         order = order[weight[order] > 0]
         value = value[order].astype(np.float64)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_softmax, logsumexp
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.inputs import code_of_label
 from sklearn_calib._core.links import lift_zeros
 from sklearn_calib._core.logistic import SMALLEST_LOSS
@@ -45,8 +46,9 @@ def reference_code(reference: Any, classes: Array) -> int:
     code = code_of_label(reference, classes)
     if code is None:
         raise ValueError(
-            f"reference must be one of {classes.tolist()}, got {reference!r}. Pass the "
-            "label of the class with which to compare the others."
+            f"reference must be one of {shown(classes.tolist())}, got "
+            f"{shown(reference)}. Pass the label of the class with which to compare "
+            "the others."
         )
     return code
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -39,6 +39,7 @@ def net_benefit_score(
     *,
     threshold: float,
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -67,6 +68,11 @@ def net_benefit_score(
         Probability on which decisions depend: that of the positive class (of two), or
         that of the predicted class, where correct predictions are positive. By default,
         "positive" for two classes and "top_label" for more.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -110,7 +116,7 @@ def net_benefit_score(
     >>> net_benefit_score([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9], threshold=0.2)
     0.4375
     """
-    curve = _curve(y_true, y_proba, [threshold], mode, labels, sample_weight)
+    curve = _curve(y_true, y_proba, [threshold], mode, pos_label, labels, sample_weight)
     return float(curve.net_benefit[0])
 
 
@@ -124,6 +130,7 @@ def net_benefit_curve(
     *,
     thresholds: ArrayLike | None = None,
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> NetBenefitCurve:
@@ -146,6 +153,11 @@ def net_benefit_curve(
 
     mode : {"positive", "top_label"}, default=None
         Probability on which decisions depend, as in :func:`net_benefit_score`.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -182,7 +194,7 @@ def net_benefit_curve(
     >>> curve.treat_all
     array([ 0.375,  0.   , -1.5  ])
     """
-    return _curve(y_true, y_proba, thresholds, mode, labels, sample_weight)
+    return _curve(y_true, y_proba, thresholds, mode, pos_label, labels, sample_weight)
 
 
 def _curve(
@@ -190,12 +202,19 @@ def _curve(
     y_proba: ArrayLike,
     thresholds: ArrayLike | None,
     mode: str | None,
+    pos_label: Any,
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> NetBenefitCurve:
     at = check_thresholds(thresholds)
     value, outcome, weight = evaluated_samples(
-        y_true, y_proba, labels, sample_weight, mode, of_two="positive"
+        y_true,
+        y_proba,
+        labels,
+        sample_weight,
+        mode,
+        pos_label,
+        of_two="positive",
     )
     number = number_reached(value, at)
     sums = sums_by_number(number, outcome, weight, len(at))

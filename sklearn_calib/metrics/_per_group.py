@@ -14,11 +14,19 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
 from sklearn_calib._core.groups import group_members
-from sklearn_calib._core.inputs import BETWEEN_0_AND_1, DRAWS, TARGETS, check_lengths
+from sklearn_calib._core.inputs import (
+    BETWEEN_0_AND_1,
+    DRAWS,
+    TARGETS,
+    check_columns,
+    check_lengths,
+)
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.metric_options import with_options
 from sklearn_calib._core.typing import Array, Metric, Options, Seed
 from sklearn_calib._core.validation import (
     Interval,
+    as_proba_numbers,
     check_proba_shape,
     check_sample_weight,
     distinct_labels,
@@ -30,7 +38,7 @@ from sklearn_calib.metrics._resampling import fixed_by_partial
 if TYPE_CHECKING:
     import pandas as pd
 
-OF_GROUPS = {**TARGETS, "metric": [callable], "groups": ["array-like"]}
+OF_GROUPS = {**TARGETS, "groups": ["array-like"]}
 
 
 @validate_params(
@@ -92,7 +100,8 @@ def per_group(
         Controls the random draws. Pass an int for reproducible results.
 
     **options : dict
-        Options passed to the metric, such as `n_bins`.
+        Options passed to the metric, such as `n_bins`. For an option with the name of a
+        parameter above, pass a `functools.partial` as `metric`.
 
     Returns
     -------
@@ -160,8 +169,10 @@ def per_group(
     """
     import pandas as pd
 
+    metric = with_options(metric, options, per_group)
+    check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
-    call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight, options)
+    call_for = _of_rows(metric, y_true, y_proba, labels, sample_weight)
 
     def interval(rows: Any) -> tuple[float, ...]:
         if confidence_level is None:
@@ -251,7 +262,8 @@ def worst_group(
         Sample weights. They are passed to the metric if they are not None.
 
     **options : dict
-        Options passed to the metric, such as `n_bins`.
+        Options passed to the metric, such as `n_bins`. For an option with the name of a
+        parameter above, pass a `functools.partial` as `metric`.
 
     Returns
     -------
@@ -292,11 +304,13 @@ def worst_group(
     >>> round(value, 3)
     0.233
     """
+    metric = with_options(metric, options, worst_group)
+    check_columns(y_proba, y_true, fixed_by_partial(metric, "labels", labels))
     y_true = as_labels(y_true, "y_true")
     y_proba = check_proba_shape(y_proba, allow_1d=True)
     check_lengths(len(y_true), len(y_proba))
     weight = check_sample_weight(sample_weight, y_proba)
-    call_for = _of_rows(metric, y_true, y_proba, labels, weight, options)
+    call_for = _of_rows(metric, y_true, y_proba, labels, weight)
     seen = np.ones(len(y_true), dtype=bool) if weight is None else weight > 0
     members = group_members(groups, len(y_true)).values()
     largest = max(np.count_nonzero(seen[rows]) for rows in members)
@@ -319,16 +333,14 @@ def _of_rows(
     y_proba: ArrayLike,
     labels: ArrayLike | None,
     sample_weight: ArrayLike | None,
-    options: Options,
 ) -> Callable[[Callable[..., Any], Any], Any]:
     """Return a function that calls another one with the metric and selected samples."""
-    proba = as_numbers(y_proba, "y_proba")
+    proba = as_proba_numbers(y_proba, "y_proba")
     if "labels" in signature(metric).parameters:
         labels = fixed_by_partial(metric, "labels", labels)
         if labels is None:
             labels, _ = distinct_labels(y_true.ravel(), "y_true")
-        options = {**options, "labels": labels}
-    metric = partial(metric, **options) if options else metric
+        metric = partial(metric, labels=labels)
     weight = sample_weight
     if weight is not None:
         weight = as_numbers(weight, "sample_weight")

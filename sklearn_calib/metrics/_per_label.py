@@ -10,15 +10,20 @@ from numpy.typing import ArrayLike
 
 from sklearn_calib._core.arrays import as_numbers
 from sklearn_calib._core.indicator import check_indicator, check_label_columns
+from sklearn_calib._core.inputs import check_columns
 from sklearn_calib._core.interval_kind import declare_interval
+from sklearn_calib._core.metric_options import check_options
 from sklearn_calib._core.typing import Array, Metric
-from sklearn_calib._core.validation import StrOptions, validate_params
+from sklearn_calib._core.validation import (
+    StrOptions,
+    validate_params,
+    warn_of_predicted_labels,
+)
 
 
 @declare_interval(takes_metric=True)
 @validate_params(
     {
-        "metric": [callable],
         "y_true": ["array-like"],
         "y_proba": ["array-like"],
         "average": [StrOptions({"macro"}), None],
@@ -56,7 +61,9 @@ def per_label(
         label.
 
     **options : dict
-        Options passed to the metric, such as `n_bins` and `sample_weight`.
+        Options passed to the metric, such as `n_bins` and `sample_weight`. For an
+        option with the name of a parameter above, pass a `functools.partial` as
+        `metric`.
 
     Returns
     -------
@@ -97,9 +104,13 @@ def per_label(
     >>> round(per_label(expected_calibration_error, y_true, y_proba), 3)
     0.1
     """
+    check_options(metric, options, per_label)
+    check_columns(y_proba, y_true, None)
     y_proba = as_numbers(y_proba, "y_proba")
     check_label_columns(y_proba, name="y_proba")
     y_true = check_indicator(y_true, y_proba.shape)
+    if warn_of_predicted_labels(y_proba.ravel(), "y_proba", "predict_proba(X)"):
+        y_proba = y_proba.astype(np.float64)
     if "labels" in signature(metric).parameters:
         options = {"labels": [0, 1], **options}
     pairs = zip(y_true.T, y_proba.T, strict=True)

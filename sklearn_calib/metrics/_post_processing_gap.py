@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
@@ -32,6 +34,7 @@ def post_processing_gap(
     *,
     loss: str = "log",
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -56,6 +59,11 @@ def post_processing_gap(
         Probability that is evaluated: that of the predicted class, or that of the
         positive class (of two). By default, "top_label" for a 2-d array and "positive"
         for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -130,7 +138,7 @@ def post_processing_gap(
     0.04
     """
     confidence, correct, weight = evaluated_samples(
-        y_true, y_proba, labels, sample_weight, mode
+        y_true, y_proba, labels, sample_weight, mode, pos_label
     )
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     gap = _log_gap if loss == "log" else _squared_gap

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 from sklearn.exceptions import UndefinedMetricWarning
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.inputs import (
     TARGETS,
     check_targets,
@@ -138,8 +139,8 @@ def recalibration_test(
     proba, codes = whole_or_top_label(proba, codes, mode)
     if mode == "top_label" and reference is not None:
         raise ValueError(
-            f'reference must be None with mode="top_label", got {reference!r}. Correct '
-            "predictions are compared with wrong ones."
+            f'reference must be None with mode="top_label", got {shown(reference)}. '
+            "Correct predictions are compared with wrong ones."
         )
     code = reference_code(reference, classes_of(y_true, labels))
     weight = effective_weights(weight, len(codes))

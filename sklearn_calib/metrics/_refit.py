@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.typing import Floats
 from sklearn_calib._core.validation import did_you_mean, validate_params
 
@@ -104,8 +105,9 @@ def _column(cv_results: dict[str, Any], prefix: str, name: str) -> Floats:
         return np.asarray(cv_results[prefix + name], dtype=np.float64)
     names = [key.removeprefix(prefix) for key in cv_results if key.startswith(prefix)]
     raise ValueError(
-        f"scoring must contain {name!r}, which the refit rule compares, got {names}."
-        f"{did_you_mean(name, names)} Pass scoring as a list or a dict of names."
+        f"scoring must contain {name!r}, which the refit rule compares, got "
+        f"{shown(names)}.{did_you_mean(name, names)} Pass scoring as a list or a dict "
+        "of names."
     )
 
 

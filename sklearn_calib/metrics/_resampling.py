@@ -11,10 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_calib._core.arrays import as_labels, as_numbers
+from sklearn_calib._core.inputs import check_columns, positive_code
 from sklearn_calib._core.interval_kind import interval_kind
+from sklearn_calib._core.metric_options import name_of
 from sklearn_calib._core.typing import (
     Array,
     Bools,
@@ -75,6 +78,7 @@ def take_sample(
     _check_takes_weights(metric)
     labels = fixed_by_partial(metric, "labels", labels)
     sample_weight = fixed_by_partial(metric, "sample_weight", sample_weight)
+    check_columns(y_proba, y_true, labels, name)
     y_true = as_labels(y_true, "y_true")
     proba = check_proba_shape(y_proba, name=name, allow_1d=True)
     if y_true.shape[1:] == (1,):
@@ -150,10 +154,10 @@ def _check_takes_weights(metric: Metric) -> None:
     parameters = signature(metric).parameters.values()
     if any(one.name == "sample_weight" or one.kind == 4 for one in parameters):
         return
-    name = getattr(metric, "__name__", type(metric).__name__)
     raise TypeError(
         "metric must have the parameter sample_weight, which represents the drawn "
-        f"samples, got {name!r}. Add the parameter and weight the samples by it."
+        f"samples, got {name_of(metric)!r}. Add the parameter and weight the samples "
+        "by it."
     )
 
 
@@ -227,7 +231,8 @@ def measure_draws(
 
 
 def _measure_block(sample: Any, draw: Draw, seeds: Ints) -> list[float]:
-    with warnings.catch_warnings():
+    # The metric has checked its options for the sample itself.
+    with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         return [_measure_or_nan(sample, draw(seed)) for seed in seeds]
 
@@ -247,7 +252,13 @@ def label_sampler(sample: Sample) -> Callable[[Any], Array]:
         return partial(_draw_indicators, proba)
     n_classes = 2 if proba.ndim == 1 else proba.shape[1]
     encode_labels(y_true, labels=labels, n_classes=n_classes)
-    return class_sampler(np.unique(y_true) if labels is None else labels, proba)
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    pos_label = fixed_by_partial(sample.metric, "pos_label", None)
+    if proba.ndim == 1 and pos_label is not None:
+        # The probabilities are those of this class.
+        code = positive_code(pos_label, None, classes)
+        classes = classes[[1 - code, code]]
+    return class_sampler(classes, proba)
 
 
 def class_sampler(classes: ArrayLike, proba: Floats) -> Callable[[Any], Array]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from inspect import signature
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -10,6 +11,7 @@ from sklearn.metrics import (
     get_scorer_names as get_sklearn_scorer_names,
 )
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.scorers import GroupScorer, LabelledScorer
 from sklearn_calib._core.typing import Metric
 from sklearn_calib._core.validation import did_you_mean, validate_params
@@ -49,7 +51,9 @@ from sklearn_calib.metrics._variational_error import variational_calibration_err
 
 
 @validate_params({"scoring": [str, callable]}, prefer_skip_nested_validation=True)
-def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
+def get_scorer(
+    scoring: str | Callable[..., float], *, pos_label: Any = None
+) -> Callable[..., float]:
     """Get a scorer by name, from this package or from scikit-learn.
 
     Parameters
@@ -57,6 +61,10 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     scoring : str or callable
         Name of a scorer, from :func:`get_scorer_names` or
         :func:`sklearn.metrics.get_scorer_names`. A callable is returned unchanged.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem, for scorers of this package
+        that evaluate its probability. By default, the second of `estimator.classes_`.
 
     Returns
     -------
@@ -66,7 +74,8 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     Raises
     ------
     ValueError
-        If no scorer has this name.
+        If no scorer has this name, or `pos_label` is passed for a scorer that does not
+        evaluate the positive class.
 
     Notes
     -----
@@ -75,7 +84,8 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
 
     For two classes, scorers such as `neg_ece` evaluate the probability of the predicted
     class, as for more classes. Scorers named after future scorers of scikit-learn, such
-    as `neg_l2_calibration_error`, evaluate the probability of the positive class.
+    as `neg_l2_calibration_error`, evaluate the probability of the positive class, which
+    is the second of `estimator.classes_` or `pos_label`.
 
     Scorers of groups, such as `neg_multicalibration_error`, receive `groups` by
     metadata routing, which they always request. After
@@ -97,7 +107,25 @@ def get_scorer(scoring: str | Callable[..., float]) -> Callable[..., float]:
     >>> -1 <= get_scorer("neg_ece")(classifier, X, y) <= 0
     True
     """
-    return scoring if callable(scoring) else find_scorer(scoring, "scoring")
+    scorer: Any = scoring if callable(scoring) else find_scorer(scoring, "scoring")
+    if pos_label is None:
+        return scorer
+    names = [name for name, each in _SCORERS.items() if _is_of_positive(each)]
+    if scoring not in names:
+        raise ValueError(
+            f"pos_label must be None unless scoring is one of {names}, which evaluate "
+            f"the positive class, got {shown(pos_label)} with "
+            f"{shown(scoring)}. Use "
+            "sklearn.metrics.make_scorer for other metrics with pos_label."
+        )
+    scorer._kwargs["pos_label"] = pos_label
+    return scorer
+
+
+def _is_of_positive(scorer: LabelledScorer) -> bool:
+    """Whether a scorer evaluates the positive class if there are two."""
+    has_mode = scorer._kwargs.get("mode") is not None
+    return not has_mode and "pos_label" in signature(scorer._score_func).parameters
 
 
 def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
@@ -109,7 +137,7 @@ def find_scorer(scoring: str, parameter: str) -> Callable[..., float]:
         negative = f"neg_{scoring}"
         near = negative if negative in names else scoring
         raise ValueError(
-            f"{parameter} must be the name of a scorer, got {scoring!r}."
+            f"{parameter} must be the name of a scorer, got {shown(scoring)}."
             f"{did_you_mean(near, sorted(names))} Valid names are "
             f"{get_scorer_names()} and those of sklearn.metrics.get_scorer_names()."
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -25,6 +27,7 @@ def smooth_calibration_error(
     y_proba: ArrayLike,
     *,
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -46,6 +49,11 @@ def smooth_calibration_error(
         Probability that is evaluated: that of the predicted class, or that of the
         positive class (of two). By default, "top_label" for a 2-d array and "positive"
         for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -106,7 +114,7 @@ def smooth_calibration_error(
     0.2
     """
     confidence, correct, weight = evaluated_samples(
-        y_true, y_proba, labels, sample_weight, mode
+        y_true, y_proba, labels, sample_weight, mode, pos_label
     )
     value, fraction, frequency = distinct_values(confidence, correct, weight)
     residual = fraction * (frequency - value)

@@ -19,7 +19,7 @@ from sklearn_calib._core.inputs import (
     MODES,
     TARGETS,
     as_columns,
-    check_targets,
+    check_evaluated,
 )
 from sklearn_calib._core.interval_kind import declare_interval
 from sklearn_calib._core.typing import Array, Floats, Weights
@@ -38,6 +38,7 @@ def smooth_expected_calibration_error(
     *,
     bandwidth: float | str = ...,
     mode: str | None = ...,
+    pos_label: Any = ...,
     return_bandwidth: Literal[False] = ...,
     labels: ArrayLike | None = ...,
     sample_weight: ArrayLike | None = ...,
@@ -51,6 +52,7 @@ def smooth_expected_calibration_error(
     *,
     bandwidth: float | str = ...,
     mode: str | None = ...,
+    pos_label: Any = ...,
     return_bandwidth: Literal[True],
     labels: ArrayLike | None = ...,
     sample_weight: ArrayLike | None = ...,
@@ -76,6 +78,7 @@ def smooth_expected_calibration_error(
     *,
     bandwidth: float | str = "auto",
     mode: str | None = None,
+    pos_label: Any = None,
     return_bandwidth: bool = False,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -102,6 +105,11 @@ def smooth_expected_calibration_error(
         Probability that is evaluated: that of the predicted class, of the positive
         class (of two), or of every class, where the errors are averaged over the
         classes. By default, "top_label" for a 2-d array and "positive" for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     return_bandwidth : bool, default=False
         Whether to also return the bandwidth, such as the one chosen by "auto".
@@ -169,12 +177,12 @@ def smooth_expected_calibration_error(
     >>> round(smooth_expected_calibration_error(y_true, y_proba), 3)
     0.12
     """
-    data = y_true, y_proba, labels, sample_weight
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
     if mode != "classwise":
-        *one, weight = evaluated_samples(*data, mode)
+        *one, weight = evaluated_samples(*data)
         evaluated: Any = [one]
     else:
-        proba, codes, weight = check_targets(*data)
+        proba, codes, weight, _ = check_evaluated(*data)
         columns = check_proba(as_columns(proba))
         evaluated = ((column, codes == k) for k, column in enumerate(columns.T))
     results = [

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_calib._core.binning import class_gap_norm
-from sklearn_calib._core.inputs import check_targets, resolve_mode
+from sklearn_calib._core.inputs import check_evaluated
 from sklearn_calib._core.interval_kind import interval_kind
 from sklearn_calib._core.typing import Array, Floats, Ints, Metric
 from sklearn_calib.metrics._bin_noise import bin_cells, cell_sums, evaluated
@@ -121,8 +121,11 @@ def gap_error(sample: Sample) -> GapError:
     kind, given = interval_kind(sample.metric)
     given = {**BINS, **(kind.bins or {}), **given}
     labels = sample.options.get("labels")
-    proba, codes, _ = check_targets(sample.y_true, sample.y_proba, labels, None)
-    values, correct = evaluated(proba, codes, resolve_mode(given.get("mode"), proba))
+    options = given.get("mode"), given.get("pos_label")
+    proba, codes, _, mode = check_evaluated(
+        sample.y_true, sample.y_proba, labels, None, *options
+    )
+    values, correct = evaluated(proba, codes, mode)
     if kind.is_cumulated:
         distinct = np.unique(values)
         cells: Ints = np.searchsorted(distinct, values)

@@ -22,7 +22,7 @@ from sklearn_calib._core.inputs import (
     BINS,
     MODES,
     TARGETS,
-    check_targets,
+    check_evaluated,
     evaluated_problems,
     resolve_n_bins,
 )
@@ -40,6 +40,7 @@ def averaged_two_bin_error(
     y_proba: ArrayLike,
     *,
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -64,6 +65,11 @@ def averaged_two_bin_error(
         all classes; that of the positive class (of two); or that of the predicted
         class. By default, "classwise" for a 2-d array and "positive" for a 1-d array.
         "top_label" is only truthful among predictions of the same class, see Notes.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -118,7 +124,9 @@ def averaged_two_bin_error(
     """
     return sum(
         _two_bin_error(*sums_by_value(*evaluated))
-        for evaluated in _evaluated(y_true, y_proba, labels, sample_weight, mode)
+        for evaluated in _evaluated(
+            y_true, y_proba, labels, sample_weight, mode, pos_label
+        )
     )
 
 
@@ -133,6 +141,7 @@ def quantile_squared_error(
     *,
     n_bins: int | str = 15,
     mode: str | None = None,
+    pos_label: Any = None,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -157,6 +166,11 @@ def quantile_squared_error(
 
     mode : {"classwise", "positive", "top_label"}, default=None
         Probability that is evaluated, as in :func:`averaged_two_bin_error`.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     labels : array-like of shape (n_classes,), default=None
         Labels of the columns of `y_proba`, such as `estimator.classes_`. By default,
@@ -202,16 +216,19 @@ def quantile_squared_error(
     """
     return sum(
         _binned_error(*evaluated, n_bins)
-        for evaluated in _evaluated(y_true, y_proba, labels, sample_weight, mode)
+        for evaluated in _evaluated(
+            y_true, y_proba, labels, sample_weight, mode, pos_label
+        )
     )
 
 
 def _evaluated(
-    y_true: ArrayLike, y_proba: ArrayLike, labels: Any, sample_weight: Any, mode: Any
+    *data: Any,
 ) -> Iterator[tuple[Floats, Bools, Weights]]:
     """Yield evaluated probabilities, their outcomes and weights; one or each class."""
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = mode or ("positive" if proba.ndim == 1 else "classwise")
+    proba, codes, weight, mode = check_evaluated(
+        *data, of_two="classwise", of_more="classwise"
+    )
     for value, outcome in evaluated_problems(proba, codes, mode):
         yield value, outcome, weight
 

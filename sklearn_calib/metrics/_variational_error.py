@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from sklearn_calib._core.inputs import (
     TARGETS,
     as_columns,
-    check_targets,
+    check_evaluated,
     confidence_and_correct,
 )
 from sklearn_calib._core.links import log_odds_of_one
@@ -67,6 +67,7 @@ def variational_calibration_error(
     norm: str = "l1",
     direction: str = "both",
     mode: str | None = None,
+    pos_label: Any = None,
     cv: int | BaseCrossValidator | Splits = 5,
     labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
@@ -107,6 +108,11 @@ def variational_calibration_error(
         Probabilities that are evaluated: those of all classes jointly, that of the
         positive class (of two), or that of the predicted class. By default, "canonical"
         for a 2-d array and "positive" for a 1-d array.
+
+    pos_label : label, default=None
+        Label of the positive class of a binary problem. It sets the mode to "positive";
+        a 1-d array then contains the probabilities of this class. By default, the
+        second of the two labels.
 
     cv : int, splitter or list of (train, test), default=5
         Number of folds, which are random but always the same, or how the samples are
@@ -181,8 +187,10 @@ def variational_calibration_error(
     >>> round(variational_calibration_error(y_true, y_proba, **options), 2)
     0.28
     """
-    proba, codes, weight = check_targets(y_true, y_proba, labels, sample_weight)
-    mode = mode or ("positive" if proba.ndim == 1 else "canonical")
+    data = y_true, y_proba, labels, sample_weight, mode, pos_label
+    proba, codes, weight, mode = check_evaluated(
+        *data, of_two="canonical", of_more="canonical"
+    )
     evaluated = slice(None)
     if mode != "canonical":
         value, outcome = confidence_and_correct(proba, codes, mode)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sklearn_calib import calibrators
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._maps.expressions import Tensor, hstack, maximum, node, where
 from sklearn_calib._maps.links import focal_posterior, log_of_tiny, softmax
 from sklearn_calib._maps.maps import MAPS, as_logits, calibrate, calibrate_labels
@@ -63,8 +64,8 @@ def pair_proba(
     if isinstance(calibrator, GroupCalibrator):
         raise ConversionError(
             "model must not use groups to be converted to ONNX, as the graph has no "
-            f"input for them, got calibrator={calibrator!r}. Use a calibrator without "
-            "groups."
+            f"input for them, got calibrator={shown(calibrator)}. Use a calibrator "
+            "without groups."
         )
     if not isinstance(calibrator, Calibrator | PerLabelCalibrator):
         return margin_proba(graph, calibrator, scores)
@@ -83,7 +84,7 @@ def all_columns(pair: Any, scores: Tensor) -> Tensor:
     if isinstance(present, list):
         raise ConversionError(
             "model must predict one array of probabilities to be converted to ONNX, "
-            f"got a list of arrays, one for each label, from {pair.estimator!r:.80}."
+            f"got a list of arrays, one for each label, from {shown(pair.estimator)}."
         )
     if isinstance(pair.classes, list):
         return scores
@@ -205,7 +206,7 @@ def label_constant(classes: Any) -> tuple[Any, Any]:
         return classes.astype(object), StringTensorType
     raise ConversionError(
         "The classes of model must be numbers or strings to be converted to ONNX, got "
-        f"{classes.tolist()[:10]}."
+        f"{shown(classes.tolist())}."
     )
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_calib._core.arrays import as_array, is_instance
+from sklearn_calib._core.arrays import as_array, is_instance, shown
 from sklearn_calib._core.typing import Array, Floats
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def to_onnx(
     check_is_fitted(model)
     opset = _check_opset(target_opset)
     if isinstance(atol, bool) or not isinstance(atol, Real) or not atol >= 0:
-        raise ValueError(f"atol must be a non-negative number, got {atol!r}.")
+        raise ValueError(f"atol must be a non-negative number, got {shown(atol)}.")
     columns = _as_columns(X)
     expected = model.predict_proba(X)  # first, as it validates X
     register()
@@ -131,7 +131,7 @@ def _check_model(model: Any) -> None:
     if not (is_estimator and is_classifier(model) and hasattr(model, "predict_proba")):
         raise TypeError(
             "model must be a fitted classifier or calibrator with predict_proba, got "
-            f"{model!r}."
+            f"{shown(model)}."
         )
     if isinstance(model, SelectiveClassifier):
         raise ValueError(
@@ -142,7 +142,7 @@ def _check_model(model: Any) -> None:
     if isinstance(model, GroupCalibrator):
         raise ValueError(
             "model must not use groups, as the graph has no input for them, got "
-            f"{model!r}. Export model.calibrator_, the map of all samples."
+            f"{shown(model)}. Export model.calibrator_, the map of all samples."
         )
 
 
@@ -156,7 +156,7 @@ def _check_opset(target_opset: Any) -> int:
     if not is_int or not OLDEST_OPSET <= target_opset <= newest:
         raise ValueError(
             f"target_opset must be an integer from {OLDEST_OPSET} to {newest}, got "
-            f"{target_opset!r}. Use None for the newest version."
+            f"{shown(target_opset)}. Use None for the newest version."
         )
     return int(target_opset)
 
@@ -167,15 +167,15 @@ def _as_columns(X: Any) -> Any:
         raise TypeError("X must not be sparse, got a sparse matrix. Use X.toarray().")
     if isinstance(X, Mapping):
         raise TypeError(
-            f"X must be an array or a DataFrame, got a dict of {[*X]}. Networks with "
-            "several inputs cannot be exported."
+            f"X must be an array or a DataFrame, got a dict of {shown([*X])}. Networks "
+            "with several inputs cannot be exported."
         )
     if not is_instance(X, "pandas", "DataFrame"):
         X = as_array(X, "X")
         X = X.reshape(-1, 1) if X.ndim == 1 else X
     elif not all(isinstance(name, str) for name in X.columns):
         raise ValueError(
-            f"The columns of X must have names of type str, got {[*X.columns][:10]}. "
+            f"The columns of X must have names of type str, got {shown([*X.columns])}. "
             "Rename them, or pass X.to_numpy()."
         )
     if X.ndim == 0 or len(X) == 0:

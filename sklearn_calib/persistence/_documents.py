@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.json_values import (
     check_object,
     read_value,
@@ -152,7 +153,7 @@ def _check_class(model: Any, key: str) -> None:
     if CLASSES.get(name) is None or type(model) is not _find_class(name):
         raise TypeError(
             f"{key} must be of a class that can be saved, {sorted(CLASSES)}, got "
-            f"{model!r:.80}. Other models can be saved with skops or joblib."
+            f"{shown(model)}. Other models can be saved with skops or joblib."
         )
 
 
@@ -189,8 +190,8 @@ def _check_header(document: Any) -> None:
     if type(version) is not int or not 1 <= version <= VERSION:
         raise ValueError(
             f"version must be at most {VERSION} for this version of sklearn_calib, got "
-            f"{version!r:.80}. The file was written by version "
-            f"{document['written_by']!r:.80}."
+            f"{shown(version)}. The file was written by version "
+            f"{shown(document['written_by'])}."
         )
     if not isinstance(document["written_by"], str):
         refuse("written_by", "a string", document["written_by"])
@@ -208,7 +209,7 @@ def _read_object(
     name, params = value["class"], value["params"]
     if not isinstance(name, str) or name not in CLASSES:
         raise ValueError(
-            f"{key}.class must be one of {sorted(CLASSES)}, got {name!r:.80}."
+            f"{key}.class must be one of {sorted(CLASSES)}, got {shown(name)}."
             f"{did_you_mean(name, CLASSES)}"
         )
     if not isinstance(params, dict):

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, NoReturn
 
+from sklearn_calib._core.arrays import shown
 from sklearn_calib._core.files import whole_file
 from sklearn_calib._core.typing import Array
 from sklearn_calib.persistence._documents import read_document, write_document
@@ -18,7 +19,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Calibrators are saved as JSON. A model with a network is saved in the safetensors
     format, with its weights and the same JSON in one file. The file is written
-    completely or not at all, even if the process is killed.
+    completely or not at all, even if the process is killed or several processes write
+    it at the same time.
 
     Parameters
     ----------
@@ -60,6 +62,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     Tuples in parameters become lists, and `priors` and `train_priors` of a
     `PriorShiftClassifier` become arrays in the order of `classes_`.
+
+    A file that is replaced keeps its mode. A process that is killed while it writes
+    may leave a file whose name ends in ``.part`` in the folder. It can be removed.
 
     Examples
     --------
@@ -178,7 +183,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"a key occurs twice among {sorted(found)}.")
+        raise ValueError(f"a key occurs twice among {shown(sorted(found))}.")
     return found
 
 

@@ -16,6 +16,7 @@ from sklearn_calib._core.arrays import (
     as_labels,
     as_numbers,
     check_numbers,
+    shown,
 )
 
 
@@ -120,3 +121,29 @@ def test_torch_need_not_be_there():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.each(
+    ("value", "text"),
+    [
+        (3, "3"),
+        ("iris", "'iris'"),
+        ([1, "a", None], "[1, 'a', None]"),
+        ((0.5,), "(0.5,)"),
+        ({"b": [1, 2]}, "{'b': [1, 2]}"),
+        ([*range(10)], str([*range(10)])),
+        ([*range(30_000)], "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...] (30000 in total)"),
+        ({1: 2, **dict.fromkeys(range(11))}, "9: None, ...} (11 in total)"),
+        (["x" * 100], "['xxxxxxxxxx"),
+    ],
+)
+def test_values_in_messages(value, text):
+    assert text in shown(value)
+
+
+@pytest.mark.each(
+    "value",
+    ["x" * 10**6, ["x" * 1000] * 100, [[[[0] * 99] * 99] * 99] * 99, np.ones(999)],
+)
+def test_long_values_in_messages(value):
+    assert len(shown(value)) < 430

@@ -56,6 +56,41 @@ def test_pandas(calibrator, make_logits, fresh):
     assert fitted.predict_proba(positive).shape == (len(y), 2)
 
 
+@pytest.mark.filterwarnings("ignore:X has feature names")
+def test_names_of_columns(calibrator, make_logits, fresh):
+    """Columns with the names of classes are in the order of the classes."""
+    logits, y = make_logits(n_samples=60, n_classes=3)
+    names = np.array(["ant", "bee", "cat"])
+    X = pd.DataFrame(softmax(logits), columns=names)
+    fitted = fresh(calibrator).fit(X.to_numpy(), names[y])
+    fitted.predict_proba(X)
+    for method in (fresh(fitted).fit, lambda X, _: fitted.predict_proba(X)):
+        with pytest.raises(ValueError, match=r"X = X\[\['ant', 'bee', 'cat'\]\]"):
+            method(X[["bee", "ant", "cat"]], names[y])
+        with pytest.raises(ValueError, match="or by none of them"):
+            method(X.rename(columns={"ant": "ape"}), names[y])
+    labels = names[[1, 0, 2]]
+    fresh(fitted).fit(X[labels], names[y], labels=labels)
+
+
+@both_scales
+def test_predicted_labels_are_told_once(calibrator, from_logits, fresh):
+    y, labels = np.arange(40) % 2, np.array([0, 1, 1, 0] * 10)
+    calibrator = fresh(calibrator, from_logits=from_logits)
+    for X in (labels, labels > 0, labels[:, None]):
+        for method in (calibrator.fit, lambda X, _: calibrator.predict(X)):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                method(X, y)
+            texts = [str(each.message) for each in found]
+            assert sum("look like predicted labels" in text for text in texts) == 1
+            assert not any("look like probabilities" in text for text in texts)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        calibrator.fit(labels.astype(float), y)
+    assert not any("predicted labels" in str(each.message) for each in found)
+
+
 def test_absent_classes_are_named(calibrator, make_logits, fresh):
     """All warnings of absent classes begin and end in the same way."""
     logits, y = make_logits()

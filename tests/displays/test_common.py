@@ -6,6 +6,8 @@ A display is drawn by its method ``from_predictions``, ``from_history`` or
 
 import inspect
 import sys
+import warnings
+from contextlib import suppress
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -299,6 +301,37 @@ def test_classes_in_another_order(name, classifier, draw):
 
 
 @of_predictions
+def test_names_of_columns(name, classifier, draw):
+    """Columns with the names of classes are in the order of the classes."""
+    proba, classes = classifier.predict_proba(X), classifier.classes_
+    frame = pd.DataFrame(proba, columns=classes)
+    with pytest.raises(ValueError, match=r"\[\['aster', 'iris', 'rose'\]\]"):
+        draw(name, Y, frame[LABELS])
+    with pytest.raises(ValueError, match="or by none of them"):
+        draw(name, Y, frame.rename(columns={"iris": "lily"}))
+    assert not plt.get_fignums()
+    draw(name, Y, frame[LABELS], labels=LABELS)
+
+
+@of_predictions
+def test_predicted_labels_are_told_once(name, draw):
+    y, labels = np.arange(40) % 2, np.array([0, 1, 1, 0] * 10)
+    modes = inspect.signature(DISPLAYS[name].from_predictions).parameters
+    for options in ({}, {"mode": "confidence"}) if "mode" in modes else ({},):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            with suppress(ValueError):  # two probabilities are too few for a belt
+                draw(name, y, labels, **options)
+        texts = [str(each.message) for each in found]
+        assert sum("look like predicted labels" in text for text in texts) == 1
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            with suppress(ValueError):
+                draw(name, y, labels.astype(float), **options)
+        assert not any("predicted labels" in str(each.message) for each in found)
+
+
+@of_predictions
 def test_weights(name, classifier, draw):
     """Weights of zero remove samples; weights of one change nothing."""
     proba, options = classifier.predict_proba(X), {"labels": classifier.classes_}
@@ -327,7 +360,7 @@ def test_absent_class(name, classifier, draw):
     """An absent class is an error, unless `labels` names it."""
     seen = Y != "iris"
     data = Y[seen], classifier.predict_proba(X)[seen]
-    with pytest.raises(ValueError, match=r"got 2: 'aster', 'rose'\. Pass labels="):
+    with pytest.raises(ValueError, match=r"got \['aster', 'rose'\]\. Pass labels="):
         draw(name, *data)
     draw(name, *data, labels=classifier.classes_).figure_.draw_without_rendering()
 
@@ -337,6 +370,19 @@ def test_bad_input_raises(name, draw, not_refused):
     taken = inspect.signature(DISPLAYS[name].from_predictions).parameters
     assert not not_refused(partial(draw, name), taken.keys())
     assert not plt.get_fignums(), "a figure is left"
+
+
+@of_estimators
+def test_labels_are_those_of_the_estimator(name, classifier, network):
+    cls = DISPLAYS[name]
+    arguments, message = (network,), "unexpected keyword argument 'labels'"
+    if name in OF_PREDICTIONS:
+        arguments = classifier, X, Y
+        message = "labels must not be passed to from_estimator, .*got .*use from_pred"
+    for labels in (LABELS, None):
+        with pytest.raises(TypeError, match=message):
+            cls.from_estimator(*arguments, labels=labels)
+    assert not plt.get_fignums() or name not in OF_PREDICTIONS
 
 
 @of_predictions

@@ -123,7 +123,7 @@ def test_axis_labels(mode):
     display = draw(y_proba=np.column_stack([1 - PROBA, PROBA]), mode=mode)
     x_label = display.displays[0].histogram_ax_.get_xlabel()
     labels = {"top_label": ("Confidence", "Accuracy")}
-    expected = labels.get(mode, ("Probability", "Frequency"))
+    expected = labels.get(mode, ("Probability of class yes", "Frequency"))
     assert (x_label, display.axes_[0].get_ylabel()) == expected
 
 

@@ -265,7 +265,7 @@ def test_weights_equal_repetition():
         ({"mode": "classwise"}, "'mode' parameter"),
         ({"strategy": "kmeans"}, "'strategy' parameter"),
         ({"labels": ["a", "b"]}, "labels must contain 3 distinct labels"),
-        ({"pos_label": "a"}, "pos_label must be None.*got 'a'.*3 classes. Use Class"),
+        ({"pos_label": "a"}, "pos_label must be None.*got 'a'.*3 classes. Use mode"),
     ],
 )
 def test_wrong_options(options, message):

@@ -1,6 +1,7 @@
 """Parameter files that are damaged, incomplete or of another format."""
 
 import io
+import json
 import pickle
 import sys
 from pathlib import Path
@@ -128,3 +129,37 @@ def test_a_file_is_replaced_as_a_whole(net, monkeypatch, tmp_path):
         net.save_params(f_params=file)
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("name", ["params.pt", "optimizer.pt", "criterion.pt"])
+def test_files_of_two_epochs_in_a_checkpoint_of_skorch(name, tmp_path):
+    """A process may be killed after one file of a checkpoint was replaced."""
+    checkpoint = Checkpoint(monitor=None, dirname=tmp_path)
+    net = fit(callbacks=[checkpoint])
+    kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    net.set_params(warm_start=True).fit(X, y)
+    for path, content in kept.items():
+        if path.name != name:
+            path.write_bytes(content)
+    match = rf"f_{name[:-3]} must be from the same epoch as f_history.*{name}'.* killed"
+    with pytest.raises(ValueError, match=match):
+        fit(callbacks=[LoadInitState(checkpoint)])
+    (tmp_path / name).write_bytes(kept[tmp_path / name])
+    assert len(fit(callbacks=[LoadInitState(checkpoint)]).history_) == 4
+
+
+def test_files_in_another_folder_and_of_skorch_alone(tmp_path):
+    """Files can be moved, and a history without checksums is accepted."""
+    fit(callbacks=[Checkpoint(monitor=None, dirname=tmp_path / "one")])
+    (tmp_path / "one").rename(tmp_path / "two")
+    moved = LoadInitState(Checkpoint(dirname=tmp_path / "two"))
+    resumed = fit(callbacks=[moved])
+    file = tmp_path / "two" / "history.json"
+    history = json.loads(file.read_text())
+    assert "files" in history[-1]
+    assert all("files" not in epoch for epoch in resumed.history_)
+    del history[-1]["files"]
+    file.write_text(json.dumps(history))
+    (tmp_path / "two" / "optimizer.pt").unlink()
+    resumed.save_params(f_optimizer=tmp_path / "two" / "optimizer.pt")
+    assert len(fit(callbacks=[moved]).history_) == 4

@@ -10,7 +10,13 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, make_scorer, matthews_corrcoef
+from sklearn.metrics import (
+    brier_score_loss,
+    log_loss,
+    make_scorer,
+    matthews_corrcoef,
+    roc_auc_score,
+)
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
@@ -25,6 +31,7 @@ from sklearn_calib.metrics import (
     expected_calibration_error,
     get_scorer,
     get_scorer_names,
+    net_benefit_score,
 )
 
 # Those of groups need metadata.
@@ -280,3 +287,81 @@ def test_a_decision_threshold_is_ignored_with_a_warning():
         table = compare({"sick": model, "plain": plain}, X, y, n_resamples=0)
     assert model.score(X, y) < plain.score(X, y)
     assert (table.loc["sick"] == table.loc["plain"])["accuracy"]["value"]
+
+
+def own(y_true, y_proba, *, power=1, sample_weight=None):
+    """Return a metric of one's own."""
+    gap = np.abs((y_true == "pear") - y_proba[:, 1])
+    return float(np.average(gap**power, weights=sample_weight))
+
+
+TWO = CODES < 2
+BINARY = GaussianNB().fit(X[TWO][::2], Y[TWO][::2])
+TWO_CLASSES = X[TWO][1::2], Y[TWO][1::2]
+
+
+def test_metrics_are_called_with_probabilities():
+    y, proba = TWO_CLASSES[1], BINARY.predict_proba(TWO_CLASSES[0])
+    metrics = {
+        "ours": expected_calibration_error,
+        "options": partial(expected_calibration_error, n_bins=5, mode="positive"),
+        "positive": partial(net_benefit_score, threshold=0.3),
+        "own": partial(own, power=2),
+    }
+    models = {"model": BINARY, "stored": proba}
+    table = compare(models, *TWO_CLASSES, metrics=metrics, **FAST)
+    assert table.loc["model"].equals(table.loc["stored"])
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    for name, metric in metrics.items():
+        ends = bootstrap_interval(metric, y, proba, n_resamples=40, random_state=seed)
+        row = table.loc["model", name].to_numpy()
+        np.testing.assert_array_equal(row, [metric(y, proba), *ends])
+
+
+def test_metrics_of_scikit_learn_receive_what_their_scorers_receive():
+    """One column for two classes, and columns in the order of the sorted labels."""
+    y, proba = TWO_CLASSES[1], BINARY.predict_proba(TWO_CLASSES[0])
+    metrics = {
+        "auc": roc_auc_score,
+        "brier": partial(brier_score_loss, pos_label="pear"),
+        "nll": log_loss,
+    }
+    for order in ([0, 1], [1, 0]):
+        models, labels = {"stored": proba[:, order]}, BINARY.classes_[order]
+        options = {"labels": labels, "n_resamples": 0, "metrics": metrics}
+        row = compare(models, None, y, **options).loc["stored"].dropna()
+        by_hand = [
+            roc_auc_score(y, proba[:, 1]),
+            np.mean((proba[:, 1] - (y == "pear")) ** 2),
+            log_loss(y, proba),
+        ]
+        np.testing.assert_allclose(row, by_hand, rtol=1e-12)
+
+
+def test_a_metric_that_fails_has_cells_of_nan():
+    """The Brier score of string labels needs `pos_label`."""
+    metrics = ["neg_ece", "neg_brier_score"]
+    match = r"metrics\['brier_score'\] could .* 'bayes'.* ValueError: .*pos_label"
+    with pytest.warns(UserWarning, match=match) as caught:
+        table = compare({"bayes": BINARY}, *TWO_CLASSES, metrics=metrics, **FAST)
+    assert len(caught) == 1
+    assert table["brier_score"].isna().all(axis=None)
+    expected = compare({"bayes": BINARY}, *TWO_CLASSES, metrics=metrics[:1], **FAST)
+    pd.testing.assert_frame_equal(table[["ece"]], expected)
+
+
+def test_a_value_without_an_interval():
+    """Intervals need sample weights."""
+
+    def first(y_true, y_proba):
+        return y_proba[0, 0] + (y_true[0] == "pear")
+
+    with pytest.warns(UserWarning, match=r"metrics\['first'\].*sample_weight"):
+        table = compare(MODELS, *DATA, metrics={"first": first}, **FAST)
+    assert table["first"].notna().to_numpy().tolist() == [[True, False, False]] * 2
+
+
+def test_a_misspelt_option_of_a_metric():
+    metrics = {"ECE": partial(expected_calibration_error, n_bin=5)}
+    with pytest.raises(TypeError, match=r"expected_cal.* got 'n_bin'.* 'n_bins'\?"):
+        compare(MODELS, *DATA, metrics=metrics)

@@ -108,6 +108,30 @@ def test_bad_probabilities(loss):
         loss(logits, torch.zeros(5, 1, dtype=torch.int64))
 
 
+def half_batch(dtype, n_classes):
+    """Return logits and a softmax in half precision whose row sums are rounded."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(128, n_classes, generator=generator)
+    return logits, (2 * logits).to(dtype).softmax(1)
+
+
+@all_losses(where=lambda loss: loss.takes_probabilities)
+@pytest.mark.each("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.filterwarnings("ignore:gamma must be at most")
+def test_half_precision(loss, dtype):
+    """The tolerance of the row sums depends on the dtype, also under autocast."""
+    for n_classes in (2, 4, 100):
+        logits, soft = half_batch(dtype, n_classes)
+        expected = loss(logits, soft.double() / soft.double().sum(1, keepdim=True))
+        torch.testing.assert_close(loss(logits, soft), expected, rtol=0.01, atol=0)
+        with torch.autocast("cpu", torch.bfloat16):
+            value = loss(logits, soft @ torch.eye(n_classes, dtype=dtype))
+        torch.testing.assert_close(value, expected, rtol=0.01, atol=0)
+        for bad in (1.02 * soft, 1.001 * soft.float()):
+            with pytest.raises(ValueError, match="probabilities that sum to one, got"):
+                loss(logits, bad)
+
+
 def test_known_values():
     """By hand: p = (3/4, 1/4)."""
     logits, soft = (

@@ -222,7 +222,7 @@ def test_cells_of_classes_are_sparse():
 @pytest.mark.each(
     ("metric", "options", "error", "match"),
     [
-        ("aurc_loss", {}, TypeError, "metric must be a function, .* got 'aurc_loss'"),
+        ("aurc_loss", {}, TypeError, "metric must be a function .* got 'aurc_loss'"),
         (hosmer_lemeshow_test, {}, TypeError, "metric must have .* sample_weight"),
         (ece_interval, {}, TypeError, "metric must not draw .*'ece_interval'. Use the"),
         (score_decomposition, {}, ValueError, 'metric must be defined for mode="top'),

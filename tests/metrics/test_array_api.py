@@ -11,6 +11,7 @@ from sklearn_calib.metrics import (
     CalibrationAccumulator,
     classwise_calibration_error,
     expected_calibration_error,
+    integrated_calibration_index,
     maximum_calibration_error,
     score_decomposition,
     smooth_expected_calibration_error,
@@ -354,3 +355,20 @@ def test_class_quantiles_are_not_accumulated_on_other_devices():
     )
     with pytest.raises(TypeError, match="Move it to the CPU"):
         accumulator.update(*map(torch_array, problem()))
+
+
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.parametrize("pos_label", [3, 4])
+@pytest.mark.parametrize("columns", [slice(None), slice(1), 0])
+@pytest.mark.parametrize(
+    "metric", [expected_calibration_error, integrated_calibration_index]
+)
+@pytest.mark.usefixtures("dispatch")
+def test_positive_class(array, pos_label, columns, metric):
+    y_true, y_proba, _ = problem(n_classes=2)
+    y_proba, options = y_proba[:, columns], {"pos_label": pos_label}
+    expected = metric(y_true, y_proba, **options)
+    for given in ({}, {"labels": [3, 4]}, {"labels": array(np.array([3, 4]))}):
+        for labels in (y_true, array(y_true)):
+            value = metric(labels, array(y_proba), **given, **options)
+            assert value == pytest.approx(expected, rel=1e-9)

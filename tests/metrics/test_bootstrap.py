@@ -313,7 +313,7 @@ def mostly_undefined(*_, sample_weight):
         (aurc_loss, {"stratify": "yes"}, ValueError, "The 'stratify' parameter"),
         (aurc_loss, {"n_jobs": 0.5}, ValueError, "The 'n_jobs' parameter"),
         (aurc_loss, {"sample_weight": [1, -1]}, ValueError, "inconsistent|shape"),
-        ("ece", {}, ValueError, "The 'metric' parameter"),
+        ("ece", {}, TypeError, "metric must be a function .* got 'ece'"),
     ],
 )  # fmt: skip
 def test_bad_input(metric, options, exception, message):

@@ -1,6 +1,7 @@
 """Laws on the input of every metric: labels, containers, precision, and bad input."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,41 @@ def test_input_is_not_changed(metric):
     assert_array_equal(codes, CODES)
     assert_array_equal(proba, PROBA)
     assert_array_equal(weight, np.linspace(1, 2, 200))
+
+
+@pytest.mark.each(
+    ("names", "order", "message"),
+    [
+        (LABELS, [0, 1, 2, 3], None),
+        (LABELS, [1, 0, 2, 3], r"y_proba = y_proba\[\['ash', 'birch', 'cedar', 'date'"),
+        (["ash", "elm", "fir", "oak"], [0, 1, 2, 3], "or by none of them"),
+        (["elm", "fir", "oak", "yew"], [1, 0, 2, 3], None),
+        (range(4), [0, 1, 2, 3], None),
+    ],
+)
+def test_names_of_columns(default, names, order, message):
+    """Columns with the names of classes are in the order of the classes."""
+    y_true = LABELS[CODES[:40]]
+    frame = pd.DataFrame(PROBA[:40], columns=names).iloc[:, order]
+    if message is None:
+        expected = default(y_true, frame.to_numpy())
+        assert_allclose(default(y_true, frame), expected, rtol=1e-12)
+    else:
+        with pytest.raises(ValueError, match=message):
+            default(y_true, frame)
+
+
+def test_predicted_labels_are_told_once(metric):
+    y_true, y_pred = CODES[:40] % 2, np.array([0, 1, 1, 0] * 10)
+    expected = metric(y_true, y_pred.astype(float))
+    for labels in (y_pred, y_pred > 0, y_pred[:, None]):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            value = metric(y_true, labels)
+        told = [each for each in found if "predicted labels" in str(each.message)]
+        assert len(told) == 1
+        assert "y_proba" in str(told[0].message)
+        assert_array_equal(value, expected)
 
 
 def test_bad_input_is_refused(default, not_refused):

@@ -4,6 +4,8 @@ import dask.array as da
 import numpy as np
 import pytest
 
+from sklearn_calib.metrics import expected_calibration_error
+
 EXCUSED = {}
 REDUCED = {
     "classwise_calibration_error",
@@ -36,3 +38,17 @@ def test_dask_arrays_are_reduced_or_refused(metric, monkeypatch):
         hint = r"Dask [Aa]rray(.*)CalibrationAccumulator(.*)compute\(\)"
         with pytest.raises((TypeError, ValueError), match=hint):
             metric(*arrays)
+
+
+@pytest.mark.parametrize("pos_label", ["leave", "stay"])
+@pytest.mark.parametrize("labels", [None, ["leave", "stay"]])
+@pytest.mark.parametrize("columns", [slice(None), 0])
+def test_positive_class(pos_label, labels, columns):
+    rng = np.random.default_rng(0)
+    y_proba = rng.dirichlet(np.ones(2), 60)[:, columns]
+    y_true = np.array(["leave", "stay"])[rng.integers(2, size=60)]
+    options = {"labels": labels, "pos_label": pos_label}
+    expected = expected_calibration_error(y_true, y_proba, **options)
+    arrays = [da.from_array(each, chunks=25) for each in (y_true, y_proba)]
+    value = expected_calibration_error(*arrays, **options)
+    assert value == pytest.approx(expected, rel=1e-12)

@@ -179,7 +179,7 @@ def test_interval_of_options():
         ({"groups": ["a", "overall"]}, 'groups must not contain the name "overall"'),
         ({"y_true": [], "y_proba": [], "groups": []}, r"0 sample\(s\)"),
         ({"groups": None}, "The 'groups' parameter of per_group"),
-        ({"metric": "ece"}, "The 'metric' parameter of per_group"),
+        ({"metric": "ece"}, "metric must be a function .*, got 'ece'"),
         ({"y_proba": [0.5]}, "y_true must contain one label for each row of y_proba"),
         ({"sample_weight": [1]}, "sample_weight.shape"),
         ({"n_bins": 0}, "The 'n_bins' parameter .* Got 0"),

@@ -141,5 +141,5 @@ def test_bad_arguments():
         per_label(expected_calibration_error, csr_array(Y), PROBA)
     with pytest.raises(ValueError, match=r"'average'.* Got 'micro'"):
         per_label(expected_calibration_error, Y, PROBA, average="micro")
-    with pytest.raises(ValueError, match=r"'metric'.* must be a callable\. Got 'ece'"):
+    with pytest.raises(TypeError, match=r"metric must be a function .* got 'ece'"):
         per_label("ece", Y, PROBA)

@@ -76,7 +76,7 @@ def test_interval():
         ({"min_samples": 3}, r"min_samples must be .*which is 2, got 3\. Use a sm"),
         ({"min_samples": 0}, "The 'min_samples' parameter of worst_group"),
         ({"groups": ["a"]}, "groups must contain one group for each sample, got 1"),
-        ({"metric": "ece"}, "The 'metric' parameter of worst_group"),
+        ({"metric": "ece"}, "metric must be a function .*, got 'ece'"),
         ({"y_proba": [0.5]}, "y_true must contain one label for each row of y_proba"),
         ({"sample_weight": [1]}, "sample_weight.shape"),
         ({"n_bins": 0}, "The 'n_bins' parameter .* Got 0"),

@@ -52,6 +52,14 @@ def test_a_file_is_replaced_as_a_whole(fitted, net, tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_a_file_has_the_mode_of_other_files(fitted, net, tmp_path):
+    (tmp_path / "other").touch()
+    for name, model in {"calibrator": fitted[0], "net": net}.items():
+        save(model, tmp_path / name)
+        mode = (tmp_path / name).stat().st_mode
+        assert mode == (tmp_path / "other").stat().st_mode
+
+
 DAMAGE = {
     "empty": (lambda _: b"", "Expecting value"),
     "half": (lambda content: content[: len(content) // 2], "Unterminated string"),

@@ -1,0 +1,167 @@
+"""All functions that take a metric pass their other keyword arguments to it."""
+
+import inspect
+from functools import partial
+from importlib import import_module
+
+import numpy as np
+import pytest
+from sklearn.metrics import brier_score_loss
+
+from sklearn_calib.evaluation import compare
+from sklearn_calib.metrics import (
+    CalibrationAccumulator,
+    aurc_loss,
+    bootstrap_interval,
+    consistency_test,
+    difference_test,
+    expected_calibration_error,
+    get_scorer,
+    kernel_calibration_error,
+    net_benefit_score,
+    per_group,
+    per_label,
+    worst_group,
+)
+
+RNG = np.random.default_rng(0)
+P = RNG.integers(1, 10, size=60) / 10
+Y = (RNG.uniform(size=60) < P).astype(int)
+GROUPS = np.arange(60) % 2
+FEW = {"n_resamples": 10, "random_state": 0}
+CELLS = CalibrationAccumulator(labels=[0, 1], mode="positive").update(Y, P)
+# Calls of a function with a metric and options.
+ONE = {
+    "CalibrationAccumulator.compute": CELLS.compute,
+    "CalibrationAccumulator.error_bound": CELLS.error_bound,
+    "CalibrationAccumulator.interval": partial(CELLS.interval, **FEW),
+    "bootstrap_interval": partial(bootstrap_interval, y_true=Y, y_proba=P, **FEW),
+    "consistency_test": partial(consistency_test, y_true=Y, y_proba=P, **FEW),
+    "difference_test": partial(
+        difference_test, y_true=Y, y_proba_a=P, y_proba_b=P**2, **FEW
+    ),
+    "per_group": partial(per_group, y_true=Y, y_proba=P, groups=GROUPS),
+    "per_label": partial(per_label, y_true=np.c_[Y, 1 - Y], y_proba=np.c_[P, 1 - P]),
+    "worst_group": partial(worst_group, y_true=Y, y_proba=P, groups=GROUPS),
+}
+SEVERAL = {"compare": partial(compare, {"stored": P}, None, Y, n_resamples=0)}
+
+
+def numbers(result):
+    parts = result if isinstance(result, tuple) else (result,)
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def owners():
+    """Yield the public names, and public methods, with their functions."""
+    for topic in ("calibrators", "deployment", "displays", "evaluation", "metrics"):
+        module = import_module(f"sklearn_calib.{topic}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            yield name, thing
+            if inspect.isclass(thing):
+                for attribute, method in inspect.getmembers(thing, inspect.isfunction):
+                    if not attribute.startswith("_"):
+                        yield f"{name}.{attribute}", method
+
+
+def test_all_functions_that_take_a_metric_are_held_to_these_laws():
+    found = {
+        name
+        for name, thing in owners()
+        if callable(thing)
+        and {"metric", "metrics"} & {*inspect.signature(thing).parameters}
+    }
+    assert found == {*ONE, *SEVERAL}
+
+
+@pytest.mark.each("name", ONE)
+def test_options_are_those_of_a_partial(name):
+    expected = numbers(ONE[name](partial(aurc_loss, estimator="population")))
+    value = numbers(ONE[name](aurc_loss, estimator="population"))
+    np.testing.assert_array_equal(value, expected)
+    assert not np.array_equal(value, numbers(ONE[name](aurc_loss)))
+
+
+@pytest.mark.each("name", ONE)
+def test_an_option_that_the_metric_does_not_have(name):
+    match = r"options of aurc_loss must be among .* got 'estimater'.* 'estimator'\?"
+    with pytest.raises(TypeError, match=match):
+        ONE[name](aurc_loss, estimater="population")
+    with pytest.raises(TypeError, match=match):
+        ONE[name](partial(aurc_loss, estimater="population"))
+
+
+@pytest.mark.each("name", [name for name in ONE if "error_bound" not in name])
+def test_an_option_that_is_not_given(name):
+    with pytest.raises(TypeError, match=r"threshold must be .* of net_benefit_score"):
+        ONE[name](net_benefit_score)
+
+
+@pytest.mark.each("name", ONE)
+def test_a_wrong_value_of_an_option(name):
+    with pytest.raises(ValueError, match=r"'estimator' param.* Got 'median'"):
+        ONE[name](aurc_loss, estimator="median")
+
+
+def test_options_of_the_function_itself_are_suggested():
+    for function in (ONE["bootstrap_interval"], SEVERAL["compare"]):
+        given = {} if function is SEVERAL["compare"] else {"metric": aurc_loss}
+        with pytest.raises(TypeError, match=r"Did you mean 'n_resamples'\?"):
+            function(**given, n_resample=5)
+
+
+@pytest.mark.each("name", ONE)
+@pytest.mark.each(
+    "metric",
+    [
+        "neg_aurc",
+        [aurc_loss, expected_calibration_error],
+        {"a": aurc_loss},
+        get_scorer("neg_aurc"),
+        None,
+    ],
+)
+def test_several_metrics_and_scorers_are_refused(name, metric):
+    match = r"functools\.partial\(metric, estimator='population'\)"
+    with pytest.raises(TypeError, match=match):
+        ONE[name](metric, estimator="population")
+    if not (name == "difference_test" and isinstance(metric, str)):
+        with pytest.raises(TypeError, match="metric must be a function of labels"):
+            ONE[name](metric)
+
+
+@pytest.mark.each("metrics", [["neg_aurc"], {"a": aurc_loss}])
+def test_options_for_several_metrics(metrics):
+    match = r"with several metrics, .*functools\.partial\(metric, threshold=0\.3\)"
+    with pytest.raises(TypeError, match=match):
+        compare({"stored": P}, None, Y, metrics=metrics, threshold=0.3)
+
+
+class Power:
+    """A metric that is not a function."""
+
+    def __call__(self, y_true, y_proba, *, power=2, sample_weight=None):
+        gap = np.abs(np.asarray(y_true) - y_proba)
+        return float(np.average(gap**power, weights=sample_weight))
+
+
+@pytest.mark.each("name", [name for name in ONE if "error_bound" not in name])
+def test_a_metric_of_ones_own(name):
+    value = numbers(ONE[name](Power(), power=2))
+    np.testing.assert_allclose(value, numbers(ONE[name](brier_score_loss)))
+    with pytest.raises(TypeError, match=r"options of Power must be .*'power'\?"):
+        ONE[name](Power(), powr=2)
+
+
+def test_options_beside_the_metric_of_a_partial():
+    """They decide on the interval as those of the metric itself."""
+    labels, proba = np.c_[Y, 1 - Y], np.c_[P, 1 - P]
+    values = [
+        bootstrap_interval(metric, labels, proba, **FEW)
+        for metric in (
+            partial(per_label, kernel_calibration_error, squared=True),
+            partial(per_label, partial(kernel_calibration_error, squared=True)),
+        )
+    ]
+    assert values[0] == values[1]
