@@ -249,7 +249,7 @@ def minimize(
     for _ in range(MAX_STEPS):
         slope, curvature = data.derivatives(state)
         slope = slope + precision * coef
-        diagonal = curvature.reshape(-1)[:: len(curvature) + 1]
+        diagonal = np.einsum("ii->i", curvature)  # a view
         diagonal += precision
         # Otherwise, rounding errors may make it singular.
         diagonal *= 1 + ROUNDING
