@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from functools import lru_cache
 from numbers import Integral, Real
 
 import numpy as np
@@ -82,9 +83,7 @@ def check_not_refused(names):
 
 def check_known(net):
     """Raise TypeError for unknown names, which a constructor with **kwargs accepts."""
-    classes = [each for each in type(net).mro() if "__init__" in vars(each)]
-    own = {name for each in classes for name in inspect.signature(each).parameters}
-    own -= {*REFUSED, "args", "kwargs", "self"}
+    own = _names_of_constructors(type(net))
     prefixes = {*net.prefixes_}
     for name in net._get_param_names():
         prefix, is_nested, _ = name.partition("__")
@@ -94,6 +93,14 @@ def check_known(net):
                 f"{name!r} is not a parameter of {type(net).__name__}."
                 f"{hint_for(name, type(net), known, prefixes)}"
             )
+
+
+@lru_cache(maxsize=32)
+def _names_of_constructors(cls):
+    """Return the parameters of the constructors of a class and of its bases."""
+    classes = [each for each in cls.mro() if "__init__" in vars(each)]
+    own = {name for each in classes for name in inspect.signature(each).parameters}
+    return own - {*REFUSED, "args", "kwargs", "self"}
 
 
 def check_takes(target, names, prefix):
