@@ -197,11 +197,10 @@ def shared_data():
 
 
 @pytest.fixture(scope="session")
-def start():
-    """Return a function that runs a script in a new process, which a test may kill.
+def processes():
+    """Return the context that starts processes, which do not import torch again.
 
-    The script finds its arguments in ``ARGUMENTS``. Where processes can be forked, they
-    do not import torch again.
+    Where they cannot be forked, they do.
     """
     is_posix = "forkserver" in multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if is_posix else "spawn")
@@ -211,10 +210,19 @@ def start():
     warm_up = context.Process(target=abs, args=(0,))
     warm_up.start()
     warm_up.join()
+    return context
+
+
+@pytest.fixture(scope="session")
+def start(processes):
+    """Return a function that runs a script in a new process, which a test may kill.
+
+    The script finds its arguments in ``ARGUMENTS``.
+    """
 
     def run(script, *arguments):
         given = {"ARGUMENTS": [str(each) for each in arguments]}
-        process = context.Process(
+        process = processes.Process(
             target=runpy.run_path, args=(str(script), given, "a process of its own")
         )
         process.start()

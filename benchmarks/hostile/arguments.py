@@ -38,10 +38,16 @@ def problem(n_classes=N_CLASSES, n_samples=N_SAMPLES, seed=0):
 
 # Set in every call, because the defaults are slow or random.
 ALWAYS_GIVEN = {"n_resamples": 10, "random_state": 0, "max_epochs": 1}
-# Arguments that a name needs and its signature does not show.
+# Arguments that a name needs and its signature does not show, or that save time.
 SPECIAL = {
+    "calibrators.AutoCalibrator": {"cv": 2},
+    **{
+        f"calibrators.{name}": {"calibrator": TemperatureScaling()}
+        for name in ("PerGroupCalibrator", "MulticalibrationBoosting")
+    },
     "calibrators.get_calibrator": {"name": "platt"},
     "estimators.NeuralClassifier": {"y": problem()[1]},
+    "estimators.RefCalClassifier": {"refine__max_epochs": 1, "head__max_epochs": 1},
     "estimators.SelectiveClassifier": {"coverage": 0.8, "abstain_label": -1},
 }
 if find_spec("lightgbm"):

@@ -126,11 +126,17 @@ def fit_and_predict(kind, own):
     """Return a function that fits an instance and predicts its argument."""
 
     def call(X, y, X_new, **arguments):
-        model = kind(**{k: v for k, v in arguments.items() if k in own})
-        model.fit(X, y, **{k: v for k, v in arguments.items() if k not in own})
+        given = {k: v for k, v in arguments.items() if k in own or is_nested(k)}
+        model = kind(**given)
+        model.fit(X, y, **{k: v for k, v in arguments.items() if k not in given})
         return check_probabilities(model.predict_proba(X_new))
 
     return call
+
+
+def is_nested(name):
+    """Return whether a parameter is one of a part, which signatures do not show."""
+    return "__" in name
 
 
 def calibrator(kind):

@@ -6,7 +6,8 @@ hold, and None otherwise.
 
 import pickle
 import re
-from functools import partial
+from copy import deepcopy
+from functools import cached_property, partial
 
 import numpy as np
 from sklearn.base import clone
@@ -25,39 +26,39 @@ def written(params):
     return re.sub(r" at 0x[0-9a-f]+", "", repr(params))
 
 
-def parameters_are_a_fixed_point(make, fit, ask):
-    for model in (make(), fit(make())):
+def parameters_are_a_fixed_point(fit):
+    for model in (fit.make(), fit.copy()):
         own, before = repr(model.get_params(deep=False)), written(model.get_params())
         model.set_params(**model.get_params())
         after = repr(model.get_params(deep=False)), written(model.get_params())
         if after != (own, before):
             return Outcome(SILENT, "set_params(**get_params()) changed parameters")
-    if not are_equal(ask(model), ask(fit(make()))):
+    if not are_equal(fit.ask(model), fit.ask(fit.model)):
         return Outcome(SILENT, "set_params(**get_params()) changed predictions")
     return None
 
 
-def clones_are_equal(make, fit, ask):
-    model = fit(make())
-    copy = clone(model)
-    if repr(copy.get_params(deep=False)) != repr(model.get_params(deep=False)):
+def clones_are_equal(fit):
+    copy = clone(fit.model)
+    if repr(copy.get_params(deep=False)) != repr(fit.model.get_params(deep=False)):
         return Outcome(SILENT, "clone changed parameters")
-    if not are_equal(ask(fit(copy)), ask(model)):
+    if not are_equal(fit.ask(fit(copy)), fit.ask(fit.model)):
         return Outcome(SILENT, "the fitted clone predicts something else")
     return None
 
 
-def pickles_are_equal(make, fit, ask):
-    model = fit(make())
-    if not are_equal(ask(pickle.loads(pickle.dumps(model))), ask(model)):
+def pickles_are_equal(fit):
+    if not are_equal(
+        fit.ask(pickle.loads(pickle.dumps(fit.model))), fit.ask(fit.model)
+    ):
         return Outcome(SILENT, "the pickled model predicts something else")
     return None
 
 
-def a_failed_fit_changes_nothing(make, fit, ask, *, spoil):
+def a_failed_fit_changes_nothing(fit, *, spoil):
     """A failed fit leaves the estimator unchanged, or unfitted."""
-    model = fit(make())
-    before = ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
+    model = fit.copy()
+    before = fit.ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
     try:
         spoil(model, fit)
     except Exception:
@@ -65,7 +66,7 @@ def a_failed_fit_changes_nothing(make, fit, ask, *, spoil):
     else:
         return None  # the second fit did not fail
     try:
-        after = ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
+        after = fit.ask(model), model.classes_.tolist(), model.predict(fit.X).tolist()
     except NotFittedError:
         return None
     if not are_equal(before[0], after[0]) or before[1:] != after[1:]:
@@ -118,8 +119,8 @@ def a_misspelt_parameter_is_suggested(make):
 class Fit:
     """Fit a model to the data of its setting."""
 
-    def __init__(self, given):
-        self.X, self.y = given["X"], given["y"]
+    def __init__(self, make, given):
+        self.make, self.X, self.y = make, given["X"], given["y"]
         self.names = np.array(list("zyxw"))[np.ravel(self.y)[: len(self.y)]]
 
     def __call__(self, model):
@@ -127,6 +128,15 @@ class Fit:
 
     def ask(self, model):
         return model.predict_proba(self.X)
+
+    @cached_property
+    def model(self):
+        """The fitted model, which laws only read."""
+        return self(self.make())
+
+    def copy(self):
+        """Return a fitted model that may be changed."""
+        return deepcopy(self.model)
 
 
 def laws():
@@ -157,13 +167,13 @@ def _laws_of_a_model(name, kind, setting):
             or key in special.get(name.partition("[")[0], {})
         )
     }
-    fit = Fit(given)
-    make = partial(kind, **params)
+    params |= {key: value for key, value in given.items() if calls.is_nested(key)}
+    fit = Fit(partial(kind, **params), given)
     found = {
-        law.__name__: partial(law, make, fit, fit.ask)
+        law.__name__: partial(law, fit)
         for law in (parameters_are_a_fixed_point, clones_are_equal, pickles_are_equal)
     }
     for how, spoil in SPOILED.items():
         law = a_failed_fit_changes_nothing
-        found[f"{law.__name__} ({how})"] = partial(law, make, fit, fit.ask, spoil=spoil)
+        found[f"{law.__name__} ({how})"] = partial(law, fit, spoil=spoil)
     return {f"{name}: {law.replace('_', ' ')}": each for law, each in found.items()}

@@ -229,9 +229,10 @@ class Subject:
 
     def expected(self, changes):
         """Return the result of the valid values that the hostile ones are made from."""
-        key = frozenset(changes)
+        # Arguments that are always given have the same value then.
+        key = frozenset(changes).difference(self.arguments)
         if key not in self.results:
-            made = {name: self.base(name) for name in changes}
+            made = {name: self.base(name) for name in key}
             self.results[key] = self.call(**{**self.arguments, **made})
         return self.results[key]
 
@@ -276,7 +277,7 @@ def subjects_of(name, thing):
             for key, parameter in keywords.items()
             if parameter.default is parameter.empty
             or key in {*arguments.ALWAYS_GIVEN, *special}
-        }
+        } | {key: value for key, value in special.items() if calls.is_nested(key)}
         tables = TABLES.get(setting, SHARED)
         yield Subject(
             f"{name}[{setting}]",

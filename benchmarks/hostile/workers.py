@@ -12,23 +12,25 @@ from hostile.judge import HANG, RAW, Outcome
 MEMORY = 6 * 2**30
 
 
-def run(tries, *, seconds=10.0):
+def run(tries, *, seconds=10.0, context=None):
     """Yield each try with its outcome; those that take longer than `seconds` hang.
 
     A try is (name of a subject, changes, verdict). They run one by one in a child
     process, which is replaced by another when a try does not return or kills it: a
-    loop within LAPACK heeds no signal.
+    loop within LAPACK heeds no signal. `context` starts the processes; by default, they
+    are new interpreters.
     """
-    child = Child()
+    context = context or multiprocessing.get_context("spawn")
+    child = Child(context)
     try:
         for each in tries:
             outcome = child.judge(each, seconds)
             if outcome is None:
                 child.stop()
                 outcome = Outcome(HANG, f"more than {seconds:g} s")
-                child = Child()
+                child = Child(context)
             elif outcome == DIED:
-                child = Child()
+                child = Child(context)
             yield each, outcome
     finally:
         child.stop()
@@ -40,8 +42,7 @@ DIED = Outcome(RAW, "the process died")
 class Child:
     """Process that runs tries."""
 
-    def __init__(self):
-        context = multiprocessing.get_context("spawn")
+    def __init__(self, context):
         self.connection, other = context.Pipe()
         self.process = context.Process(target=serve, args=(other,), daemon=True)
         self.process.start()

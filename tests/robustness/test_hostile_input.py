@@ -23,30 +23,31 @@ def _importable():
         sys.modules.pop(name)
 
 
-def faults_of(tries, *, seconds):
+def faults_of(tries, **options):
     """Return a line for each try that is a fault."""
     from hostile.workers import run
 
     return "\n".join(
         f"{outcome.category}: {name}, {changes}: {outcome.detail}"
-        for (name, changes, _), outcome in run(tries, seconds=seconds)
+        for (name, changes, _), outcome in run(tries, **options)
         if outcome.is_fault
     )
 
 
-def test_each_argument_meets_a_value_and_each_value_a_name():
+def test_each_argument_meets_a_value_and_each_value_a_name(processes):
     from hostile.tries import lawful, one_of_each
 
-    faults = faults_of([*one_of_each(), *lawful()], seconds=30)
+    tries = [*one_of_each(), *lawful()]
+    faults = faults_of(tries, seconds=30, context=processes)
     assert not faults, faults
 
 
 @pytest.mark.slow
-def test_campaign():
+def test_campaign(processes):
     """Twenty thousand tries, as in the benchmark."""
     from hostile.tries import campaign
 
-    faults = faults_of(campaign(20_000), seconds=60)
+    faults = faults_of(campaign(20_000), seconds=60, context=processes)
     assert not faults, faults
 
 
@@ -91,12 +92,13 @@ class Endless:
 
 
 @pytest.mark.slow
-def test_what_does_not_return_is_stopped_and_the_rest_is_tried():
+def test_what_does_not_return_is_stopped_and_the_rest_is_tried(processes):
     from hostile.workers import run
 
     tries = [("metrics.get_scorer_names[plain]", {}, "valid")] * 2
     tries.insert(1, ("metrics.get_scorer[plain]", {"scoring": Endless()}, "valid"))
-    categories = [outcome.category for _, outcome in run(tries, seconds=2)]
+    outcomes = run(tries, seconds=2, context=processes)
+    categories = [outcome.category for _, outcome in outcomes]
     assert categories == ["right", "hang", "right"]
 
 
