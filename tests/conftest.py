@@ -10,6 +10,7 @@ import tracemalloc
 from functools import cache
 from itertools import product
 from pathlib import Path
+from reprlib import Repr
 
 # Before numpy or torch are loaded: one thread, so that the suite may run in several
 # processes and sums come out alike, and figures that are drawn without a screen.
@@ -53,7 +54,12 @@ def runs_selected_cases(config):
 
 def case_id(value):
     """Return the name of a function or class, or the text of a value, for ``-k``."""
-    return str(getattr(value, "__name__", value))
+    text = SHORT.repr(value)
+    return getattr(value, "__name__", value if isinstance(value, str) else text)
+
+
+SHORT = Repr()
+SHORT.maxother = SHORT.maxstring = 200
 
 
 def pytest_configure(config):

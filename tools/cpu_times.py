@@ -19,10 +19,14 @@ import sys
 from collections import defaultdict
 from functools import wraps
 from pathlib import Path
+from reprlib import Repr
 
 import pytest
 
 LENGTH, WIDTH = 25, 60
+# Text of a case, of which there may be a million characters.
+LONGEST, SHORT = 500, Repr()
+SHORT.maxother = SHORT.maxstring = LONGEST
 KINDS = ("module", "function", "fixture", "member", "law")
 
 
@@ -37,7 +41,8 @@ def cpu_time():
 
 def name_of(value):
     """Return the text of a case that does not depend on the process."""
-    text = getattr(value, "__name__", None) or str(value)
+    text = value if isinstance(value, str) else SHORT.repr(value)
+    text = getattr(value, "__name__", text)[:LONGEST]
     return " ".join(text.split(" at 0x")[0].split())
 
 
@@ -89,8 +94,9 @@ def pytest_pyfunc_call(pyfuncitem):
         try:
             return test(*args, **values)
         finally:
+            spent = cpu_time() - before
             case = fixed | {n: v for n, v in values.items() if n in marks}
-            pyfuncitem.cpu_cases.append((label(case), cpu_time() - before))
+            pyfuncitem.cpu_cases.append((label(case), spent))
 
     pyfuncitem.obj = timed
     try:

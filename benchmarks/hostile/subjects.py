@@ -143,7 +143,7 @@ SETTLED = {
     ("metrics.ece_consistency_bound", "y_proba", "one column"): VALID,
     # Squares exceed the largest number of float32.
     **{
-        (name, "logits", f"float32 right by {scale}"): ANY
+        (name, "logits", f"float32 right by {scale}"): OPEN
         for name in ("losses.ACLSLoss", "losses.acls_loss")
         for scale in ("1e+30", "3e+38")
     },
@@ -174,7 +174,7 @@ SETTLED = {
     # scikit-learn's scorer of the log loss does not get the classes.
     ("evaluation.compare", "y", "one class"): OPEN,
     **{
-        (name, "embeddings", f"float32 right by {scale}"): ANY
+        (name, "embeddings", f"float32 right by {scale}"): OPEN
         for name in ("losses.RefinementLoss", "losses.refinement_loss")
         for scale in ("2e+19", "5e+19", "1e+30", "3e+38")
     },

@@ -145,6 +145,7 @@ TENSOR_WEIGHTS = table(
         "booleans": lambda t: t > 0.5,
         "with grad": SAME_NUMBERS["with grad"],
         "1.7e308": lambda t: torch.full_like(t, 1.7e308),
+        **{f"one {w:g}": lambda t, w=w: changed(t, w) for w in (1e20, 1e200, 1e300)},
     },
 )
 # Labels that are only compared with each other.

@@ -278,6 +278,8 @@ WEIGHTS = table(
         "column": lambda a: np.reshape(a, (-1, 1)),
         "booleans": lambda a: np.arange(len(a)) % 4 > 0,
         "1.7e308": lambda a: np.full(len(a), 1.7e308),
+        **{f"one {w:g}": lambda a, w=w: changed(a, w) for w in (1e20, 1e200, 1e300)},
+        "some denormal": lambda a: np.where(np.arange(len(a)) % 3, a, 5e-324),
     },
 )
 LABELS = table(

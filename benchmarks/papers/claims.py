@@ -66,7 +66,9 @@ def only_tuned(results, chosen):
 def seed_ratios(lower, higher, metric, fitted, results):
     """Return the ratio of two losses in each seed."""
     part = results[results["map"] == fitted]
-    values = part.pivot_table(metric, "seed", "loss") if metric in part else part
+    if metric not in part or not {lower, higher} <= set(part["loss"]):
+        return np.array([])
+    values = part.pivot_table(metric, "seed", "loss")
     if not {lower, higher} <= set(values.columns):
         return np.array([])
     return (values[lower] / values[higher]).dropna().to_numpy()
@@ -140,7 +142,8 @@ def compare(published, results):
         fitted, metric = key[-2:]
         values = group.drop_duplicates("loss").set_index("loss")["value"]
         ours = results[results["data"] == group["ours"].iloc[0]]
-        for loss in values.index if BASELINE in values.index else ():
+        trained = values.index.intersection(ours["loss"].unique(), sort=False)
+        for loss in trained if BASELINE in values.index else ():
             ratios = seed_ratios(loss, BASELINE, metric, fitted, ours)
             if len(ratios):
                 mean, low, high = interval(ratios)

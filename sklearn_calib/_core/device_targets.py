@@ -14,7 +14,11 @@ from sklearn_calib._core.inputs import (
     positive_code,
     resolve_mode,
 )
-from sklearn_calib._core.limits import check_weight_range, weight_factor
+from sklearn_calib._core.limits import (
+    NEGLIGIBLE,
+    check_weight_range,
+    weight_factor,
+)
 from sklearn_calib._core.typing import Array, Bools, Floats, Weights
 from sklearn_calib._core.validation import (
     check_sample_weight,
@@ -139,7 +143,9 @@ def _check_weight(xp: Any, sample_weight: Any, proba: Any) -> Any:
         )
     low, high = float(xp.min(weight)), float(xp.max(weight))
     check_weight_range(low, high)
-    factor = weight_factor(high)
+    factor, least = weight_factor(high), high * NEGLIGIBLE
+    if low < least:
+        weight = xp.where(weight < least, xp.zeros_like(weight), weight)
     return weight if factor == 1 else weight * factor
 
 

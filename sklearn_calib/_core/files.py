@@ -36,12 +36,19 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
 def _create(part: Path, path: Path) -> int:
     """Create the temporary file of a path, and return the mode it has at the end.
 
-    Raises FileExistsError if there is a file or a link of its name.
+    Raises FileExistsError if there is a file or a link of its name, and ValueError for
+    a path of a device or a pipe, which would be replaced by a file.
     """
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        found = path.stat().st_mode
     except FileNotFoundError:
         part.touch(exist_ok=False)  # with the mode of new files
         return stat.S_IMODE(part.stat().st_mode)
+    if not (stat.S_ISREG(found) or stat.S_ISDIR(found)):  # folders raise an OSError
+        raise ValueError(
+            f"path must be a file, got the device, pipe or socket {str(path)!r}. Pass "
+            "the path of a new or a regular file."
+        )
+    mode = stat.S_IMODE(found)
     part.touch(0o600, exist_ok=False)  # no one else reads it before it has the mode
     return mode

@@ -22,6 +22,10 @@ BFLOAT16_TOLERANCE = 2.0**-8
 # weights and of their squares cannot overflow.
 LARGEST_EXPONENT = 100
 
+# A smaller fraction of the largest weight is taken for zero: it changes no sum, but
+# quotients of such weights overflow.
+NEGLIGIBLE = 2.0**-200
+
 
 def check_range(
     low: Any, high: Any, name: str, tolerance: float = ROW_SUM_TOLERANCE

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.optimize import nnls
 from scipy.special import expit
 
@@ -248,9 +249,10 @@ def minimize(
     for _ in range(MAX_STEPS):
         slope, curvature = data.derivatives(state)
         slope = slope + precision * coef
-        curvature = curvature + np.diag(precision)
+        diagonal = np.einsum("ii->i", curvature)  # a view
+        diagonal += precision
         # Otherwise, rounding errors may make it singular.
-        curvature[np.diag_indices_from(curvature)] *= 1 + ROUNDING
+        diagonal *= 1 + ROUNDING
         step = _step(curvature, slope, coef, limits)
         if -slope @ step < LITTLE + ROUNDING * value:
             break
@@ -271,18 +273,21 @@ def _step(
     """Return the step to the minimum of a parabola, within the limits.
 
     Limits make it the problem of least distance, which has the form of non-negative
-    least squares [1]_.
+    least squares [1]_. LAPACK is called directly: the checks of `scipy.linalg` take
+    longer than the solutions of such small systems.
 
     References
     ----------
     .. [1] C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems",
        Prentice-Hall, 1974, section 23.4.
     """
-    size = np.diag(curvature).max()
-    root = cholesky(curvature / size, lower=True)
-    free = -solve_triangular(root, slope / size, lower=True)
+    size = curvature.diagonal().max()
+    root, failure = dpotrf(curvature / size, lower=True)
+    if failure or not np.isfinite(size):
+        raise np.linalg.LinAlgError("The curvature must be finite and positive.")
+    free = -dtrtrs(root, slope / size, lower=True)[0]
     if limits is not None:
-        sides = solve_triangular(root, limits.T, lower=True)
+        sides = dtrtrs(root, limits.T, lower=True)[0]
         norm = np.abs(sides).max(axis=0)
         sides /= norm
         # By how much the free step exceeds each limit.
@@ -294,7 +299,7 @@ def _step(
             wanted[-1] = 1
             residual = problem @ nnls(problem, wanted)[0] - wanted
             free -= unit * residual[:-1] / residual[-1]
-    return solve_triangular(root, free, lower=True, trans="T")
+    return dtrtrs(root, free, lower=True, trans=True)[0]
 
 
 def slopes_between(knots: Floats, values: Floats, slopes: Floats) -> Floats:

@@ -30,6 +30,7 @@ from sklearn_calib._core.arrays import (
     without_gradient,
 )
 from sklearn_calib._core.limits import (
+    NEGLIGIBLE,
     ROW_SUM_TOLERANCE,
     check_range,
     check_row_sums,
@@ -284,14 +285,18 @@ def proba_blocks(
 def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
     """Return non-negative weights as a float array, one for each row of `X`, or None.
 
-    Extreme weights are scaled, see `weight_factor`.
+    Extreme weights are scaled, see `weight_factor`, and negligible ones become zero.
     """
     if sample_weight is None:
         return None
     sample_weight = check_numbers(sample_weight, "sample_weight")
     weight = _check_sample_weight(sample_weight, X)
-    check_weight_range(weight.min(), weight.max())
-    weight, factor = weight.astype(np.float64, copy=False), weight_factor(weight.max())
+    low, high = weight.min(), weight.max()
+    check_weight_range(low, high)
+    weight, factor = weight.astype(np.float64, copy=False), weight_factor(high)
+    least = high * NEGLIGIBLE
+    if low < least:
+        weight = np.where(weight < least, 0, weight)
     return weight if factor == 1 else weight * factor
 
 

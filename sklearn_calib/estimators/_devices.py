@@ -47,7 +47,8 @@ class NetOnDevice(NeuralNetClassifier):
     def device(self) -> Any:
         """The device that the network is trained on."""
         device = self.__dict__["device"]
-        return find_device(device) if device == AUTO else device
+        is_auto = isinstance(device, str) and device == AUTO
+        return find_device(device) if is_auto else device
 
     @device.setter
     def device(self, device: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from sklearn_calib.losses._base import check_nonnegative
+from sklearn_calib.losses._base import check_nonnegative, check_overflow
 from sklearn_calib.losses._composed import Base, _ComposedLoss, build_base
 from sklearn_calib.losses._penalty import add_penalty
 from sklearn_calib.losses._typing import Reduction
@@ -107,7 +107,7 @@ def acls_loss(
         lambd_top=float(lambd) * float(lambd_top),
         lambd_others=float(lambd) * float(lambd_others),
     )
-    return add_penalty(
+    value = add_penalty(
         penalty,
         logits,
         target,
@@ -117,6 +117,7 @@ def acls_loss(
         sample_weight=sample_weight,
         soft=True,
     )
+    return check_overflow("logits", logits, value)
 
 
 def _excess(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._adafocal import AdaFocalLoss
-from sklearn_calib.losses._base import check_batch, reduce_loss
+from sklearn_calib.losses._base import LARGEST_POWER, check_batch, reduce_loss
 from sklearn_calib.losses._dual_focal import log_gap
 from sklearn_calib.losses._margin import true_class_margin
 from sklearn_calib.losses._soft_targets import averages_over_labels
@@ -117,7 +117,7 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     lambd : float, default=1.0
         Step size of the updates of gamma, at least 0. With 0, gamma does not change.
     gamma_max : float, default=20.0
-        Largest gamma, at least `switch`. It may be infinite.
+        Largest gamma, at least `switch`. It may be infinite, but no gamma exceeds 100.
     gamma_min : float, default=-2.0
         Smallest gamma, between -100 and ``-switch``.
     switch : float, default=0.2
@@ -156,3 +156,4 @@ class AdaDualFocalLoss(AdaFocalLoss, function=ada_dual_focal_loss):
     """
 
     formula = r"`dual_focal` with the $\gamma$ of the bin of $p_t - q$"
+    _largest_gamma = LARGEST_POWER

@@ -189,6 +189,7 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
         r"$\gamma < 0$"
     )
     takes_probabilities = True
+    _largest_gamma = LARGEST_GAMMA
     # Each update changes the logarithm of gamma by lambd times the calibration error.
     min_updates = 100
 
@@ -210,7 +211,7 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
         self.switch = check_nonnegative("switch", switch)
         self.gamma_max = _check_gamma("gamma_max", gamma_max, switch, math.inf)
         self.gamma_min = _check_gamma("gamma_min", gamma_min, LOWEST_GAMMA, -switch)
-        largest = min(gamma_max, LARGEST_GAMMA)
+        largest = min(gamma_max, self._largest_gamma)
         self.gamma_initial = _check_gamma(
             "gamma_initial", gamma_initial, gamma_min, largest
         )
@@ -224,7 +225,7 @@ class AdaFocalLoss(_ValidationBinsLoss, function=adafocal_loss):
                 in_use,
                 torch.from_numpy(confidence - accuracy).to(in_use),
                 lambd=float(self.lambd),
-                gamma_max=self.gamma_max,
+                gamma_max=min(self.gamma_max, self._largest_gamma),
                 gamma_min=float(self.gamma_min),
                 switch=float(self.switch),
             )

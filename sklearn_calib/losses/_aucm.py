@@ -1,5 +1,6 @@
 """AUC margin loss (AUCM)."""
 
+import math
 from numbers import Real
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from sklearn_calib.losses._base import (
     PROPORTIONS,
     above_zero,
     as_float,
+    can_check_values,
     check_batch,
     check_can_move,
     check_nonnegative,
@@ -25,6 +27,9 @@ from sklearn_calib.losses._softmax import softmax
 from sklearn_calib.losses._typing import Reduction
 
 Prior = Literal["batch"] | float | None
+
+# The loss contains squares of the margin and of quotients by the prior.
+LARGEST_MARGIN, SMALLEST_PRIOR = 1e18, 1e-15
 
 
 def aucm_loss(
@@ -60,16 +65,17 @@ def aucm_loss(
     target : Tensor of shape (N,)
         Class indices.
     margin : float, default=1.0
-        Required distance between the mean scores of both classes, at least 0.
+        Required distance between the mean scores of both classes, in [0, 1e18].
     prior : {None, "batch"} or float, default=None
         Weighting of the classes, with p the proportion of positive samples:
 
         - None gives both classes the same weight, as in version 2 of the authors' code.
         - "batch" multiplies this loss by ``p * (1 - p)``, with p of the batch, as in
           version 1.
-        - A float in (0, 1) is p in the whole data set, `imratio` in the authors' code.
-          Means over the samples of a class become sums divided by the expected number
-          of such samples. Use a float if a, b and alpha are learned over many batches.
+        - A float in [1e-15, 1) is p in the whole data set, `imratio` in the authors'
+          code. Means over the samples of a class become sums divided by the expected
+          number of such samples. Use a float if a, b and alpha are learned over many
+          batches.
     a, b, alpha : Tensor of shape () or (C,), default=None
         Values to use instead of the solution for the batch. With more than two classes,
         there may be one value per class. See the notes.
@@ -203,6 +209,7 @@ def _check_given(
         return None
     number = as_float(value)
     if number is not None:
+        _check_size(name, abs(number))
         return logits.new_tensor(number)
     check_tensor(name, value, rule="a torch.Tensor, a number or None")
     check_can_move(name, value, logits)
@@ -212,18 +219,29 @@ def _check_given(
             f"all classes or one per class, got dtype {value.dtype} and shape "
             f"{tuple(value.shape)}. Pass None to use the solution for the batch."
         )
+    if can_check_values(value):
+        _check_size(name, value.detach().abs().max().item())
     return value
+
+
+def _check_size(name: str, largest: float) -> None:
+    """Raise a ValueError for numbers whose squares overflow."""
+    if LARGEST_MARGIN < largest < math.inf:
+        raise ValueError(
+            f"{name} must be between -{LARGEST_MARGIN:g} and {LARGEST_MARGIN:g}, got a "
+            f"size of {largest:g}. Pass None to use the solution for the batch."
+        )
 
 
 def _check_params(margin: float, prior: Prior) -> None:
     """Check the margin and the prior."""
-    check_nonnegative("margin", margin)
+    check_nonnegative("margin", margin, most=LARGEST_MARGIN)
     if prior is None or is_choice(prior, ("batch",)):
         return
-    if not isinstance(prior, Real) or not 0 < prior < 1:
+    if not isinstance(prior, Real) or not SMALLEST_PRIOR <= prior < 1:
         raise ValueError(
-            f"prior must be None, 'batch' or a float in (0, 1), got {shown(prior)}. "
-            "Use None to give both classes the same weight."
+            f"prior must be None, 'batch' or a float in [{SMALLEST_PRIOR:g}, 1), got "
+            f"{shown(prior)}. Use None to give both classes the same weight."
         )
 
 

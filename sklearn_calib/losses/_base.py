@@ -27,6 +27,11 @@ _T = TypeVar("_T")
 PROPORTIONS = (1e-6, 1e6)
 REPETITIONS = (0.0, 1e18)
 
+# Limits of parameters. In single precision, a factor or divisor beyond them overflows.
+SMALLEST, LARGEST = 1e-30, 1e30
+# Largest exponent of factors up to 2.
+LARGEST_POWER = 100
+
 # Memory grows with the number of bins, and more bins than samples are of no use.
 MOST_BINS = 10**6
 
@@ -71,7 +76,7 @@ def check_nonnegative(
     value: _T,
     *,
     below: float = math.inf,
-    most: float = math.inf,
+    most: float = LARGEST,
     hint: str = "Pass 0 to disable it.",
 ) -> _T:
     """Return `value` if it is a number in [0, below), or in [0, most].
@@ -83,7 +88,9 @@ def check_nonnegative(
     if number is not None and 0 <= number < below and number <= most:
         return value
     rule = "finite and >= 0" if math.isinf(below) else f"in [0, {below})"
-    rule = rule if math.isinf(most) else f"in [0, {most}]"
+    rule = rule if most == LARGEST else f"in [0, {most:g}]"
+    if number is not None and most == LARGEST < number < math.inf:
+        rule = f"at most {LARGEST:g}"
     if number is not None:
         raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
     raise TypeError(
@@ -92,8 +99,18 @@ def check_nonnegative(
     )
 
 
-def check_positive(name: str, value: _T, *, also: str = "", hint: str) -> _T:
-    """Return `value` if it is a number > 0; `also` names other allowed values."""
+def check_positive(
+    name: str,
+    value: _T,
+    *,
+    also: str = "",
+    hint: str,
+    within: tuple[float, float] = (SMALLEST, LARGEST),
+) -> _T:
+    """Return `value` if it is a number > 0 and within limits.
+
+    `also` names other allowed values.
+    """
     rule = f"finite and > 0{also}"
     number = as_float(value)
     if number is None:
@@ -101,9 +118,11 @@ def check_positive(name: str, value: _T, *, also: str = "", hint: str) -> _T:
             f"{name} must be a number, {rule}, got {shown(value)} of type "
             f"{type(value).__name__}. Pass a float, such as 0.05."
         )
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
-    return value
+    if 0 < number < math.inf and not within[0] <= number <= within[1]:
+        rule = f"in [{within[0]:g}, {within[1]:g}]{also}"
+    elif 0 < number < math.inf:
+        return value
+    raise ValueError(f"{name} must be {rule}, got {shown(value)}. {hint}")
 
 
 def check_n_bins(n_bins: int, *, usual: int = 15) -> int:
@@ -265,6 +284,23 @@ def check_finite(name: str, values: Tensor, among: Tensor | bool = True) -> None
         )
 
 
+def check_overflow(name: str, given: Tensor, value: Tensor) -> Tensor:
+    """Return the value; raise a ValueError if it is not finite but `given` is."""
+    if not can_check_values(value):
+        return value
+    total = value.detach().sum() if value.ndim else value
+    if math.isfinite(total.item()) or value.isfinite().all():
+        return value
+    if not given.isfinite().all():
+        return value
+    limit, largest = torch.finfo(value.dtype).max, given.detach().abs().max().item()
+    raise ValueError(
+        f"{name} must be so small that no square or sum exceeds {limit:.2g}, the "
+        f"largest number of {value.dtype}, got values up to {largest:.3g}. The "
+        "training may have diverged: try a smaller learning rate."
+    )
+
+
 def is_integer(tensor: Tensor) -> bool:
     """Return whether a tensor has an integer dtype."""
     # torch.compile does not support torch.can_cast.
@@ -347,6 +383,7 @@ def check_weight(
 
     If the largest weight is outside the bounds `within`, all weights are rescaled:
     sums of large weights overflow, and small ones underflow in single precision.
+    Without bounds, large weights are refused.
     """
     check_tensor("sample_weight", sample_weight, rule="a torch.Tensor or None")
     if sample_weight.shape != values.shape:
@@ -360,7 +397,8 @@ def check_weight(
         )
     check_can_move("sample_weight", sample_weight, values)
     if can_check_values(sample_weight):
-        check_weight_values(sample_weight)
+        most = torch.finfo(values.dtype).max ** 0.5 if within is None else math.inf
+        check_weight_values(sample_weight, most)
     if within is None:
         return sample_weight.to(values)
     # The bounds are out of range in half precision.
@@ -373,8 +411,8 @@ def check_weight(
     return torch.where(is_within, sample_weight, scaled).to(values)
 
 
-def check_weight_values(sample_weight: Tensor) -> None:
-    """Raise a ValueError if a weight is negative, NaN or infinite."""
+def check_weight_values(sample_weight: Tensor, most: float) -> None:
+    """Raise a ValueError if a weight is negative, above `most`, NaN or infinite."""
     low, high = (each.item() for each in sample_weight.detach().aminmax())
     if low < 0:
         raise ValueError(
@@ -385,4 +423,10 @@ def check_weight_values(sample_weight: Tensor) -> None:
         raise ValueError(
             f"sample_weight must be finite, got {high}. Use a weight of zero to ignore "
             "a sample."
+        )
+    if high > most:
+        raise ValueError(
+            f"sample_weight must be at most {most:.2g} unless reduction='mean', "
+            f"because weighted losses may overflow, got {high:.3g}. Divide all weights "
+            "by one number."
         )

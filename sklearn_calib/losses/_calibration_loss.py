@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -340,7 +341,13 @@ def _signature(loss: Any) -> Mapping[str, inspect.Parameter]:
     """Return the constructor parameters of a loss, none for other module instances."""
     loss = find_loss(loss) if _is_known(loss) else None
     loss = type(loss) if isinstance(loss, CalibrationLoss) else loss
-    return inspect.signature(loss).parameters if isinstance(loss, type) else {}
+    return _parameters_of(loss) if isinstance(loss, type) else {}
+
+
+@lru_cache(maxsize=64)
+def _parameters_of(cls: type) -> Mapping[str, inspect.Parameter]:
+    """Return the constructor parameters of a class."""
+    return inspect.signature(cls).parameters
 
 
 def _loss_name(loss: Any) -> str:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
+    LARGEST_POWER,
     check_batch,
     check_nonnegative,
     is_choice,
@@ -53,7 +54,7 @@ def dual_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=5.0
-        Exponent of the weight, at least 0. With 0, the loss is cross-entropy. The
+        Exponent of the weight, in [0, 100]. With 0, the loss is cross-entropy. The
         authors tune it for each data set, between 2 and 6.
     competitor : {"largest", 2, 3, "mean2", "mean3", "mean"} or float, default="largest"
         Definition of q, from the probabilities strictly below p_t or as a constant.
@@ -115,7 +116,7 @@ def dual_focal_loss(
     >>> dual_focal_loss(logits, torch.tensor([0, 1]), gamma=5.0, reduction="none")
     tensor([0.0266, 0.6075])
     """
-    gamma = float(check_nonnegative("gamma", gamma))
+    gamma = float(check_nonnegative("gamma", gamma, most=LARGEST_POWER))
     check_competitor(competitor)
     logits, target = check_batch(logits, target)
     margin = true_class_margin(logits, target)
@@ -190,6 +191,6 @@ class DualFocalLoss(CalibrationLoss, function=dual_focal_loss):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__(reduction=reduction)
-        self.gamma = check_nonnegative("gamma", gamma)
+        self.gamma = check_nonnegative("gamma", gamma, most=LARGEST_POWER)
         check_competitor(competitor)
         self.competitor = competitor

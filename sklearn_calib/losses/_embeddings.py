@@ -51,12 +51,16 @@ def _check_labels(target: Tensor, n_samples: int) -> None:
         )
 
 
-def within_range(rows: Tensor) -> tuple[Tensor, float]:
-    """Return rows scaled to have finite squares, and the scale, which is usually 1."""
+def within_range(rows: Tensor, divisor: float = 1.0) -> tuple[Tensor, float]:
+    """Return rows scaled to have finite squares, and the scale, which is usually 1.
+
+    The squares divided by `divisor` are finite as well.
+    """
     if not can_check_values(rows):
         return rows, 1.0
     largest = rows.detach().abs().amax().item()
     bound = (torch.finfo(rows.dtype).max / (8 * rows.shape[1])) ** 0.5
+    bound *= min(1.0, divisor) ** 0.5
     if not bound < largest < math.inf:
         return rows, 1.0
     return rows / (largest / bound), largest / bound

@@ -10,6 +10,7 @@ from torch import Tensor
 from sklearn_calib._core.links import inverse_focal_posterior
 from sklearn_calib._core.validation import check_proba
 from sklearn_calib.losses._base import (
+    LARGEST_POWER,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -49,7 +50,7 @@ def inverse_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gamma : float, default=1.0
-        Exponent of the weight, at least 0. With 0, the loss is cross-entropy. In [2]_
+        Exponent of the weight, in [0, 100]. With 0, the loss is cross-entropy. In [2]_
         values between 1 and 3 were chosen by cross-validation.
     reduction : {"mean", "sum", "none"}, default="mean"
         Whether to return the mean over the batch, the sum, or the loss of each sample.
@@ -113,7 +114,7 @@ def _inverse_focal(
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the loss without warning about gamma."""
-    gamma = float(check_nonnegative("gamma", gamma))
+    gamma = float(check_nonnegative("gamma", gamma, most=LARGEST_POWER))
     margin = true_class_margin(*check_batch(logits, target))
     values = focal_values(margin, gamma, torch.sigmoid(margin).log1p())
     return reduce_loss(values, reduction, sample_weight)
@@ -121,7 +122,7 @@ def _inverse_focal(
 
 def _warn_above_maximum(gamma: float, stacklevel: int = 3) -> None:
     """Warn if the loss is not monotone in p_t."""
-    if check_nonnegative("gamma", gamma) > GAMMA_MAX:
+    if check_nonnegative("gamma", gamma, most=LARGEST_POWER) > GAMMA_MAX:
         warnings.warn(
             f"gamma must be at most {GAMMA_MAX:.3f} for the inverse focal loss to "
             f"decrease in p_t, got {gamma!r}. Around p_t = {1 / GAMMA_MAX:.3f} the "

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from sklearn_calib.losses._base import (
+    LARGEST,
     check_batch,
     check_positive,
 )
@@ -97,7 +98,9 @@ def logitnorm_loss(
 def _check_temperature(temperature: float) -> float:
     """Return `temperature` if it is a number above 0."""
     hint = "Use a small value, such as 0.04."
-    return check_positive("temperature", temperature, hint=hint)
+    # The gradient contains the square of 1 / temperature.
+    limits = 1e-15, LARGEST
+    return check_positive("temperature", temperature, hint=hint, within=limits)
 
 
 class LogitNormLoss(CalibrationLoss, function=logitnorm_loss):

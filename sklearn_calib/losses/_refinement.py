@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from sklearn_calib.losses._base import REDUCTIONS, check_choice
+from sklearn_calib.losses._base import REDUCTIONS, check_choice, check_overflow
 from sklearn_calib.losses._embeddings import (
     flatten_views,
     reduce_anchors,
@@ -98,7 +98,8 @@ def refinement_loss(
         0.5 * (rows[anchors] - rows[index]).square().sum(1) for index in nearest
     )
     values = to_positive - to_negative
-    return reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
+    value = reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
+    return check_overflow("embeddings", embeddings, value)
 
 
 def _nearest(distance: Tensor, among: Tensor, anchors: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """AURC loss and regularised AURC loss."""
 
+import math
 from typing import Any
 
 import torch
@@ -176,7 +177,13 @@ def _check_params(lambd: float, epsilon: FloatOrAuto, ranks: Ranks) -> None:
     """Check the parameters of the regularised loss that `aurc_loss` does not have."""
     check_nonnegative("lambd", lambd, most=1)
     if not is_choice(epsilon, ("auto",)):
-        check_positive("epsilon", epsilon, also=", or 'auto'", hint=ORDINARY_RANKS)
+        check_positive(
+            "epsilon",
+            epsilon,
+            also=", or 'auto'",
+            hint=ORDINARY_RANKS,
+            within=(0, math.inf),
+        )
     check_choice("ranks", ranks, RANKS)
 
 

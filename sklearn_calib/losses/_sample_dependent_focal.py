@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
+    LARGEST_POWER,
     check_batch,
     check_nonnegative,
     reduce_loss,
@@ -47,7 +48,7 @@ def sample_dependent_focal_loss(
         Class indices, or soft targets (class probabilities), over which the loss is
         averaged.
     gammas : tuple or list of float, default=(5.0, 3.0)
-        The values of gamma, each at least 0, in the order of increasing p_t.
+        The values of gamma, each in [0, 100], in the order of increasing p_t.
     thresholds : tuple or list of float, default=(0.2,)
         The values of p_t at which gamma changes, increasing and in (0, 1), one fewer
         than `gammas`. A value of p_t equal to a threshold belongs to the interval above
@@ -139,7 +140,7 @@ def _check_schedule(
                 "loss for a single gamma."
             )
     for index, gamma in enumerate(gammas):
-        check_nonnegative(f"gammas[{index}]", gamma)
+        check_nonnegative(f"gammas[{index}]", gamma, most=LARGEST_POWER)
     are_numbers = all(isinstance(each, Real) for each in thresholds)
     if not (are_numbers and all(a < b for a, b in pairwise((0, *thresholds, 1)))):
         raise ValueError(

@@ -88,7 +88,7 @@ def soft_rank(
     >>> soft_rank(values, epsilon=1e-6)
     tensor([4., 1., 2., 3.])
     """
-    check_positive("epsilon", epsilon, hint=ORDINARY_RANKS)
+    check_positive("epsilon", epsilon, hint=ORDINARY_RANKS, within=(0, math.inf))
     _check_values(values)
     check_not_meta("values", values)
     if sample_weight is not None:

@@ -4,11 +4,12 @@ import math
 
 from torch import Tensor
 
-from sklearn_calib._core.arrays import shown
 from sklearn_calib.losses._base import (
     REDUCTIONS,
+    SMALLEST,
     check_choice,
-    check_nonnegative,
+    check_overflow,
+    check_positive,
 )
 from sklearn_calib.losses._embeddings import (
     flatten_views,
@@ -111,7 +112,7 @@ def supcon_loss(
     positive = same_label(labels)
     anchors = positive.any(1)
     positive = positive[anchors]
-    rows, scale = within_range(rows)
+    rows, scale = within_range(rows, temperature)
     # An anchor is not compared with itself. Rows without a positive are removed first,
     # because a row without any other candidate would give NaN.
     scores = similarities(rows).fill_diagonal_(-float("inf"))[anchors]
@@ -125,22 +126,17 @@ def supcon_loss(
     values = -log_proba.sum(1) / positive.sum(1)
     if base_temperature is not None:
         values = values * (temperature / float(base_temperature))
-    return reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
+    value = reduce_anchors(values, anchors, embeddings.shape[:-1], reduction)
+    return check_overflow("embeddings", embeddings, value)
 
 
 def _check_temperatures(temperature: float, base_temperature: float | None) -> None:
     """Raise an error unless both are positive or `base_temperature` is None."""
-    for name, value in {
-        "temperature": temperature,
-        "base_temperature": base_temperature,
-    }.items():
-        if name == "base_temperature" and value is None:
-            continue
-        if not check_nonnegative(name, value, hint="A common value is 0.1."):
-            raise ValueError(
-                f"{name} must be greater than 0, got {shown(value)}. A common value is "
-                "0.1."
-            )
+    hint, limits = "A common value is 0.1.", (SMALLEST, 1e38)
+    check_positive("temperature", temperature, hint=hint, within=limits)
+    if base_temperature is not None:
+        name = "base_temperature"
+        check_positive(name, base_temperature, also=", or None", hint=hint)
 
 
 class SupConLoss(ReducedLoss, function=supcon_loss):

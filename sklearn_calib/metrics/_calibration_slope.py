@@ -133,7 +133,7 @@ def calibration_slope(
     UndefinedMetricWarning
         If an estimate does not exist: because only one outcome occurs or a class is
         absent, or for slope and intercept, because all probabilities are equal or
-        separate the outcomes. It is then nan.
+        separate the outcomes, up to samples of negligible weight. It is then nan.
 
     See Also
     --------
@@ -240,7 +240,10 @@ def _recalibrate(
         _warn("slope and intercept", f"the predicted probabilities {reason}")
         return [np.nan, np.nan, large], [np.nan, np.nan, error]
     features = np.column_stack([x, np.ones_like(x)])
-    (slope, intercept), _ = newton_logistic(features, outcome, weight)
+    (slope, intercept), has_converged = newton_logistic(features, outcome, weight)
+    if not has_converged:
+        _warn("slope and intercept", "they depend on samples of negligible weight")
+        return [np.nan, np.nan, large], [np.nan, np.nan, error]
     errors = _errors_of_line(x, slope * x + intercept, weight)
     return [slope, intercept, large], [*errors, error]
 
@@ -287,6 +290,8 @@ def _overlap(one: Floats, other: Floats) -> bool:
 def _shift(x: Floats, outcome: Bools, weight: Floats) -> float:
     """Return the number that, added to log-odds, makes their mean probability right."""
     frequency = np.average(outcome, weights=weight)
+    if frequency > 1 - 1e-6:  # whose complement has few digits
+        return -_shift(-x, ~outcome, weight)
 
     def excess(shift: float) -> Any:
         return np.average(expit(x + shift), weights=weight) - frequency

@@ -127,3 +127,13 @@ def test_an_error_leaves_nothing(tmp_path):
         fail(part)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@on_posix
+def test_a_pipe_is_not_replaced(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match=r"path must be a file.*pipe'\. Pass"):
+        whole_file(path).__enter__()
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]

@@ -74,7 +74,7 @@ def test_columns_of_polars():
     polars = pytest.importorskip("polars")
     frame = select_columns(polars.DataFrame({"a": [1, 2], "b": ["x", None]}), ["b", 0])
     assert frame.columns.tolist() == ["b", "a"]
-    assert frame["b"].tolist() == ["x", None]
+    assert frame["b"].isna().tolist() == [False, True]
 
 
 @pytest.mark.each(

@@ -237,6 +237,13 @@ def test_extreme_weights_are_scaled_by_a_power_of_two(largest):
     assert (weight is given) == (factor == 1) == (1e-31 < largest < 1e30)
 
 
+@pytest.mark.parametrize("largest", [1.7e308, 1.0, 1e-200])
+def test_negligible_weights_become_zero(largest):
+    given = largest * np.array([1.0, 1e-55, 1e-65, 1e-300, 0])
+    weight = check_sample_weight(given, np.zeros(5))
+    np.testing.assert_array_equal(weight > 0, [True, True, False, False, False])
+
+
 def test_check_sample_weight():
     assert check_sample_weight(None, [[1], [2]]) is None
     weight = check_sample_weight([1, 2], [[1], [2]])

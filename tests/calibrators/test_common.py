@@ -25,8 +25,8 @@ ONE_MAP = "only inverts the map of the focal loss"
 EXCUSED = {
     "test_repairs_a_sharpened_prediction": {"FocalPosterior": ONE_MAP},
 }
-# Allowed excess of the log loss over that of the true model on 5000 new samples, after
-# a fit to 5000 samples: 1.5 times the measured values for two and for ten classes.
+# Allowed excess of the log loss over that of the true model on new samples: 1.5 times
+# the values that were measured for two and for ten classes after a fit to 5000 samples.
 EXCESS = {
     "BBQ": (0.02, 0.047),
     "ENIR": (0.02, 0.042),
@@ -91,8 +91,6 @@ EXCUSED["test_order_of_samples_does_not_matter"] = BY_ROWS
 EXCUSED["test_refit_gives_the_same"] = {
     "TopLabelCalibrator(calibrator=IsotonicCalibration())": "has an object as parameter"
 }
-# Allowed log loss with zeros; ten bins give 0.85 for 20 classes.
-WITH_ZEROS = {"ScalingBinning": 0.9}
 # With few samples, calibrators warn of a bound or of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 both_scales = pytest.mark.each("from_logits", [False, True])
@@ -103,11 +101,8 @@ def top_label_ece(proba, y):
 
 
 def test_the_excused_exist(registered):
-    named = {name for reasons in EXCUSED.values() for name in reasons} | {
-        *EXCESS,
-        *WITH_ZEROS,
-    }
-    assert named <= registered
+    named = {name for reasons in EXCUSED.values() for name in reasons}
+    assert named | {*EXCESS} <= registered
     assert all(callable(globals().get(test)) for test in EXCUSED)
 
 
@@ -116,10 +111,16 @@ def test_the_excused_exist(registered):
 def test_repairs_a_sharpened_prediction(
     calibrator, from_logits, n_classes, make_logits, fresh
 ):
-    logits, y = make_logits(10_000, n_classes)
+    # With fewer samples, maps with a parameter for each pair of ten classes overfit.
+    n_train = 1000 if n_classes == 2 else 3000
+    logits, y = make_logits(n_train + 2000, n_classes)
     X = 3 * logits if from_logits else softmax(3 * logits)
-    fitted = fresh(calibrator, from_logits=from_logits).fit(X[:5000], y[:5000])
-    proba, test, y_test = fitted.predict_proba(X[5000:]), logits[5000:], y[5000:]
+    fitted = fresh(calibrator, from_logits=from_logits).fit(X[:n_train], y[:n_train])
+    proba, test, y_test = (
+        fitted.predict_proba(X[n_train:]),
+        logits[n_train:],
+        y[n_train:],
+    )
     before = top_label_ece(softmax(3 * test), y_test)
     assert top_label_ece(proba, y_test) < before / 4
     excess = log_loss(y_test, proba) - log_loss(y_test, softmax(test))
@@ -129,8 +130,8 @@ def test_repairs_a_sharpened_prediction(
 
 
 def test_leaves_a_calibrated_prediction_alone(calibrator, make_logits, fresh):
-    """The parameter is correct within the sampling error of 20,000 samples."""
-    logits, y = make_logits(20_000)
+    """The parameter is correct within the sampling error of 5000 samples."""
+    logits, y = make_logits(5000)
     proba = softmax(logits)
     repaired = fresh(calibrator).fit(proba, y).predict_proba(proba)
     assert np.abs(repaired - proba).mean() < 0.02
@@ -147,7 +148,7 @@ def test_log_loss_is_never_above_that_before(
     minimiser, from_logits, n_classes, make_logits, fresh
 ):
     """Checked on the data of `fit`, for several distortions."""
-    logits, y = make_logits(500, n_classes)
+    logits, y = make_logits(200, n_classes)
     bias = np.linspace(-1, 1, n_classes)
     few = slice(2 * n_classes)
     wrong = [logits, 3 * logits, 0.3 * logits, -logits, logits + bias, 50 * logits]
@@ -200,12 +201,14 @@ def test_one_hot_predictions(calibrator, make_logits, fresh):
 
 
 def test_probabilities_of_zero_in_real_data(calibrator, shared_data, fresh):
-    """There are 111,050 zeros, 61 of them for the true class."""
+    """There are 4682 zeros, 25 of them for the true class: the groups on computers."""
     data = shared_data("logits/20news_cleanlab_probs.npz")
-    X, y = data["probs"], data["labels"]
+    rows = np.isin(data["labels"], range(1, 6))
+    X, y = data["probs"][rows, 1:6], data["labels"][rows]
+    X /= X.sum(axis=1, keepdims=True)
     proba = fresh(calibrator).fit(X[::2], y[::2]).predict_proba(X[1::2])
     assert (proba > 0).all()
-    assert log_loss(y[1::2], proba) < WITH_ZEROS.get(type(calibrator).__name__, 0.6)
+    assert log_loss(y[1::2], proba) < 0.6
 
 
 @both_scales

@@ -24,7 +24,7 @@ def _expected_failures(estimator):
 
 
 # A few epochs are enough for the checks; the slow test has the default.
-@parametrize_with_checks([NeuralClassifier(dtype="float64", max_epochs=5)])
+@parametrize_with_checks([NeuralClassifier(dtype="float64", max_epochs=2, lr=0.05)])
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_neural(estimator, check):
     check(estimator)
@@ -53,7 +53,7 @@ def test_sklearn_checks_refcal(estimator, check):
     check(estimator)
 
 
-_FEW_EPOCHS = {"refine__max_epochs": 5, "head__max_epochs": 20}
+_FEW_EPOCHS = {"refine__max_epochs": 1, "head__max_epochs": 3, "head__lr": 0.1}
 _OF_STAGES = {"check_no_attributes_set_in_init": "parameters of stages are attributes"}
 
 

@@ -151,7 +151,7 @@ def test_reductions():
 
 @pytest.mark.parametrize("bad", [0, 1, -0.1, float("nan"), "bat", [0.5]])
 def test_bad_prior(bad):
-    message = r"prior must be None, 'batch' or a float in \(0, 1\), got "
+    message = r"prior must be None, 'batch' or a float in \[1e-15, 1\), got "
     with pytest.raises(ValueError, match=message):
         AUCMLoss(prior=bad)
     with pytest.raises(ValueError, match=message):

@@ -92,6 +92,14 @@ def test_weight(name, weight, error, message):
         get_loss(name)()(*BATCH, sample_weight=weight)
 
 
+@all_names
+@pytest.mark.each("reduction", ["sum", "none"])
+def test_weights_of_which_the_losses_overflow(name, reduction):
+    loss, weight = get_loss(name)(reduction=reduction), torch.tensor([1e20, 1.0])
+    with pytest.raises(ValueError, match=r"sample_weight must be at most 1.8e\+19 un"):
+        loss(*BATCH, sample_weight=weight)
+
+
 def assert_refused(name, error, message, **params):
     """Check that both the constructor and the function raise the error."""
     with pytest.raises(error, match=message):
@@ -163,6 +171,43 @@ def test_numbers_of_any_kind(name, param, number, same):
         assert result is expected
     else:
         torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@numbers
+@pytest.mark.filterwarnings("ignore:n_bins must be", "ignore:gamma must be at most")
+@pytest.mark.each("number", [1e300, 1e30, 1e18, 1e-30, 1e-300, 5e-324])
+def test_numbers_of_any_size_are_used_or_refused(name, param, number):
+    result = outcome(name, **{param: number})
+    if isinstance(result, type):
+        # A large switch leaves no room for gamma_max.
+        with pytest.raises(ValueError, match=rf"({param}|gamma_max) must be .*got"):
+            get_loss(name)(**{param: number})
+    else:
+        assert result.isfinite()
+
+
+@pytest.mark.each(
+    ("name", "param", "number", "rule"),
+    [
+        ("aucm", "margin", 1e19, r"in \[0, 1e\+18\]"),
+        ("aucm", "prior", 1e-16, r"None, 'batch' or a float in \[1e-15, 1\)"),
+        ("inverse_focal", "gamma", 101, r"in \[0, 100\]"),
+        ("dual_focal", "gamma", 101, r"in \[0, 100\]"),
+        ("mbls", "lambd", 1e31, r"at most 1e\+30"),
+        ("kde_ece", "bandwidth", 1e-31, r"in \[1e-30, 1e\+30\], or 'auto'"),
+    ],
+)
+def test_limits_of_numbers(name, param, number, rule):
+    message = f"{param} must be {rule}, got {re.escape(str(number))}"
+    assert_refused(name, ValueError, message, **{param: number})
+
+
+@pytest.mark.each("param", ["a", "b", "alpha"])
+@pytest.mark.each("number", [1e19, -1e300, torch.tensor(1e19)])
+def test_limits_of_solutions(param, number):
+    assert losses.aucm_loss(*BATCH, **{param: 1e18}).isfinite()
+    with pytest.raises(ValueError, match=rf"{param} must be between -1e\+18 and 1e"):
+        losses.aucm_loss(*BATCH, **{param: number})
 
 
 @numbers

@@ -267,7 +267,7 @@ def test_bad_batch(loss, embeddings, target, error, message):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (0, ValueError, "temperature must be greater than 0, got 0. A common value is"),
+        (0, ValueError, "temperature must be finite and > 0.*, got 0. A common val"),
         (-1.0, ValueError, "temperature must be .*got -1.0"),
         (float("nan"), ValueError, "temperature must be .*got nan"),
         ("1", TypeError, "temperature must be a number.*got '1'"),
@@ -300,12 +300,14 @@ def value_and_gradient(loss, rows, target):
     return value.detach().double(), torch.autograd.grad(value, rows)[0].double()
 
 
-@pytest.mark.parametrize("size", [1.0, 2e19, 5e19, 1e30, 3e38])
-def test_supcon_of_products_past_single_precision(size):
+@pytest.mark.parametrize("size", [1.0, 1e18, 2e19, 5e19, 1e30, 3e38])
+@pytest.mark.parametrize("temperature", [0.1, 1e-3])
+def test_supcon_of_products_past_single_precision(size, temperature):
     """All embeddings of a class are equal, for three classes."""
     rows, target = size * torch.eye(3).repeat(3, 1), torch.arange(9) % 3
-    result = value_and_gradient(SupConLoss(), rows, target)
-    expected = value_and_gradient(SupConLoss(), rows.double(), target)
+    loss = SupConLoss(temperature=temperature)
+    result = value_and_gradient(loss, rows, target)
+    expected = value_and_gradient(loss, rows.double(), target)
     torch.testing.assert_close(result[0], expected[0])
     assert torch.isfinite(result[1]).all()
 
@@ -319,9 +321,26 @@ def test_supcon_of_large_embeddings_and_a_large_temperature():
         torch.testing.assert_close(each, exact, rtol=1e-4, atol=0)
 
 
-@pytest.mark.parametrize("size", [1.0, 2e19, 1e30])
+@both
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("size", [1e16, 1e18, 1e19, 1e30, 3e38])
+def test_large_embeddings_are_measured_or_refused(loss, reduction, size):
+    """In single precision, as in double precision if sums are in its range."""
+    embeddings, target = random_batch()
+    rows = size * embeddings.float() / embeddings.abs().max()
+    function = with_reduction(loss, reduction)
+    expected, slopes = value_and_gradient(function, rows.double(), target)
+    if size >= 1e19:
+        with pytest.raises(ValueError, match="embeddings must be so small that no squ"):
+            function(rows, target)
+        return
+    result, gradient = value_and_gradient(function, rows, target)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=0)
+    torch.testing.assert_close(gradient, slopes, rtol=1e-4, atol=1e-6 * size)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e18])
 def test_refinement_finds_the_nearest_of_any_size(size):
-    """The gradient is exact although the value overflows in single precision."""
     embeddings, target = random_batch()
     rows = size * embeddings.float()
     _, result = value_and_gradient(RefinementLoss(), rows, target)

@@ -119,6 +119,47 @@ def test_weights_of_any_size(loss, dtype, factor):
 
 
 @all_losses
+@dtypes
+@pytest.mark.each("reduction", ["mean", "sum"])
+@pytest.mark.each("weight", [1e-320, 1e-20, 1e19])
+def test_one_weight_of_any_size(loss, dtype, reduction, weight):
+    logits = random_logits(dtype).requires_grad_()
+    weights = torch.tensor([1.0, weight, 1.0, 1.0]).double()
+    value = with_reduction(loss, reduction)(logits, LABELS, weights)
+    assert torch.isfinite(value)
+    assert torch.isfinite(torch.autograd.grad(value, logits)[0]).all()
+
+
+SQUARES = r"logits must be so small that no square or sum exceeds .* got values up to"
+
+
+@all_losses
+@pytest.mark.each(
+    ("dtype", "size"),
+    [
+        (torch.float32, 1e18),
+        (torch.float32, 1e30),
+        (torch.float64, 1e154),
+        (torch.float64, 1e300),
+    ],
+)
+@pytest.mark.each("kind", ["random", "wrong"])
+@pytest.mark.each("reduction", ["mean", "sum"])
+def test_large_logits_are_measured_or_refused(loss, dtype, size, kind, reduction):
+    """Only squares of logits overflow."""
+    logits = random_logits() if kind == "random" else torch.eye(4)[LABELS - 1]
+    logits = (size * logits.to(dtype)).requires_grad_()
+    loss = with_reduction(loss, reduction)
+    if isinstance(loss, ACLSLoss) and size in (1e30, 1e300):
+        with pytest.raises(ValueError, match=SQUARES):
+            loss(logits, LABELS)
+        return
+    value = loss(logits, LABELS)
+    assert torch.isfinite(value)
+    assert torch.isfinite(torch.autograd.grad(value, logits)[0]).all()
+
+
+@all_losses
 @pytest.mark.each("kind", [torch.float16, torch.bfloat16, torch.int32])
 def test_weights_of_another_precision(loss, kind):
     logits, weight = random_logits(), torch.tensor([1, 2, 0, 3])

@@ -114,6 +114,35 @@ def test_weights_that_nearly_separate_have_wide_intervals():
     assert high > 1000
 
 
+@pytest.mark.each("factor", [1e7, 1e20, 1e55])
+@pytest.mark.each("heavy", [[0], [1], [3], [0, 3], [1, 3], [1, 2]])
+def test_two_probabilities_and_weights_of_any_range(heavy, factor):
+    """The line passes through the log-odds of the outcomes at both probabilities."""
+    weight = np.array([1.0, 2.0, 4.0, 3.0])
+    weight[heavy] *= factor
+    low, high = np.log(weight[1] / weight[0]), np.log(weight[3] / weight[2])
+    y_true, y_proba = np.array([0, 1, 0, 1]), np.array([0.2, 0.2, 0.9, 0.9])
+    x = logit(y_proba[[0, 2]])
+    slope = (high - low) / (x[1] - x[0])
+    result = calibration_slope(y_true, y_proba, sample_weight=weight)
+    assert_allclose(result[:2], [slope, low - slope * x[0]], rtol=1e-6)
+    assert np.isfinite(np.concatenate(result[3:])).all()
+    mirrored = calibration_slope(1 - y_true, 1 - y_proba, sample_weight=weight)
+    assert_allclose(mirrored.in_the_large, -result.in_the_large, rtol=1e-6)
+    # The shifted probabilities have the mean of the outcomes.
+    p = expit(logit(y_proba) + result.in_the_large)
+    q = expit(-logit(y_proba) - result.in_the_large)
+    assert_allclose(weight @ (p * (1 - y_true)), weight @ (q * y_true), rtol=1e-6)
+
+
+def test_a_slope_that_negligible_weights_determine_is_undefined():
+    y_true, y_proba = np.array([0, 1, 0, 1]), np.array([0.2, 0.2, 0.9, 0.9])
+    with pytest.warns(UndefinedMetricWarning, match="samples of negligible weight"):
+        result = calibration_slope(y_true, y_proba, sample_weight=[1e-20, 2, 4, 3])
+    assert np.isnan(result[:2]).all()
+    assert np.isfinite(result.in_the_large)
+
+
 def test_probabilities_of_zero_and_one_are_replaced():
     """Half of the smallest other distance is 0.05, so the odds are 1 to 20."""
     y_true, y_proba = [0, 1, 0, 1, 0, 1], np.array([0, 0.1, 0.2, 0.8, 0.7, 1])

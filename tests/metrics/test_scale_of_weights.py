@@ -1,6 +1,7 @@
 """Scaled weights do not change the value, unless weights count samples."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -129,6 +130,10 @@ all_invariant = pytest.mark.parametrize(
     ("name", "options"),
     cases(lambda name: [] if only_repetitions(name) else SETTINGS.get(name, [None])),
 )
+all_settings = pytest.mark.parametrize(
+    ("name", "options"),
+    cases(lambda name: [*SETTINGS.get(name, [None]), *REPETITIONS.get(name, [])]),
+)
 all_repetitions = pytest.mark.parametrize(
     ("name", "options"), cases(lambda name: REPETITIONS.get(name, []))
 )
@@ -192,13 +197,34 @@ def test_equal_weights_of_any_size_are_none(name, options, factor):
 def test_weights_of_any_range_are_measured(name, options):
     """Tiny weights do not matter next to a weight of 1, even if their squares are 0."""
     weight = np.logspace(0, -320, N_SAMPLES)
-    is_test = name in {"calibration_belt_test", "recalibration_test"}
-    if is_test or options.get("mode") == "multinomial":
+    if name == "recalibration_test" or options.get("mode") == "multinomial":
         # A single sample has no regression.
         with pytest.warns(UndefinedMetricWarning, match="separate the outcomes"):
             measure(name, options, weight)
         return
     assert np.isfinite(measure(name, options, weight)).all()
+
+
+@all_settings
+def test_negligible_weights_are_zero(name, options):
+    *_, weight = problem()
+    is_kept = np.arange(N_SAMPLES) % 5 > 1
+    np.testing.assert_array_equal(
+        measure(name, options, np.where(is_kept, weight, 5e-324)),
+        measure(name, options, np.where(is_kept, weight, 0)),
+    )
+
+
+@all_settings
+@pytest.mark.each("factor", [1e20, 1e200, 1e300])
+def test_one_weight_exceeds_all_others(name, options, factor):
+    """The value is finite, or undefined with a warning."""
+    *_, weight = problem()
+    weight[7] *= factor
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UndefinedMetricWarning)
+        values = measure(name, options, weight)
+    assert caught or np.isfinite(values).all()
 
 
 @all_repetitions
