@@ -214,6 +214,8 @@ def compare(
     scorers = {name: _scorer_or_metric(each) for name, each in metrics.items()}
     check_unmasked(X, "X")
     y = as_labels(y, "y")
+    if not len(y):
+        raise ValueError("y must contain at least one label, got none. Pass samples.")
     sample_weight = check_sample_weight(sample_weight, y)
     if labels is not None:  # also if there are only classifiers
         n_classes = len(as_labels(labels, "labels"))
