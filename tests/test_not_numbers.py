@@ -6,7 +6,7 @@ numbers are taken however they come: objects, tensors, half precision.
 
 import inspect
 import re
-from functools import partial
+from functools import cache, partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -99,7 +99,7 @@ NOT_LABELS = {
 # Not a table: of one column it is refused for its shape, or taken.
 NOT_WEIGHTS = {k: spoil for k, spoil in NOT_NUMBERS.items() if "table" not in k}
 
-N = 24
+N = 12
 RNG = np.random.default_rng(0)
 Y = np.arange(N) % 2
 PROBA = np.round(RNG.dirichlet([2, 2], N), 3)
@@ -124,12 +124,12 @@ SPOILERS = {
 # What metrics must be told besides.
 ECE = metrics.expected_calibration_error
 NEEDED = {
-    "bootstrap_interval": {"metric": metrics.aurc_loss, "n_resamples": 9},
+    "bootstrap_interval": {"metric": metrics.aurc_loss, "n_resamples": 2},
     "coverage_at_risk": {"max_risk": 0.5},
-    "difference_test": {"metric": metrics.aurc_loss, "n_resamples": 9},
-    "consistency_test": {"metric": ECE, "n_resamples": 9},
-    **{key: {"n_resamples": 9} for key in ["ece_consistency_bound", "ece_interval"]},
-    **{key: {"n_resamples": 9} for key in ["kernel_calibration_test", "tcal_test"]},
+    "difference_test": {"metric": metrics.aurc_loss, "n_resamples": 2},
+    "consistency_test": {"metric": ECE, "n_resamples": 2},
+    **{key: {"n_resamples": 2} for key in ["ece_consistency_bound", "ece_interval"]},
+    **{key: {"n_resamples": 2} for key in ["kernel_calibration_test", "tcal_test"]},
     "GroupReliabilityDisplay.from_predictions": {"groups": Y},
     "multicalibration_error": {"groups": Y},
     "net_benefit_score": {"threshold": 0.5},
@@ -194,17 +194,39 @@ def not_refused(call, spoilers, sound, name):
     return found
 
 
+@cache
+def takes_sound_data(name):
+    """Call the function once, so that later errors are of what is spoiled."""
+    FUNCTIONS[name](**_arguments(name, FUNCTIONS[name])[0])
+    plt.close("all")
+
+
+def some(forms, name):
+    """Return all forms for one function, and for others those that show the door.
+
+    All functions have the same validators, and all calibrators. What converts its input before
+    it is validated loses a mask or a gradient, or reads text as numbers.
+    """
+    if name in ("expected_calibration_error", "temperature"):
+        return forms
+    return {kind: form for kind, form in forms.items() if kind in OF_EVERY_DOOR}
+
+
+OF_EVERY_DOOR = {"masked", "text in lists", "text among numbers of a list", "NaN"}
+OF_EVERY_DOOR |= {"objects", "tensor of a graph", "tensor with a gradient"}
+
+
 @pytest.mark.parametrize(("name", "parameter"), CASES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_functions_name_what_is_not_numbers(name, parameter):
     arguments = _arguments(name, FUNCTIONS[name])[0]
     sound = arguments.pop(parameter, DATA[parameter])
     call = partial(FUNCTIONS[name], **arguments)
-    call(**{parameter: sound})
-    plt.close("all")
+    takes_sound_data(name)
     spoilers = SPOILERS.get(parameter, NOT_NUMBERS)
     if sound.ndim == 2 and parameter == "y_true":  # indicators
         spoilers = NOT_NUMBERS
+    spoilers = some(spoilers, name)
     assert not not_refused(call, spoilers, sound, parameter)
 
 
@@ -269,7 +291,7 @@ def test_metrics_take_numbers_however_they_come(name, parameter):
         sound = sound.astype(np.float16).astype(np.float64)
         forms = {kind: form for kind, form in NUMBERS.items() if "table" not in kind}
     expected = as_vector(call(**{parameter: sound}))
-    for kind, form in forms.items():
+    for kind, form in some(forms, name).items():
         found = as_vector(call(**{parameter: form(sound)}))
         # A frame keeps its columns together, which sums of products round otherwise.
         np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=kind)
@@ -281,11 +303,11 @@ def test_calibrators_take_numbers_however_they_come(name):
     calibrator = get_calibrator(name)()
     half = PROBA.astype(np.float16).astype(np.float64)
     expected = calibrator.fit(half, Y).predict_proba(half)
-    for kind, form in NUMBERS.items():
+    for kind, form in some(NUMBERS, name).items():
         X = form(half)
         proba = calibrator.fit(X, Y).predict_proba(X)
         np.testing.assert_allclose(proba, expected, rtol=1e-9, err_msg=kind)
-    for kind, form in LABELS.items():
+    for kind, form in some(LABELS, name).items():
         calibrator.fit(half, form(Y), _with_gradient(np.ones(N)))
         np.testing.assert_array_equal(
             calibrator.classes_, np.unique(np.asarray(form(Y).tolist())), err_msg=kind
@@ -390,7 +412,7 @@ def test_estimators_name_what_is_not_numbers(name):
     ],
 )
 def test_a_mask_is_not_passed_on_to_what_ignores_it(model):
-    with pytest.raises(ValueError, match=r"X must not .* masked values, got 1 of 72"):
+    with pytest.raises(ValueError, match=r"X must not .* masked values, got 1 of 36"):
         model.fit(_masked(FEATURES), Y)
     with pytest.raises(NotFittedError):
         model.predict(FEATURES)

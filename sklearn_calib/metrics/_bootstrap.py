@@ -188,12 +188,13 @@ def bootstrap_interval(
     >>> from sklearn.metrics import log_loss
     >>> from sklearn_calib.metrics import bootstrap_interval, ks_calibration_error
     >>> rng = np.random.default_rng(0)
-    >>> y_proba = rng.uniform(size=500)
-    >>> y_true = rng.uniform(size=500) < y_proba  # perfectly calibrated
-    >>> low, high = bootstrap_interval(log_loss, y_true, y_proba, random_state=0)
+    >>> y_proba = rng.uniform(size=200)
+    >>> y_true = rng.uniform(size=200) < y_proba  # perfectly calibrated
+    >>> settings = {"n_resamples": 199, "random_state": 0}
+    >>> low, high = bootstrap_interval(log_loss, y_true, y_proba, **settings)
     >>> low < log_loss(y_true, y_proba) < high
     True
-    >>> bootstrap_interval(ks_calibration_error, y_true, y_proba, random_state=0)[0]
+    >>> bootstrap_interval(ks_calibration_error, y_true, y_proba, **settings)[0]
     0.0
     """
     metric = with_options(metric, options, bootstrap_interval)

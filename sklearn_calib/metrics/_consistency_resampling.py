@@ -153,7 +153,9 @@ def consistency_test(
     >>> rng = np.random.default_rng(0)
     >>> proba = rng.uniform(size=200)
     >>> y_true = rng.uniform(size=200) < proba  # perfectly calibrated
-    >>> test = consistency_test(ks_calibration_error, y_true, proba, random_state=0)
+    >>> test = consistency_test(
+    ...     ks_calibration_error, y_true, proba, n_resamples=199, random_state=0
+    ... )
     >>> test.pvalue > 0.05
     True
     """

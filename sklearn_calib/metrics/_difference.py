@@ -230,12 +230,11 @@ def difference_test(
     >>> rng = np.random.default_rng(0)
     >>> proba = rng.uniform(size=500)
     >>> y_true = rng.uniform(size=500) < proba
-    >>> result = difference_test(
-    ...     log_loss, y_true, proba, proba**2, n_resamples=199, random_state=0
-    ... )
+    >>> settings = {"n_resamples": 199, "random_state": 0}
+    >>> result = difference_test(log_loss, y_true, proba, proba**2, **settings)
     >>> result.statistic < 0, result.pvalue < 0.05, result.high < 0
     (True, True, True)
-    >>> difference_test("neg_ece", y_true, proba, proba**2).statistic < 0
+    >>> difference_test("neg_ece", y_true, proba, proba**2, **settings).statistic < 0
     True
     """
     probas: dict[str, Any] = {"y_proba_a": y_proba_a, "y_proba_b": y_proba_b}
