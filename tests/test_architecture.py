@@ -4,8 +4,6 @@ import ast
 import inspect
 import pkgutil
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -145,19 +143,6 @@ def test_privates_of_scikit_learn_are_known_in_two_files():
     }
     found = {name: names for name, names in privates.items() if names}
     assert not found, "import them from _core.validation"
-
-
-@pytest.mark.parametrize("module", ["sklearn_calib", "sklearn_calib.metrics"])
-def test_light_import(module):
-    """Whoever only measures does not wait for PyTorch."""
-    code = f"import {module}, sys; print(*{{n.split('.')[0] for n in sys.modules}})"
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    loaded = set(process.stdout.split())
-    assert loaded & {"sklearn_calib", "torch", "skorch", "matplotlib"} == {
-        "sklearn_calib"
-    }
 
 
 @all_topics

@@ -204,8 +204,8 @@ def takes_sound_data(name):
 def some(forms, name):
     """Return all forms for one function, and for others those that show the door.
 
-    All functions have the same validators, and all calibrators. What converts its input before
-    it is validated loses a mask or a gradient, or reads text as numbers.
+    All functions have the same validators, and all calibrators. What converts its
+    input before it is validated loses a mask or a gradient, or reads text as numbers.
     """
     if name in ("expected_calibration_error", "temperature"):
         return forms

@@ -82,12 +82,13 @@ def run_check_scoring():
 
 def run_cross_val_score():
     for name in NAMES:
-        scores = cross_val_score(GaussianNB(), X, Y, scoring=name)
+        scores = cross_val_score(GaussianNB(), X, Y, scoring=name, cv=2)
         scores_suit_the_name(scores, name)
 
 
 def run_cross_validate():
-    results = cross_validate(GaussianNB(), X, Y, scoring=[*NAMES, "neg_log_loss"])
+    scoring = [*NAMES, "neg_log_loss"]
+    results = cross_validate(GaussianNB(), X, Y, scoring=scoring, cv=2)
     for name in NAMES:
         scores_suit_the_name(results[f"test_{name}"], name)
 
@@ -102,9 +103,7 @@ def run_grid_search_over_several():
     rule = lowest_error_within_one_se("neg_ece", guard="neg_log_loss")
     pipe = make_pipeline(StandardScaler(), GaussianNB())
     grid = {f"gaussiannb__{name}": values for name, values in GRID.items()}
-    search = GridSearchCV(
-        pipe, grid, scoring=["neg_ece", "neg_log_loss"], refit=rule, n_jobs=2
-    )
+    search = GridSearchCV(pipe, grid, scoring=["neg_ece", "neg_log_loss"], refit=rule)
     assert search.fit(X, Y).best_index_ in range(3)
 
 

@@ -1,7 +1,5 @@
 """Input is converted to an array, or raises an error because of its types."""
 
-import subprocess
-import sys
 from decimal import Decimal
 from fractions import Fraction
 
@@ -111,16 +109,6 @@ def test_labels():
     for y in ({0, 1}, None, np.array(3)):
         with pytest.raises(ValueError, match="y should be a 1d array of labels, got"):
             as_labels(y, "y")
-
-
-def test_torch_need_not_be_there():
-    code = (
-        "import sys, numpy as np\n"
-        "from sklearn_calib._core.arrays import as_labels, as_numbers\n"
-        "as_numbers([[1, 2]], 'X'), as_labels(['a'], 'y')\n"
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.each(

@@ -1,8 +1,5 @@
 """Classifiers with logits, with probabilities, and with neither."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -127,14 +124,3 @@ def test_logits_of_a_neural_classifier():
     assert all(pair.calibrator.from_logits for pair in model.calibrated_classifiers_)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     assert model.score(X, y) > 0.5
-
-
-def test_needs_no_torch():
-    code = (
-        "import sys; from sklearn_calib import CalibratedClassifier; "
-        "print('torch' in sys.modules)"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert process.stdout.strip() == "False"

@@ -46,8 +46,8 @@ def expected_loss(loss, logits, eta):
 
 
 def minimiser(loss, eta):
-    """Return the probabilities with the smallest expected loss, from several starts."""
-    starts = np.random.default_rng(0).normal(size=(4, len(eta)))
+    """Return the probabilities with the smallest expected loss, from two starts."""
+    starts = [np.log(eta), np.random.default_rng(0).normal(size=len(eta))]
     found = [
         minimize(
             lambda logits: expected_loss(loss, logits, eta),
@@ -55,7 +55,7 @@ def minimiser(loss, eta):
             jac=True,
             options={"gtol": 1e-10},
         )
-        for start in [np.log(eta), *starts]
+        for start in starts
     ]
     best = min(found, key=lambda result: result.fun)
     return np.exp(best.x) / np.exp(best.x).sum()
