@@ -40,12 +40,12 @@ from sklearn_calib.metrics import (
     worst_group,
 )
 
-CODES, GROUPS = np.arange(40) % 2, np.repeat([0, 1], 20)
+CODES, GROUPS = np.arange(20) % 2, np.repeat([0, 1], 10)
 Y = np.array(["bad", "mad"])[CODES]
-MAD = np.where(np.arange(40) % 5, 0.3 + 0.4 * CODES, 0.6)
+MAD = np.where(np.arange(20) % 5, 0.3 + 0.4 * CODES, 0.6)
 FRAME = pd.DataFrame({"bad": 1 - MAD, "mad": MAD})
-PREDICTED = np.tile([0, 1, 1, 0], 10)
-DRAWS = {"n_resamples": 20, "random_state": 0}
+PREDICTED = np.tile([0, 1, 1, 0], 5)
+DRAWS = {"n_resamples": 2, "random_state": 0}
 SUMS = {"labels": ["bad", "mad"]}
 MODES = ["top_label", "positive", "classwise"]
 
@@ -60,7 +60,7 @@ def with_dask(function):
 
     def call(y, proba):
         array = pytest.importorskip("dask.array", reason="needs dask")
-        return function(array.from_array(y, chunks=20), proba)
+        return function(array.from_array(y, chunks=10), proba)
 
     return call
 
@@ -183,7 +183,7 @@ def test_predicted_labels_of_one_chunk_on_dask():
     """Their values are not known before they are computed."""
     array = pytest.importorskip("dask.array", reason="needs dask")
     for labels in (PREDICTED, PREDICTED[:, None]):
-        lazy = array.from_array(labels, chunks=(20, -1)[: labels.ndim])
+        lazy = array.from_array(labels, chunks=(10, -1)[: labels.ndim])
         assert told(partial(ece, labels=[0, 1]), CODES, lazy) == 1
 
 

@@ -15,12 +15,12 @@ both_kinds = pytest.mark.parametrize("kind", [DiagonalMap, FullMap])
 
 @pytest.fixture
 def data():
-    """Return features, codes and weights of 600 samples of 5 classes."""
+    """Return features, codes and weights of 150 samples of 5 classes."""
     rng = np.random.default_rng(0)
-    features = log_softmax(2 * rng.normal(size=(600, 5)), axis=1)
+    features = log_softmax(2 * rng.normal(size=(150, 5)), axis=1)
     bias = np.linspace(-1, 1, 5)
-    codes = (0.7 * features + bias + rng.gumbel(size=(600, 5))).argmax(axis=1)
-    weight = rng.uniform(0.5, 1.5, 600)
+    codes = (0.7 * features + bias + rng.gumbel(size=(150, 5))).argmax(axis=1)
+    weight = rng.uniform(0.5, 1.5, 150)
     return features, codes, weight / weight.sum()
 
 
