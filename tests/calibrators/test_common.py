@@ -131,7 +131,7 @@ def test_repairs_a_sharpened_prediction(
 
 def test_leaves_a_calibrated_prediction_alone(calibrator, make_logits, fresh):
     """The parameter is correct within the sampling error of 5000 samples."""
-    logits, y = make_logits(5000, 3)
+    logits, y = make_logits(5000)
     proba = softmax(logits)
     repaired = fresh(calibrator).fit(proba, y).predict_proba(proba)
     assert np.abs(repaired - proba).mean() < 0.02
@@ -308,7 +308,7 @@ def test_class_without_samples_is_said(calibrator, overconfident, fresh):
 
 def test_preserves_argmax_if_it_says_so(calibrator, make_logits, fresh):
     """The data have class-dependent errors, which other calibrators can correct."""
-    logits, y = make_logits(300, 3)
+    logits, y = make_logits(600, 3)
     for biased in (3 * logits + [2.0, 0.0, -2.0], 0.5 * logits + [0.0, 1.0, 0.0]):
         fitted = fresh(calibrator, from_logits=True).fit(biased, y)
         same = fitted.predict(biased) == biased.argmax(axis=1)
