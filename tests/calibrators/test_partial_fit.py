@@ -74,7 +74,7 @@ def test_the_first_thousand_samples_are_a_fit(calibrator):
     X, y = draw(990)
     X = softmax(X)
     X[::200] = np.eye(3)[y[::200]]  # zeros in some batches
-    online = update(calibrator, X, y, 110)
+    online = update(calibrator, X, y, 55)
     fitted = clone(calibrator).fit(X, y)
     assert distance(online, fitted, X) < 1e-12
     assert online.zero_replacement_ == fitted.zero_replacement_
