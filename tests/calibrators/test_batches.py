@@ -263,7 +263,7 @@ def test_fit_allocates_less_than_half_of_the_data(
     monkeypatch.setattr(validation, "BLOCK_SIZE", 8192)
     monkeypatch.setattr(type(calibrator), "_least_rows", 64)
     rng = np.random.default_rng(0)
-    shape = (50_000 if n_classes == 10 else 15_000), n_classes
+    shape = (50_000 if n_classes == 10 else 20_000), n_classes
     X = 3 * rng.standard_normal(shape, dtype=np.float32)
     noise = rng.standard_normal(X.shape, dtype=np.float32)
     y = (X / 2 + noise).argmax(axis=1)
