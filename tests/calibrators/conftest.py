@@ -5,11 +5,15 @@ each calibrator of `CALIBRATORS`. ``EXCUSED`` maps the name of a test to the exc
 calibrators, given by class or setting, and to the reasons.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
+from sklearn_calib._core.links import softmax
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     BetaCalibration,
     DirichletCalibrator,
     FocalTemperatureScaling,
@@ -75,8 +79,45 @@ def make_logits():
 
 @pytest.fixture(scope="session")
 def fresh():
-    """Return a function that clones a calibrator with changed parameters."""
-    return lambda calibrator, **params: clone(calibrator).set_params(**params)
+    """Return a function that clones a calibrator with changed parameters.
+
+    Two folds of AutoCalibrator are enough to fit each of its calibrators.
+    """
+
+    def change(calibrator, **params):
+        folds = {"cv": 2} if isinstance(calibrator, AutoCalibrator) else {}
+        return clone(calibrator).set_params(**{**folds, **params})
+
+    return change
+
+
+@pytest.fixture(scope="session")
+def overconfident(make_logits):
+    """Return a function for overconfident predictions, which are read-only."""
+
+    @cache
+    def make(n_classes=3, from_logits=False):
+        logits, y = make_logits(200, n_classes)
+        X = 3 * logits if from_logits else softmax(3 * logits)
+        X.flags.writeable = y.flags.writeable = False
+        return X, y
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fitted(fresh, overconfident):
+    """Return a function for a calibrator that is fitted to overconfident predictions.
+
+    It is fitted once, so tests must not change it.
+    """
+
+    @cache
+    def fit(calibrator, n_classes=3, from_logits=False):
+        model = fresh(calibrator, from_logits=from_logits)
+        return model.fit(*overconfident(n_classes, from_logits))
+
+    return fit
 
 
 @pytest.fixture(scope="session")

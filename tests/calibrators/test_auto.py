@@ -294,8 +294,8 @@ X, Y = load_iris(return_X_y=True)
 
 def test_auto_of_a_calibrated_classifier():
     """It is an AutoCalibrator, for each label of a multilabel problem."""
-    short = CalibratedClassifier(GaussianNB(), "auto", cv=3).fit(X, Y)
-    long = CalibratedClassifier(GaussianNB(), AutoCalibrator(), cv=3).fit(X, Y)
+    short = CalibratedClassifier(GaussianNB(), "auto", cv=2).fit(X, Y)
+    long = CalibratedClassifier(GaussianNB(), AutoCalibrator(), cv=2).fit(X, Y)
     proba = short.predict_proba(X)
     np.testing.assert_array_equal(proba, long.predict_proba(X))
     assert isinstance(short.calibrated_classifiers_[0].calibrator, AutoCalibrator)
@@ -309,10 +309,11 @@ def test_auto_of_a_calibrated_classifier():
 
 def test_auto_in_a_search():
     search = GridSearchCV(
-        CalibratedClassifier(GaussianNB(), cv=3),
+        CalibratedClassifier(GaussianNB(), cv=2, ensemble=False),
         {"calibrator": [None, "auto"]},
         scoring="neg_log_loss",
-        cv=3,
+        cv=2,
+        refit=False,
     ).fit(X, Y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 

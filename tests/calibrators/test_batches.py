@@ -1,12 +1,14 @@
 """Fits to data in chunks: the same result, errors for bad chunks, little memory."""
 
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.base import clone
 
-from sklearn_calib._core import blocks, optimize
+from sklearn_calib._core import blocks, optimize, validation
 from sklearn_calib.calibrators import (
     BBQ,
     ENIR,
@@ -67,13 +69,13 @@ SORTING = [
     *ONE_VS_REST,
     JointIsotonicCalibration(),
     MetaCal(),
-    MetaCal(coverage_accuracy=0.6, threshold_fraction=0.5, random_state=0),
+    MetaCal(coverage_accuracy=0.5, threshold_fraction=0.5, random_state=0),
     SplineCalibration(),
     TopLabelCalibrator(),
     TopLabelCalibrator(HistogramBinning(n_bins=3), per_class=True, min_errors=1),
 ]
 # Empty, of a single row, and with weights of zero only.
-CUTS = [0, 0, 300, 301, 600]
+CUTS = [0, 0, 100, 101, 200]
 ignore_warnings = pytest.mark.filterwarnings("ignore")
 
 
@@ -88,12 +90,12 @@ def keeping(request, monkeypatch):
 def make_data(n_classes, from_logits=True):
     """Return predictions, labels and weights; the first class may have no samples."""
     rng = np.random.default_rng(n_classes)
-    logits = 2 * rng.normal(size=(600, n_classes))
+    logits = 2 * rng.normal(size=(200, n_classes))
     y = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
     if n_classes == 4:
         y[y == 0] = 1
-    weight = rng.uniform(0.5, 2, 600)
-    weight[300] = 0
+    weight = rng.uniform(0.5, 2, 200)
+    weight[100] = 0
     proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     proba[::9] = np.eye(n_classes)[proba[::9].argmax(axis=1)]
     return logits if from_logits else proba, y, weight
@@ -106,16 +108,22 @@ def chunks_of(*arrays, cuts=CUTS):
     )
 
 
+@cache
+def fit_whole(calibrator, from_logits, n_classes, has_weights=True):
+    """Return a clone that is fitted to all data at once, and the data."""
+    data = make_data(n_classes, from_logits)[: 2 + has_weights]
+    whole = clone(calibrator).set_params(from_logits=from_logits)
+    return whole.fit(*data, labels=np.arange(n_classes)), *data
+
+
 @ignore_warnings
 @pytest.mark.parametrize("calibrator", SUMMED + SORTING, ids=repr)
 @pytest.mark.each("from_logits", [True, False])
 @pytest.mark.each(("n_classes", "has_weights"), [(2, False), (4, True)])
 @pytest.mark.usefixtures("keeping")
 def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, fresh):
-    X, y, weight = make_data(n_classes, from_logits)
-    data = (X, y, weight) if has_weights else (X, y)
-    labels = np.arange(n_classes)
-    whole = fresh(calibrator, from_logits=from_logits).fit(*data, labels=labels)
+    whole, *data = fit_whole(calibrator, from_logits, n_classes, has_weights)
+    X, labels = data[0], np.arange(n_classes)
     parts = fresh(calibrator, from_logits=from_logits)
     parts.fit(batches=chunks_of(*data), labels=labels)
     # A search that only compares values finds the minimum to the root of the precision.
@@ -133,16 +141,15 @@ def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, f
 @pytest.mark.usefixtures("keeping")
 def test_sorting_batches_is_exact(calibrator, from_logits, fresh):
     """For more classes than are read at once."""
-    X, y, weight = make_data(11, from_logits)
-    whole = fresh(calibrator, from_logits=from_logits).fit(X, y, weight)
+    whole, *data = fit_whole(calibrator, from_logits, 11)
     parts = fresh(calibrator, from_logits=from_logits)
-    parts.fit(batches=chunks_of(X, y, weight), labels=np.arange(11))
+    parts.fit(batches=chunks_of(*data), labels=np.arange(11))
     np.testing.assert_array_equal(parts.class_prior_, whole.class_prior_)
     np.testing.assert_equal(parts.maps_, whole.maps_)
 
 
 @ignore_warnings
-@pytest.mark.each("shape", [(600,), (600, 1)])
+@pytest.mark.each("shape", [(200,), (200, 1)])
 def test_binary_scores_and_labels_of_strings(shape):
     X, y, _ = make_data(2)
     score, names = (X[:, 1] - X[:, 0]).reshape(shape), np.array(["ham", "spam"])[y]
@@ -182,8 +189,8 @@ MOVING = iter([[(X, Y)], [(X, np.roll(Y, 1) * 0)]])
         (bad((X, Y, -WEIGHT)), ValueError, "Chunk 0 of batches: sample_weight must"),
         (bad((X, Y, 1e200 * WEIGHT)), ValueError, "maximum between.*Multiply all"),
         (bad((X.astype(str) + "?", Y)), (TypeError, ValueError), "Chunk 0 of batches"),
-        (lambda: ONCE, ValueError, "must return the same chunks.*0 samples.*after 600"),
-        (lambda: next(SHRINKING), ValueError, "got 9 samples in chunk 0 after 600"),
+        (lambda: ONCE, ValueError, "must return the same chunks.*0 samples.*after 200"),
+        (lambda: next(SHRINKING), ValueError, "got 9 samples in chunk 0 after 200"),
         (lambda: next(MOVING), ValueError, "must return the same chunks"),
     ],
 )
@@ -251,10 +258,12 @@ def test_logits_that_look_like_probabilities():
 def test_fit_allocates_less_than_half_of_the_data(
     calibrator, n_classes, from_logits, fresh, monkeypatch, peak_memory
 ):
-    """The arrays of one block take up to 12 MiB, as numpy reports to tracemalloc."""
+    """The blocks are small, as the data: numpy reports its memory to tracemalloc."""
     monkeypatch.setattr(blocks, "KEPT_SIZE", 0)
+    monkeypatch.setattr(validation, "BLOCK_SIZE", 8192)
+    monkeypatch.setattr(type(calibrator), "_least_rows", 64)
     rng = np.random.default_rng(0)
-    shape = 7_000_000 // n_classes, n_classes
+    shape = (50_000 if n_classes == 10 else 20_000), n_classes
     X = 3 * rng.standard_normal(shape, dtype=np.float32)
     noise = rng.standard_normal(X.shape, dtype=np.float32)
     y = (X / 2 + noise).argmax(axis=1)

@@ -29,31 +29,28 @@ both_scales = pytest.mark.each("from_logits", [False, True])
 
 
 @pytest.mark.each("kind", [str, object])
-def test_string_labels(calibrator, kind, make_logits, fresh):
-    logits, y = make_logits()
-    names = np.array(["ant", "bee", "cat", "dog"], dtype=kind)
-    X = softmax(3 * logits)
-    fitted = fresh(calibrator).fit(X, names[y])
-    np.testing.assert_array_equal(fitted.classes_, names)
-    expected = fresh(calibrator).fit(X, y)
-    np.testing.assert_array_equal(fitted.predict(X), names[expected.predict(X)])
-    np.testing.assert_array_equal(fitted.predict_proba(X), expected.predict_proba(X))
+def test_string_labels(calibrator, kind, fitted, overconfident, fresh):
+    X, y = overconfident()
+    names = np.array(["ant", "bee", "cat"], dtype=kind)
+    named, expected = fresh(calibrator).fit(X, names[y]), fitted(calibrator)
+    np.testing.assert_array_equal(named.classes_, names)
+    np.testing.assert_array_equal(named.predict(X), names[expected.predict(X)])
+    np.testing.assert_array_equal(named.predict_proba(X), expected.predict_proba(X))
 
 
-def test_pandas(calibrator, make_logits, fresh):
-    logits, y = make_logits()
-    X = softmax(3 * logits)
-    frame = pd.DataFrame(X, columns=["ant", "bee", "cat", "dog"])
+def test_pandas(calibrator, fitted, overconfident, fresh):
+    X, y = overconfident()
+    frame = pd.DataFrame(X, columns=["ant", "bee", "cat"])
     frame.index += 100
     target = pd.Series(y, index=frame.index)
-    fitted = fresh(calibrator).fit(frame, target)
-    expected = fresh(calibrator).fit(X, y).predict_proba(X)
+    framed = fresh(calibrator).fit(frame, target)
+    expected = fitted(calibrator).predict_proba(X)
     # A DataFrame is stored by columns, which changes the rounding of sums of products.
-    np.testing.assert_allclose(fitted.predict_proba(frame), expected, rtol=1e-12)
-    np.testing.assert_array_equal(fitted.feature_names_in_, frame.columns)
-    positive = frame["dog"]
-    fitted.fit(positive, target == 3)
-    assert fitted.predict_proba(positive).shape == (len(y), 2)
+    np.testing.assert_allclose(framed.predict_proba(frame), expected, rtol=1e-12)
+    np.testing.assert_array_equal(framed.feature_names_in_, frame.columns)
+    positive = frame["cat"]
+    framed.fit(positive, target == 2)
+    assert framed.predict_proba(positive).shape == (len(y), 2)
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names")
@@ -91,13 +88,13 @@ def test_predicted_labels_are_told_once(calibrator, from_logits, fresh):
     assert not any("predicted labels" in str(each.message) for each in found)
 
 
-def test_absent_classes_are_named(calibrator, make_logits, fresh):
+def test_absent_classes_are_named(calibrator, overconfident, fresh):
     """All warnings of absent classes begin and end in the same way."""
-    logits, y = make_logits()
-    X, kept = softmax(3 * logits), y != 2
+    X, y = overconfident()
+    kept = y != 2
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        fresh(calibrator).fit(X[kept], y[kept], labels=range(4))
+        fresh(calibrator).fit(X[kept], y[kept], labels=range(3))
     texts = [str(each.message) for each in found if "samples of [" in str(each.message)]
     assert len(texts) <= 1
     wanted = r"y contains no samples of \[2\]: .+\. Calibrate with samples of all cl"
@@ -108,7 +105,7 @@ def test_absent_classes_are_named(calibrator, make_logits, fresh):
 
 @pytest.mark.each("shape", [(-1,), (-1, 1)])
 def test_positive_class_alone_equals_two_columns(calibrator, shape, make_logits, fresh):
-    logits, y = make_logits(n_classes=2)
+    logits, y = make_logits(100, 2)
     proba = softmax(3 * logits)
     one = fresh(calibrator).fit(proba[:, 1].reshape(shape), y)
     proba[:, 0] = 1 - proba[:, 1]
@@ -121,7 +118,7 @@ def test_positive_class_alone_equals_two_columns(calibrator, shape, make_logits,
 
 
 def test_probabilities_instead_of_logits_are_told(calibrator, make_logits, fresh):
-    logits, y = make_logits(n_classes=2)
+    logits, y = make_logits(60, 2)
     calibrator = fresh(calibrator, from_logits=True)
     proba = softmax(3 * logits)
     for X in (proba, proba.astype(np.float16), proba.round(3), proba[:, 1]):
@@ -135,44 +132,42 @@ def test_probabilities_instead_of_logits_are_told(calibrator, make_logits, fresh
 
 
 @pytest.mark.each("shape", [(-1,), (-1, 1)])
-def test_difference_of_logits_equals_two_columns(calibrator, shape, make_logits, fresh):
-    logits, y = make_logits(n_classes=2)
+def test_difference_of_logits_equals_two_columns(
+    calibrator, shape, fitted, overconfident, fresh
+):
+    logits, y = overconfident(2, from_logits=True)
     difference = (logits[:, 1] - logits[:, 0]).reshape(shape)
-    calibrator = fresh(calibrator, from_logits=True)
-    one = calibrator.fit(difference, y).predict_proba(difference)
-    two = calibrator.fit(logits, y).predict_proba(logits)
-    np.testing.assert_allclose(one, two, rtol=1e-9)
+    one = fresh(calibrator, from_logits=True).fit(difference, y)
+    two = fitted(calibrator, 2, from_logits=True).predict_proba(logits)
+    np.testing.assert_allclose(one.predict_proba(difference), two, rtol=1e-9)
 
 
 @both_scales
 def test_float32_is_kept_and_close_to_float64(
-    calibrator, from_logits, make_logits, fresh
+    calibrator, from_logits, fitted, overconfident, fresh
 ):
-    logits, y = make_logits()
-    X = 3 * logits if from_logits else softmax(3 * logits)
-    calibrator = fresh(calibrator, from_logits=from_logits)
-    double = calibrator.fit(X, y).predict_proba(X)
-    single = calibrator.fit(X.astype(np.float32), y).predict_proba(X.astype(np.float32))
+    X, y = overconfident(3, from_logits)
+    double = fitted(calibrator, 3, from_logits).predict_proba(X)
+    X = X.astype(np.float32)
+    single = fresh(calibrator, from_logits=from_logits).fit(X, y).predict_proba(X)
     assert (double.dtype, single.dtype) == (np.float64, np.float32)
     np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(single.sum(axis=1), 1, rtol=1e-6)
 
 
-def test_logits_equal_their_softmax(calibrator, make_logits, fresh):
-    logits, y = make_logits()
-    proba = softmax(2 * logits)
-    from_logits = fresh(calibrator, from_logits=True).fit(2 * logits, y)
-    from_proba = fresh(calibrator).fit(proba, y)
-    np.testing.assert_allclose(
-        from_logits.predict_proba(2 * logits), from_proba.predict_proba(proba)
+def test_logits_equal_their_softmax(calibrator, fitted, overconfident):
+    from_logits, from_proba = (
+        fitted(calibrator, 3, is_logit).predict_proba(overconfident(3, is_logit)[0])
+        for is_logit in (True, False)
     )
+    np.testing.assert_allclose(from_logits, from_proba)
 
 
 def test_zeros_and_small_probabilities_that_fit_has_not_seen(
     calibrator, make_logits, fresh
 ):
     """Zeros are replaced by a small value, and smaller values by at least as much."""
-    logits, y = make_logits()
+    logits, y = make_logits(200)
     X = softmax(logits)
     fitted = fresh(calibrator).fit(X, y)
     assert fitted.zero_replacement_ == np.finfo(np.float64).eps
@@ -196,10 +191,10 @@ def test_what_rounding_leaves_outside_of_0_and_1(
     calibrator, dtype, n_columns, make_logits, fresh
 ):
     """`fit` and `predict_proba` clip it."""
-    logits, y = make_logits(n_samples=200, n_classes=max(2, n_columns))
+    logits, y = make_logits(n_samples=60, n_classes=max(2, n_columns))
     X = softmax(3 * logits)[:, -n_columns:]
     ends = np.eye(max(2, n_columns))[y[::5], -n_columns:]
-    X[::5] = np.where(ends == 1, 1.00001, [[1e-5], [-1e-5]] * 20)
+    X[::5] = np.where(ends == 1, 1.00001, [[1e-5], [-1e-5]] * 6)
     X = X.astype(dtype)
     assert X.max() > 1 > X.min() + 1
     expected = fresh(calibrator).fit(X.clip(0, 1), y).predict_proba(X.clip(0, 1))
@@ -210,27 +205,22 @@ def test_what_rounding_leaves_outside_of_0_and_1(
         fresh(calibrator).fit(np.where(X > 1, dtype(1.0004), X), y)
 
 
-def test_memory_order_and_input_are_left_alone(calibrator, make_logits, fresh):
-    logits, y = make_logits()
-    X = softmax(3 * logits)
-    copy = X.copy()
-    fitted = fresh(calibrator).fit(X, y)
-    proba = fitted.predict_proba(X)
-    np.testing.assert_array_equal(X, copy)
+def test_memory_order_and_input_are_left_alone(
+    calibrator, fitted, overconfident, fresh
+):
+    """The input of `fitted` is read-only."""
+    X, y = overconfident()
     fortran = np.asfortranarray(X)
-    np.testing.assert_allclose(
-        fresh(calibrator).fit(fortran, y).predict_proba(fortran), proba, rtol=1e-12
-    )
-    X.flags.writeable = False
-    fresh(calibrator).fit(X, y).predict_proba(X)
+    fortran.flags.writeable = True
+    proba = fresh(calibrator).fit(fortran, y).predict_proba(fortran)
+    np.testing.assert_allclose(proba, fitted(calibrator).predict_proba(X), rtol=1e-12)
+    np.testing.assert_array_equal(fortran, X)
 
 
-def test_pickle(calibrator, make_logits, fresh):
-    logits, y = make_logits()
-    X = softmax(3 * logits)
-    fitted = fresh(calibrator).fit(X, y)
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+def test_pickle(calibrator, fitted, overconfident):
+    X, model = overconfident()[0], fitted(calibrator)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 PROBA = np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7]])

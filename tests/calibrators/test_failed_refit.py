@@ -49,7 +49,7 @@ def fail(calibrator, monkeypatch, how):
 
 
 def test_a_failed_fit_changes_nothing(calibrator, make_logits, fresh, monkeypatch):
-    logits, y = make_logits(n_samples=200)
+    logits, y = make_logits(n_samples=60)
     X = softmax(logits)
     ways = [*FAILURES, "interruption", "memory"]
     calibrator = fresh(calibrator)
@@ -68,7 +68,7 @@ def test_a_failed_fit_changes_nothing(calibrator, make_logits, fresh, monkeypatc
 
 
 def test_bad_parameters_leave_what_was_learned(calibrator, make_logits, fresh):
-    logits, y = make_logits(n_samples=200)
+    logits, y = make_logits(n_samples=60)
     X = softmax(logits)
     calibrator = fresh(calibrator).fit(X, y)
     proba = calibrator.predict_proba(X)

@@ -34,10 +34,10 @@ FEW = "needs about .* misclassified samples to be fitted reliably"
 
 @pytest.fixture
 def with_errors():
-    """Return a function that makes 1000 samples, some of them misclassified."""
+    """Return a function that makes samples, some of them misclassified."""
 
-    def make(n_errors, n_classes=2):
-        logits = 2 * np.random.default_rng(0).normal(size=(1000, n_classes))
+    def make(n_errors, n_classes=2, n_samples=1000):
+        logits = 2 * np.random.default_rng(0).normal(size=(n_samples, n_classes))
         order = logits.argsort(axis=1)
         y = order[:, -1].copy()
         y[:n_errors] = order[:n_errors, -2]
@@ -57,11 +57,11 @@ def warnings_of_few(fit, *args, **params):
 
 @pytest.mark.each("from_logits", [False, True])
 def test_errors_are_counted(calibrator, from_logits, with_errors, fresh):
-    logits, y = with_errors(37, 4)
+    logits, y = with_errors(37, 3, 80)
     X = logits if from_logits else softmax(logits)
     fitted = fresh(calibrator, from_logits=from_logits).fit(X, y)
     assert fitted.n_errors_ == 37
-    weight = np.where(np.arange(1000) < 30, 2, 0.5)
+    weight = np.where(np.arange(80) < 30, 2, 0.5)
     fitted.fit(X, y, sample_weight=weight)
     assert fitted.n_errors_ == 30 * 2 + 7 * 0.5
 

@@ -61,7 +61,7 @@ def test_gamma_is_found_and_the_posterior_with_it():
 
 
 def test_temperature_and_gamma_are_found():
-    posterior, said, y = make_problem(gamma=2)
+    posterior, said, y = make_problem(gamma=2, n_samples=10_000)
     calibrator = FocalTemperatureScaling(from_logits=True)
     calibrator.fit(3 * np.log(said), y)
     assert calibrator.temperature_ == pytest.approx(3, rel=0.1)

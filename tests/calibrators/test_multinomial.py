@@ -167,7 +167,7 @@ def test_centred_logits_or_log_probabilities(make_logits, fresh):
 )
 def test_strength_by_cross_validation(calibrator, penalty, make_logits, fresh):
     """The selected strength has a lower log loss on new data than both ends."""
-    logits, y = make_logits(2300, 6)
+    logits, y = make_logits(1300, 6)
     logits = 2 * logits + np.linspace(-1, 1, 6)
     calibrator = fresh(calibrator, penalty=penalty, from_logits=True)
 
@@ -284,7 +284,7 @@ def test_log_losses_before_and_after(calibrator, make_logits, fresh):
 )
 def test_a_thousand_classes(calibrator, fresh):
     rng = np.random.default_rng(0)
-    logits = 2 * rng.normal(size=(4000, 1000))
+    logits = 2 * rng.normal(size=(2500, 1000))
     slope = rng.uniform(0.5, 1, 1000)
     y = (slope * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     labels = np.arange(1000)

@@ -73,8 +73,8 @@ def test_one_call_is_a_fit(calibrator, n_classes):
 def test_the_first_thousand_samples_are_a_fit(calibrator):
     X, y = draw(990)
     X = softmax(X)
-    X[::50] = np.eye(3)[y[::50]]  # zeros in some batches
-    online = update(calibrator, X, y, 30)
+    X[::200] = np.eye(3)[y[::200]]  # zeros in some batches
+    online = update(calibrator, X, y, 55)
     fitted = clone(calibrator).fit(X, y)
     assert distance(online, fitted, X) < 1e-12
     assert online.zero_replacement_ == fitted.zero_replacement_
@@ -86,7 +86,7 @@ def test_batches_approach_the_fit(calibrator, n_classes):
     """Measured: at most 0.003. The standard error is ten times as large."""
     X, y = draw(4000, n_classes)
     calibrator = clone(calibrator).set_params(from_logits=True)
-    online = update(calibrator, X, y, 100)
+    online = update(calibrator, X, y, 200)
     assert distance(online, calibrator.fit(X, y), X[:1000]) < 0.004
 
 
@@ -236,10 +236,10 @@ def test_a_batch_is_a_set_of_weighted_samples(calibrator):
 
 @every_calibrator
 def test_float32_agrees_with_float64(calibrator):
-    X, y = draw(3000)
+    X, y = draw(2000)
     calibrator = clone(calibrator).set_params(from_logits=True)
-    double = update(calibrator, X, y, 200)
-    single = update(calibrator, X.astype(np.float32), y, 200)
+    double = update(calibrator, X, y, 250)
+    single = update(calibrator, X.astype(np.float32), y, 250)
     assert single.predict_proba(X.astype(np.float32)).dtype == np.float32
     assert distance(single, double, X) < 1e-4
 
@@ -257,8 +257,8 @@ def test_temperature_is_proportional_to_the_scale_of_logits():
 def test_half_life_follows_a_change():
     X, y = draw(12_000, 10, factor=1.0)
     X[6000:] *= 2
-    kept = update(TemperatureScaling(from_logits=True), X, y, 50)
-    fresh = update(TemperatureScaling(from_logits=True), X, y, 50, half_life=1000)
+    kept = update(TemperatureScaling(from_logits=True), X, y, 100)
+    fresh = update(TemperatureScaling(from_logits=True), X, y, 100, half_life=1000)
     assert kept.temperature_ < 1.7
     assert fresh.temperature_ == pytest.approx(2, abs=0.12)
 
@@ -279,7 +279,7 @@ def test_few_errors_shrink_towards_no_calibration():
 def test_without_errors_nothing_is_calibrated():
     proba = softmax(draw(15)[0])
     for calibrator in ONLINE:
-        online = update(calibrator, proba, proba.argmax(axis=1), 1)
+        online = update(calibrator, proba, proba.argmax(axis=1), 5)
         np.testing.assert_allclose(online.predict_proba(proba), proba, atol=1e-12)
 
 
@@ -291,7 +291,7 @@ def test_separable_and_absent_classes_stay_finite(calibrator, half_life):
     is_right = (X.argmax(axis=1) == y) | (np.arange(len(y)) < 300)
     X, y = X[is_right & (y < 3)], y[is_right & (y < 3)]
     calibrator = clone(calibrator).set_params(from_logits=True)
-    online = update(calibrator, X, y, 40, half_life=half_life)
+    online = update(calibrator, X, y, 150, half_life=half_life)
     proba = online.predict_proba(X)
     assert np.isfinite(parameters_of(online)).all()
     losses = -np.log(proba[np.arange(len(y)), y])
@@ -301,15 +301,15 @@ def test_separable_and_absent_classes_stay_finite(calibrator, half_life):
 @every_calibrator
 def test_predictions_of_equal_or_extreme_logits_stay_finite(calibrator):
     calibrator = clone(calibrator).set_params(from_logits=True)
-    for X in (np.zeros((600, 3)), 1e6 * draw(600)[0], 1e-6 * draw(600)[0]):
-        y = np.arange(600) % 3
-        proba = update(calibrator, X, y, 100, half_life=300).predict_proba(X)
+    for X in (np.zeros((1200, 3)), 1e6 * draw(1200)[0], 1e-6 * draw(1200)[0]):
+        y = np.arange(1200) % 3
+        proba = update(calibrator, X, y, 400, half_life=300).predict_proba(X)
         assert np.isfinite(proba).all()
 
 
 def test_temperature_stays_finite_if_predictions_are_worse_than_random():
     X, y = draw(3000)
-    online = update(TemperatureScaling(from_logits=True), -X, y, 10)
+    online = update(TemperatureScaling(from_logits=True), -X, y, 50)
     assert 1e6 < online.temperature_ < np.inf
     np.testing.assert_allclose(online.predict_proba(X), 1 / 3, atol=1e-5)
 
@@ -324,7 +324,7 @@ def test_logits_that_overflow_are_refused():
 def test_exponents_of_beta_are_not_negative(parameters):
     X, y = draw(2500, 2)
     online = BetaCalibration(parameters=parameters, from_logits=True)
-    online = update(online, X, 1 - y, 50)
+    online = update(online, X, 1 - y, 100)
     fitted = clone(online).fit(X, 1 - y)
     np.testing.assert_allclose(online.maps_[0], fitted.maps_[0], atol=0.01)
     assert (online.maps_[0][:2] == 0).all()

@@ -113,16 +113,16 @@ def test_repairs_every_group_and_keeps_unseen_ones():
 # Folds of the automatic calibrator are random, but do not depend on the groups.
 @pytest.mark.parametrize("name", get_calibrator_names())
 @few_errors
-def test_one_group_has_the_map_of_all_samples(name):
-    X, y, _ = make_groups(300, n_classes=3)
-    calibrator = get_calibrator(name)()
+def test_one_group_has_the_map_of_all_samples(name, fresh):
+    X, y, _ = make_groups(100, n_classes=3)
+    calibrator = fresh(get_calibrator(name)())
     model = fitted(X, y, ["a"] * len(y), calibrator)
     expected = calibrator.set_params(from_logits=True).fit(X, y).predict_proba(X)
     proba = model.predict_proba(X, groups=["a"] * len(y))
     np.testing.assert_allclose(proba, expected, rtol=1e-9, atol=1e-12)
     assert not hasattr(model, "prior_precision_")
-    several = fitted(X, y, np.arange(300) % 3, calibrator)
-    found = several.predict_proba(X, groups=np.arange(300) % 3)
+    several = fitted(X, y, np.arange(100) % 3, calibrator)
+    found = several.predict_proba(X, groups=np.arange(100) % 3)
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert (found > 0).all()
 
@@ -131,12 +131,12 @@ def test_one_group_has_the_map_of_all_samples(name):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([2, 3]))
 def test_order_and_names_do_not_matter(seed, n_groups, n_classes):
-    X, y, groups = make_groups(120, n_groups, n_classes, seed=seed)
+    X, y, groups = make_groups(60, n_groups, n_classes, seed=seed)
     y[:n_classes] = np.arange(n_classes)
     model = fitted(X, y, groups, TemperatureScaling())
     proba = model.predict_proba(X, groups=groups)
     rng = np.random.default_rng(seed)
-    order = rng.permutation(120)
+    order = rng.permutation(60)
     names = np.array(list("vwxyz"))[rng.permutation(5)]
     again = fitted(X[order], y[order], names[groups[order]], TemperatureScaling())
     found = again.predict_proba(X, groups=names[groups])
@@ -149,8 +149,8 @@ def test_order_and_names_do_not_matter(seed, n_groups, n_classes):
     st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([1.0, "empirical_bayes"])
 )
 def test_weights_equal_repetitions(seed, n_groups, lambd):
-    X, y, groups = make_groups(150, n_groups, seed=seed)
-    weight = np.random.default_rng(seed).integers(0, 3, size=150)
+    X, y, groups = make_groups(80, n_groups, seed=seed)
+    weight = np.random.default_rng(seed).integers(0, 3, size=80)
     weight[:2], y[:2] = 1, [0, 1]
     model = fitted(X, y, groups, weight=weight, lambd=lambd)
     repeated = [values.repeat(weight, axis=0) for values in (X, y, groups)]
@@ -164,7 +164,7 @@ def test_weights_equal_repetitions(seed, n_groups, lambd):
 
 
 def test_groups_of_every_kind():
-    X, y, codes = make_groups(2000, 6)
+    X, y, codes = make_groups(600, 6)
     first, second = codes % 2, codes // 2
     frame = pd.DataFrame(
         {

@@ -37,11 +37,11 @@ def make_labels(n_samples=2000, n_labels=3, seed=0):
 
 @all_calibrators
 @both_scales
-def test_each_label_has_its_own(calibrator, from_logits):
-    logits, y = make_labels()
+def test_each_label_has_its_own(calibrator, from_logits, fresh):
+    logits, y = make_labels(200)
     logits *= [3, 1, 0.4]
     X = logits if from_logits else expit(logits)
-    calibrator = calibrator(from_logits=from_logits)
+    calibrator = fresh(calibrator(), from_logits=from_logits)
     fitted = PerLabelCalibrator(calibrator).fit(X, y)
     proba = fitted.predict_proba(X)
     for j in range(3):
@@ -70,8 +70,8 @@ def test_repairs_every_label():
 # Repeated samples are in several folds of AutoCalibrator.
 @pytest.mark.parametrize("calibrator", [c for c in CALIBRATORS if c != AutoCalibrator])
 def test_weights_equal_repetitions(calibrator):
-    logits, y = make_labels(300)
-    weight = np.arange(300) % 3
+    logits, y = make_labels(150, 2)
+    weight = np.arange(150) % 3
     fitted = PerLabelCalibrator(calibrator()).fit(expit(logits), y, weight)
     repeated = expit(logits).repeat(weight, axis=0), y.repeat(weight, axis=0)
     expected = PerLabelCalibrator(calibrator()).fit(*repeated)
@@ -85,14 +85,11 @@ def test_weights_equal_repetitions(calibrator):
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 @all_calibrators
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_labels_that_none_or_all_have(calibrator):
-    logits, y = make_labels()
+def test_labels_that_none_or_all_have(calibrator, fresh):
+    logits, y = make_labels(100, 2)
     y[:, 0], y[:, 1] = 0, 1
-    proba = (
-        PerLabelCalibrator(calibrator())
-        .fit(expit(logits), y)
-        .predict_proba(expit(logits))
-    )
+    X = expit(logits)
+    proba = PerLabelCalibrator(fresh(calibrator())).fit(X, y).predict_proba(X)
     assert (proba > 0).all()
     assert (proba <= 1).all()
 
@@ -100,7 +97,7 @@ def test_labels_that_none_or_all_have(calibrator):
 @pytest.mark.parametrize("n_labels", [1, 2, 3])
 def test_scores_and_searches(n_labels):
     """A scorer gets the probabilities of all labels, even if there are two labels."""
-    logits, y = make_labels(n_labels=n_labels)
+    logits, y = make_labels(500, n_labels)
     scorer = make_scorer(
         partial(per_label, log_loss),
         response_method="predict_proba",

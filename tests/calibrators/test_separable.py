@@ -4,10 +4,10 @@ import faulthandler
 import signal
 import warnings
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
@@ -134,7 +134,12 @@ def problems():
 PROBLEMS = problems()
 
 
-def fits(calibrator, from_logits, dtype):
+@pytest.fixture(scope="module")
+def fits(fresh):
+    return partial(fit_each, fresh)
+
+
+def fit_each(fresh, calibrator, from_logits, dtype):
     """Yield for each problem its name, the data, and the calibrator fitted to them."""
     for name, (logits, y) in PROBLEMS.items():
         if np.abs(logits).max() > np.finfo(dtype).max:
@@ -142,14 +147,14 @@ def fits(calibrator, from_logits, dtype):
         X = (logits if from_logits else softmax(logits)).astype(dtype)
         with bounded(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fitted = clone(calibrator).set_params(from_logits=from_logits)
+            fitted = fresh(calibrator, from_logits=from_logits)
             fitted.fit(X, y, labels=np.arange(logits.shape[1]))
         yield name, X, y, fitted
 
 
 @inputs
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
-def test_fits_end_with_probabilities(calibrator, from_logits, dtype, capfd):
+def test_fits_end_with_probabilities(calibrator, from_logits, dtype, fits, capfd):
     """Results are finite and positive, and LAPACK prints no messages."""
     for name, X, _, fitted in fits(calibrator, from_logits, dtype):
         proba = fitted.predict_proba(X)
@@ -162,7 +167,7 @@ def test_fits_end_with_probabilities(calibrator, from_logits, dtype, capfd):
 @inputs
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(
-    calibrator, from_logits, dtype
+    calibrator, from_logits, dtype, fits
 ):
     for name, X, y, fitted in fits(calibrator, from_logits, dtype):
         true = np.arange(len(y)), y
@@ -175,7 +180,9 @@ def test_log_loss_is_no_worse_than_before_or_of_equal_probabilities(
 @inputs
 @pytest.mark.parametrize("likeliest", MAXIMUM_LIKELIHOOD, ids=repr)
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
-def test_maximum_likelihood_never_raises_the_log_loss(likeliest, from_logits, dtype):
+def test_maximum_likelihood_never_raises_the_log_loss(
+    likeliest, from_logits, dtype, fits
+):
     for name, _, _, fitted in fits(likeliest, from_logits, dtype):
         after, before = fitted.log_loss_after_, fitted.log_loss_before_
         assert after <= before * (1 + 1e-9) + 1e-12, name

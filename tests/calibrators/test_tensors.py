@@ -31,7 +31,7 @@ def elsewhere(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
 
 def make_data(n_classes=3, from_logits=True):
     rng = np.random.default_rng(0)
-    logits = rng.normal(size=(400, n_classes))
+    logits = rng.normal(size=(100, n_classes))
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     return 3 * logits if from_logits else softmax(3 * logits), y
 
@@ -265,7 +265,7 @@ def test_shape_of_the_input_of_torch_modules(fresh, few, n_columns):
     if n_columns == 1:
         torch.testing.assert_close(module(tensor[:, 0]), module(tensor))
     elif n_columns == 3:  # of two logits, a column is their difference
-        with pytest.raises(ValueError, match=rf"_samples, {n_columns}\), got \(400,\)"):
+        with pytest.raises(ValueError, match=rf"_samples, {n_columns}\), got \(100,\)"):
             module(tensor[:, 0])
     name = type(few).__name__
     for wrong in (tensor[None], tensor[0, 0], torch.hstack([tensor, tensor])):

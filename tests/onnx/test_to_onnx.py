@@ -48,7 +48,7 @@ def test_calibrated_pipeline(
     """With a Pipeline, skl2onnx calibrates the wrong values (its issue 1246)."""
     X, y = data
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
-    options = {"ensemble": ensemble, "response_method": response_method, "cv": 3}
+    options = {"ensemble": ensemble, "response_method": response_method, "cv": 2}
     model = CalibratedClassifier(pipeline, calibrator, **options).fit(X, y)
     assert largest_difference(model, X) < 1e-9
     assert largest_difference(model, X.astype(np.float32)) < 1e-5
@@ -94,7 +94,7 @@ def test_columns_of_a_data_frame(run_onnx):
         (StandardScaler(), ["size", "age"]), (OneHotEncoder(), ["city"])
     )
     pipeline = make_pipeline(columns, LogisticRegression())
-    model = CalibratedClassifier(pipeline, TemperatureScaling(), cv=3).fit(X, y)
+    model = CalibratedClassifier(pipeline, TemperatureScaling(), cv=2).fit(X, y)
     label, proba = run_onnx(model, X, atol=1e-5)
     np.testing.assert_allclose(proba, model.predict_proba(X), atol=1e-5)
     np.testing.assert_array_equal(label, model.predict(X))
@@ -135,7 +135,7 @@ def test_margins(data, largest_difference, margins):
 def test_margins_without_probabilities(data, largest_difference, calibrator, ensemble):
     """They are scaled, and calibrated separately for each class."""
     X, y = data
-    model = CalibratedClassifier(LinearSVC(), calibrator, cv=3, ensemble=ensemble)
+    model = CalibratedClassifier(LinearSVC(), calibrator, cv=2, ensemble=ensemble)
     assert largest_difference(model.fit(X, y), X) < 1e-9
 
 
