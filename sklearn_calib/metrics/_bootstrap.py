@@ -190,7 +190,7 @@ def bootstrap_interval(
     >>> rng = np.random.default_rng(0)
     >>> y_proba = rng.uniform(size=200)
     >>> y_true = rng.uniform(size=200) < y_proba  # perfectly calibrated
-    >>> settings = {"n_resamples": 199, "random_state": 0}
+    >>> settings = {"n_resamples": 99, "random_state": 0}
     >>> low, high = bootstrap_interval(log_loss, y_true, y_proba, **settings)
     >>> low < log_loss(y_true, y_proba) < high
     True

@@ -230,7 +230,7 @@ def difference_test(
     >>> rng = np.random.default_rng(0)
     >>> proba = rng.uniform(size=500)
     >>> y_true = rng.uniform(size=500) < proba
-    >>> settings = {"n_resamples": 199, "random_state": 0}
+    >>> settings = {"n_resamples": 99, "random_state": 0}
     >>> result = difference_test(log_loss, y_true, proba, proba**2, **settings)
     >>> result.statistic < 0, result.pvalue < 0.05, result.high < 0
     (True, True, True)
