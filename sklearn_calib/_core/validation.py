@@ -183,13 +183,17 @@ def check_proba_shape(
     way_out = "Pass the output of predict_proba, not of predict."
     numbers = check_numbers(proba, name, content="probabilities", way_out=way_out)
     try:
-        proba = check_array(
-            numbers,
-            dtype=[np.float64, np.float32],
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_all_finite=False,
-            input_name=name,
+        proba = (
+            numbers
+            if is_float_array(numbers)
+            else check_array(
+                numbers,
+                dtype=[np.float64, np.float32],
+                ensure_2d=False,
+                allow_nd=True,
+                ensure_all_finite=False,
+                input_name=name,
+            )
         )
     except ValueError as error:
         raise ValueError(
@@ -205,6 +209,15 @@ def check_proba_shape(
         f"{name} must be probabilities of shape (n_samples, n_classes) with at least "
         f"two classes{also}, got shape {proba.shape}. Pass the output of predict_proba."
     )
+
+
+def is_float_array(values: Any) -> bool:
+    """Whether values are an array that `check_array` would return as it is.
+
+    Resampling calls a metric so often that `check_array` takes half of its time.
+    """
+    is_plain = type(values) is np.ndarray and values.ndim > 0 and values.size > 0
+    return is_plain and values.dtype in (np.float64, np.float32)
 
 
 def warn_of_predicted_labels(
@@ -290,7 +303,15 @@ def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
     if sample_weight is None:
         return None
     sample_weight = check_numbers(sample_weight, "sample_weight")
-    weight = _check_sample_weight(sample_weight, X)
+    is_checked = (
+        is_float_array(sample_weight)
+        and type(X) is np.ndarray
+        and sample_weight.shape == X.shape[:1]
+        and sample_weight.flags.c_contiguous
+        and np.isfinite(sample_weight).all()
+        and sample_weight.any()
+    )
+    weight = sample_weight if is_checked else _check_sample_weight(sample_weight, X)
     low, high = weight.min(), weight.max()
     check_weight_range(low, high)
     weight, factor = weight.astype(np.float64, copy=False), weight_factor(high)
