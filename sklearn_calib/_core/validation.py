@@ -182,23 +182,7 @@ def check_proba_shape(
     check_in_memory(proba, name, f"Update {accumulator}, or call compute().")
     way_out = "Pass the output of predict_proba, not of predict."
     numbers = check_numbers(proba, name, content="probabilities", way_out=way_out)
-    try:
-        proba = (
-            numbers
-            if is_float_array(numbers)
-            else check_array(
-                numbers,
-                dtype=[np.float64, np.float32],
-                ensure_2d=False,
-                allow_nd=True,
-                ensure_all_finite=False,
-                input_name=name,
-            )
-        )
-    except ValueError as error:
-        raise ValueError(
-            f"{name} must contain probabilities: {str(error).rstrip('.')}. {way_out}"
-        ) from None
+    proba = numbers if is_float_array(numbers) else _as_floats(numbers, name, way_out)
     if allow_1d and (proba.ndim == 1 or proba.shape[1:] == (1,)):
         warn_of_predicted_labels(numbers, name)
         return proba.reshape(-1)
@@ -209,6 +193,23 @@ def check_proba_shape(
         f"{name} must be probabilities of shape (n_samples, n_classes) with at least "
         f"two classes{also}, got shape {proba.shape}. Pass the output of predict_proba."
     )
+
+
+def _as_floats(numbers: Any, name: str, way_out: str) -> Floats:
+    """Return numbers as a float array of any shape."""
+    try:
+        return check_array(
+            numbers,
+            dtype=[np.float64, np.float32],
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_all_finite=False,
+            input_name=name,
+        )
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must contain probabilities: {str(error).rstrip('.')}. {way_out}"
+        ) from None
 
 
 def is_float_array(values: Any) -> bool:

@@ -51,7 +51,7 @@ def network():
     """Return a network with everything that a training can record."""
     net = NeuralClassifier(
         loss="adafocal",
-        max_epochs=3,
+        max_epochs=2,
         validation_fraction=0.5,
         callbacks=[RecordBins()],
         random_state=0,

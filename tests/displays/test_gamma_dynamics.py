@@ -210,9 +210,9 @@ def test_from_estimator(loss):
 
 
 def fit(**params):
-    X = np.random.default_rng(0).normal(size=(200, 3))
+    X = np.random.default_rng(0).normal(size=(60, 3))
     params = {"loss__n_bins": 5, "validation_fraction": 0.5, **params}
-    net = NeuralClassifier(max_epochs=3, random_state=0, **params)
+    net = NeuralClassifier(max_epochs=2, random_state=0, **params)
     return net.fit(X, X[:, 0] > 0)
 
 
