@@ -17,7 +17,7 @@ from sklearn_calib.metrics import (
 
 FACTORS = [7, 1e-300, 1e-20, 1e20, 1e300]
 SEED = {"random_state": 0, "n_resamples": 8}
-N_SAMPLES, N_CLASSES = 60, 3
+N_SAMPLES, N_CLASSES = 120, 3
 
 
 def problem(n_classes=N_CLASSES):
@@ -266,7 +266,7 @@ def test_many_repetitions_have_a_limit(name, options):
 def test_chunks_keep_their_weights(mode, strategy, factor):
     """Chunks may be scaled differently, but their relative weights are kept."""
     codes, proba, weight = problem()
-    weight[:20] *= 1e6
+    weight[:40] *= 1e6
 
     def accumulate(weight, chunks):
         parts = [
@@ -278,7 +278,7 @@ def test_chunks_keep_their_weights(mode, strategy, factor):
         whole = parts[0] + parts[1]
         return [whole.compute(), whole.error_bound(), *whole.scores().values()]
 
-    rows = np.split(np.arange(N_SAMPLES), [20, 40])
+    rows = np.split(np.arange(N_SAMPLES), [40, 80])
     expected = accumulate(weight, rows)
     for chunks in (rows, rows[::-1]):
         np.testing.assert_allclose(
