@@ -40,7 +40,7 @@ def draw(n_samples, priors, random_state=0):
 
 
 def shift(estimator=None, **params):
-    params = {"random_state": 0, "n_resamples": 20, **params}
+    params = {"random_state": 0, "n_resamples": 10, **params}
     return PriorShiftClassifier(estimator or GaussianNB(), **params)
 
 
@@ -92,7 +92,7 @@ def test_adapt_estimates_the_priors_without_labels():
     after = model.predict_proba(X_new)
     assert log_loss(y_new, after) < log_loss(y_new, before) - 0.1
     by_hand, interval = estimate_priors(
-        before, model.train_priors_, n_resamples=20, random_state=0
+        before, model.train_priors_, n_resamples=10, random_state=0
     )
     np.testing.assert_allclose(model.priors_, by_hand, rtol=1e-9)
     np.testing.assert_allclose(model.priors_interval_, interval, rtol=1e-9)

@@ -37,7 +37,7 @@ def _close_figures():
 
 def draw(display_class, y_true, y_proba, **options):
     """Return the display of a positive class."""
-    options = {"n_resamples": 300, "random_state": 0, "labels": [0, 1], **options}
+    options = {"n_resamples": 100, "random_state": 0, "labels": [0, 1], **options}
     return display_class.from_predictions(y_true, y_proba, **options)
 
 
@@ -47,6 +47,7 @@ def sample(rng, n_samples, power=1.0):
     return (rng.random(n_samples) < y_proba**power).astype(int), y_proba
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_clopper_pearson_of_each_bin():
     y_proba = np.repeat([0.1, 0.5, 0.9], [10, 4, 2])
     y_true = np.repeat([0, 1, 0, 1, 0], [10, 1, 3, 1, 1])
@@ -61,6 +62,7 @@ def test_clopper_pearson_of_each_bin():
     assert np.isnan(display.band[:, [1, 3]]).all()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_consistency_band_of_a_single_bin_is_that_of_the_binomial():
     """With confidence 0.3, 21 to 39 of 100 samples are positive in 95 of 100 cases."""
     y_true = np.arange(100) < 50
@@ -75,6 +77,7 @@ def test_consistency_band_of_a_single_bin_is_that_of_the_binomial():
     assert_allclose(display.band[:, 0], [0.21, 0.39])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_bins_are_kept_apart():
     """On both sides of an edge, within the rounding of confidences."""
     y_proba = np.repeat([0.5, 0.50001], [30, 60])
@@ -107,6 +110,7 @@ def test_coverage_of_a_calibrated_classifier(display_class, interval, n_samples)
     assert lowest < np.mean(held) <= 1
 
 
+@pytest.mark.usefixtures("undrawn")
 @all_bands
 def test_power(display_class, interval):
     """Probabilities that are too low by up to 0.25 are outside the band."""
@@ -119,6 +123,7 @@ def test_power(display_class, interval):
     assert outside[middle].mean() > 0.9
 
 
+@pytest.mark.usefixtures("undrawn")
 @all_bands
 def test_repeatable(display_class, interval):
     y_true, y_proba = sample(np.random.default_rng(0), 50)
@@ -128,6 +133,7 @@ def test_repeatable(display_class, interval):
     assert_array_equal(one.band, same.band)
 
 
+@pytest.mark.usefixtures("undrawn")
 @all_bands
 def test_order_of_the_samples_does_not_matter(display_class, interval):
     y_true, y_proba = sample(np.random.default_rng(0), 50)
@@ -136,6 +142,7 @@ def test_order_of_the_samples_does_not_matter(display_class, interval):
     assert_allclose(one.band, other.band, atol=1e-12)
 
 
+@pytest.mark.usefixtures("undrawn")
 @all_bands
 def test_equal_weights_leave_the_band_and_zeros_leave_samples_out(
     display_class, interval
@@ -148,6 +155,7 @@ def test_equal_weights_leave_the_band_and_zeros_leave_samples_out(
     assert_allclose(one.band, other.band, atol=1e-12)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("interval", ["clopper-pearson", "consistency"])
 def test_unequal_weights_count_as_fewer_samples(interval):
     """Half of the samples have nine tenths of the weight: 61 of 100 are effective."""

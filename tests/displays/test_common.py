@@ -51,7 +51,7 @@ def network():
     """Return a network with everything that a training can record."""
     net = NeuralClassifier(
         loss="adafocal",
-        max_epochs=3,
+        max_epochs=2,
         validation_fraction=0.5,
         callbacks=[RecordBins()],
         random_state=0,
@@ -143,6 +143,8 @@ def legend_texts(figure):
 
 
 def picture(figure):
+    # A layout is computed from what is drawn.
+    figure.set_layout_engine("none")
     figure.canvas.draw()
     return np.asarray(figure.canvas.buffer_rgba())
 
@@ -167,6 +169,7 @@ def test_methods_are_those_of_scikit_learn(name):
     assert "name" in {option.name for option in options}
 
 
+@pytest.mark.usefixtures("undrawn")
 @of_estimators
 def test_from_estimator(name, classifier, network, draw):
     cls = DISPLAYS[name]
@@ -248,6 +251,7 @@ def test_without_matplotlib(name, draw, monkeypatch):
         draw(name)
 
 
+@pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_data_of_any_kind(name, classifier, draw):
     """Labels, containers, precision and the order of columns do not matter."""
@@ -270,6 +274,7 @@ def test_data_of_any_kind(name, classifier, draw):
     assert_close(single, parameters(draw(name, Y, coarse)), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_probabilities_outside_of_0_and_1_by_rounding(name, classifier, draw):
     """Such values are clipped."""
@@ -287,6 +292,7 @@ def test_probabilities_outside_of_0_and_1_by_rounding(name, classifier, draw):
         )
 
 
+@pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_classes_in_another_order(name, classifier, draw):
     proba, order = classifier.predict_proba(X), [2, 0, 1]
@@ -313,6 +319,7 @@ def test_names_of_columns(name, classifier, draw):
     draw(name, Y, frame[LABELS], labels=LABELS)
 
 
+@pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_predicted_labels_are_told_once(name, draw):
     y, labels = np.arange(40) % 2, np.array([0, 1, 1, 0] * 10)
@@ -331,6 +338,7 @@ def test_predicted_labels_are_told_once(name, draw):
         assert not any("predicted labels" in str(each.message) for each in found)
 
 
+@pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_weights(name, classifier, draw):
     """Weights of zero remove samples; weights of one change nothing."""
@@ -346,6 +354,7 @@ def test_weights(name, classifier, draw):
         assert_close(parameters(weighted), parameters(ones))
 
 
+@pytest.mark.usefixtures("undrawn")
 @of_predictions
 def test_input_is_not_changed(name, classifier, draw):
     arrays = Y, classifier.predict_proba(X), np.linspace(1, 2, len(Y))

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
@@ -55,7 +56,10 @@ def test_each_panel_shows_its_group(is_weighted, two_columns):
         data = {"labels": ["no", "yes"], **FAST, **options}
         data["sample_weight"] = weight[rows] if is_weighted else None
         one = display.displays[index]
-        alone = ReliabilityDisplay.from_predictions(Y[rows], proba[rows], **data)
+        plain = {"ax": Figure().add_subplot(), "histogram": False}
+        alone = ReliabilityDisplay.from_predictions(
+            Y[rows], proba[rows], **data, **plain
+        )
         for attribute in ("prob_true", "prob_pred", "band", "counts", "histogram"):
             assert_allclose(getattr(one, attribute), getattr(alone, attribute))
         assert one.mode == alone.mode
@@ -70,6 +74,7 @@ def test_each_panel_shows_its_group(is_weighted, two_columns):
         ]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_errors_are_those_of_the_table():
     table = per_group(expected_calibration_error, Y, PROBA, groups=GROUPS)
     display = draw(n_resamples=200)
@@ -127,6 +132,7 @@ def test_axis_labels(mode):
     assert (x_label, display.axes_[0].get_ylabel()) == expected
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_other_label_is_positive():
     display = draw(pos_label="no", y_proba=1 - PROBA)
     for one, other in zip(display.displays, draw().displays, strict=True):
@@ -146,6 +152,7 @@ def test_two_classifiers():
         draw(groups=GROUPS == "west", ax=first.axes_)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_combinations_of_columns():
     old = RNG.random(N_SAMPLES) < 0.5
     display = draw(groups=pd.DataFrame({"place": GROUPS, "old": old}))
@@ -154,6 +161,7 @@ def test_combinations_of_columns():
     assert len(display.groups) == 7
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_frame():
     display = draw()
     table = display.frame()
@@ -163,6 +171,7 @@ def test_frame():
         pd.testing.assert_frame_equal(part.reset_index(drop=True), one.frame())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_largest_of_many_groups():
     """Twelve and all samples, in the order of their names."""
     groups = np.minimum(RNG.geometric(0.15, size=N_SAMPLES), 20)
@@ -181,12 +190,14 @@ def test_weight_of_zero_and_missing_values():
     assert titles(display)[1][0] in ("nan", "None")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_group_of_one_sample_and_one_class():
     groups = np.where(np.arange(N_SAMPLES) == 0, "one", "rest")
     display = draw(groups=groups, y_proba=PROBA.astype(np.float32))
     assert display.n_samples.tolist() == [1, N_SAMPLES - 1, N_SAMPLES]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.each("container", [np.asarray, pd.DataFrame])
 def test_groups_from_columns(container):
     """By name or index, or as an array."""

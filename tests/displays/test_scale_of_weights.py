@@ -65,6 +65,7 @@ def numbers(display):
     return found
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("factor", [7, 1e300, 1e-300])
 def test_scale_does_not_matter(name, factor):
@@ -72,7 +73,7 @@ def test_scale_does_not_matter(name, factor):
     if display_class is RiskCoverageDisplay and factor < 1:
         pytest.skip("no area of less than one sample")
     codes, proba, weight = problem()
-    options = options_of(display_class, random_state=0, groups=codes)
+    options = options_of(display_class, random_state=0, n_resamples=50, groups=codes)
     expected, scaled = (
         numbers(
             display_class.from_predictions(
@@ -103,9 +104,11 @@ def test_weights_of_any_range_are_drawn(name):
     codes, proba, _ = problem()
     weight = np.logspace(0, -320, 60)
     display_class = getattr(displays, name)
-    options = options_of(display_class, groups=codes, sample_weight=weight)
+    options = options_of(
+        display_class, groups=codes, sample_weight=weight, n_resamples=50
+    )
     display = display_class.from_predictions(codes, proba, **options)
-    display.figure_.canvas.draw()
+    display.figure_.draw_without_rendering()
 
 
 def test_most_bins():

@@ -47,7 +47,7 @@ MODELS = {"bayes": GaussianNB(), "logistic": LogisticRegression()}
 MODELS = {name: model.fit(X[::2], Y[::2]) for name, model in MODELS.items()}
 DATA = X[1::2], Y[1::2]
 # Where results are only compared with each other.
-FEW = X[1:60:2], Y[1:60:2]
+FEW = X[1:40:2], Y[1:40:2]
 
 
 def test_values_are_those_of_the_scorers():
@@ -66,7 +66,7 @@ def test_values_are_those_of_the_scorers():
 def test_intervals():
     """Debiased intervals for calibration errors, bootstrap intervals for others."""
     metrics = ["neg_ece", "neg_aurc", "neg_mce", "neg_classwise_ece"]
-    options = {"n_resamples": 50, "confidence_level": 0.8}
+    options = {"n_resamples": 10, "confidence_level": 0.8}
     table = compare(MODELS, *DATA, metrics=metrics, random_state=3, **options)
     for name, model in MODELS.items():
         proba, labels = model.predict_proba(DATA[0]), model.classes_
@@ -107,12 +107,12 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
 
 def test_the_same_draws_for_all():
     twins = {"one": MODELS["bayes"], "two": MODELS["bayes"]}
-    table = compare(twins, *FEW, n_resamples=5, random_state=0)
+    table = compare(twins, *FEW, n_resamples=2, random_state=0)
     np.testing.assert_array_equal(table.loc["one"], table.loc["two"])
     with parallel_config("threading"):
-        again = compare(twins, *FEW, n_resamples=5, random_state=0, n_jobs=2)
+        again = compare(twins, *FEW, n_resamples=2, random_state=0, n_jobs=2)
     np.testing.assert_array_equal(table, again)
-    other = compare(twins, *FEW, n_resamples=5, random_state=1)
+    other = compare(twins, *FEW, n_resamples=2, random_state=1)
     assert not np.array_equal(table, other)
 
 
@@ -136,7 +136,7 @@ def test_weights_are_repetitions():
 )
 def test_weights_in_another_form(form):
     weight = 1 + np.arange(len(FEW[1])) % 3.0
-    options = {"n_resamples": 5, "random_state": 0}
+    options = {"n_resamples": 2, "random_state": 0}
     options["metrics"] = ["accuracy", "neg_log_loss", "neg_ece"]
     expected = compare(MODELS, *FEW, sample_weight=weight, **options)
     table = compare(MODELS, *FEW, sample_weight=form(weight), **options)
@@ -163,7 +163,7 @@ def test_names_of_columns_and_scorers_of_ones_own():
         {"bayes": MODELS["bayes"]},
         *FEW,
         metrics=metrics,
-        n_resamples=30,
+        n_resamples=10,
         random_state=0,
     )
     assert list(table.columns.unique(0)) == ["NLL", "MCC"]
@@ -180,7 +180,7 @@ def test_names_of_columns_and_scorers_of_ones_own():
 RNG = np.random.default_rng(0)
 CALIBRATED = RNG.dirichlet(np.ones(3), 500)
 DRAWN = (RNG.uniform(size=(500, 1)) > CALIBRATED.cumsum(axis=1)).sum(axis=1)
-FAST = {"n_resamples": 40, "random_state": 0}
+FAST = {"n_resamples": 20, "random_state": 0}
 
 
 class Calibrated(ClassifierMixin, BaseEstimator):
@@ -318,7 +318,7 @@ def test_metrics_are_called_with_probabilities():
     assert table.loc["model"].equals(table.loc["stored"])
     seed = np.random.RandomState(0).randint(2**31 - 1)
     for name, metric in metrics.items():
-        ends = bootstrap_interval(metric, y, proba, n_resamples=40, random_state=seed)
+        ends = bootstrap_interval(metric, y, proba, n_resamples=20, random_state=seed)
         row = table.loc["model", name].to_numpy()
         np.testing.assert_array_equal(row, [metric(y, proba), *ends])
 

@@ -17,7 +17,7 @@ from sklearn_calib import metrics
 
 # Options without which a metric cannot be called, and settings known to be delicate;
 # the defaults of all others. What is drawn is drawn alike.
-DRAWN = {"n_resamples": 20, "random_state": 0}
+DRAWN = {"n_resamples": 5, "random_state": 0}
 SETTINGS = {
     "aurc_loss": [
         {},

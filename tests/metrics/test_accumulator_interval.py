@@ -47,9 +47,9 @@ def accumulate(y_true, y_proba, weight, **params):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_widths_are_those_of_the_samples(metric, options, method, weighted):
     """The weights are small and vary, so that they do not count samples."""
-    data = problem(weighted=weighted)
+    data = problem(1500, weighted=weighted)
     low, high = accumulate(*data).interval(
-        metric, method=method, n_resamples=400, random_state=0, **options
+        metric, method=method, n_resamples=200, random_state=0, **options
     )
     bound = partial(metric, **options) if options else metric
     expected = bootstrap_interval(
@@ -57,7 +57,7 @@ def test_widths_are_those_of_the_samples(metric, options, method, weighted):
         *data[:2],
         sample_weight=data[2],
         method=method,
-        n_resamples=400,
+        n_resamples=200,
         random_state=1,
     )
     width = expected[1] - expected[0]
@@ -66,22 +66,22 @@ def test_widths_are_those_of_the_samples(metric, options, method, weighted):
 
 
 def test_reproducible_and_of_own_bins():
-    accumulator = accumulate(*problem())
-    low, high = accumulator.interval(random_state=0, n_resamples=100)
+    accumulator = accumulate(*problem(1000))
+    low, high = accumulator.interval(random_state=0, n_resamples=40)
     assert low < accumulator.compute() < high
     again = accumulator.interval(
-        expected_calibration_error, random_state=0, n_resamples=100
+        expected_calibration_error, random_state=0, n_resamples=40
     )
     assert again == (low, high)
-    wider = accumulator.interval(confidence_level=0.99, random_state=0, n_resamples=100)
+    wider = accumulator.interval(confidence_level=0.99, random_state=0, n_resamples=40)
     assert wider[0] < low < high < wider[1]
 
 
 def test_calibrated_predictions_have_the_lower_limit_0():
     for weighted in (False, True):
-        accumulator = accumulate(*problem(temperature=1, weighted=weighted))
+        accumulator = accumulate(*problem(1000, weighted=weighted, temperature=1))
         for metric in (expected_calibration_error, ks_calibration_error):
-            low, high = accumulator.interval(metric, random_state=0, n_resamples=200)
+            low, high = accumulator.interval(metric, random_state=0, n_resamples=60)
             assert low == 0
             assert high > accumulator.compute(metric)
 
@@ -116,8 +116,8 @@ def test_coverage(metric):
 
 
 def test_aurc_has_an_interval():
-    accumulator = accumulate(*problem())
-    low, high = accumulator.interval(aurc_loss, n_resamples=100, random_state=0)
+    accumulator = accumulate(*problem(1000))
+    low, high = accumulator.interval(aurc_loss, n_resamples=40, random_state=0)
     assert low < accumulator.compute(aurc_loss) < high
 
 
@@ -125,7 +125,7 @@ def test_aurc_has_an_interval():
 def test_squares_of_weights_that_underflow(metric):
     y_true, y_proba, _ = problem(500)
     weight = np.where(np.arange(500) % 2, 1.0, 1e-200)
-    options = {"method": "debiased", "n_resamples": 50, "random_state": 0}
+    options = {"method": "debiased", "n_resamples": 20, "random_state": 0}
     interval = accumulate(y_true, y_proba, weight).interval(metric, **options)
     odd = accumulate(y_true[1::2], y_proba[1::2], weight[1::2])
     np.testing.assert_allclose(interval, odd.interval(metric, **options), atol=0.02)

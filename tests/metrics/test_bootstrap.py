@@ -92,7 +92,7 @@ def test_posteriors_in_place_of_labels(measure):
     rng = np.random.default_rng(0)
     posterior, proba = rng.dirichlet(np.ones(3), size=(2, 100))
     low, high = bootstrap_interval(
-        measure, posterior, proba, n_resamples=100, random_state=0
+        measure, posterior, proba, n_resamples=30, random_state=0
     )
     assert low < measure(posterior, proba) < high
 
@@ -105,10 +105,10 @@ def test_two_samples_of_scores(metric):
     def scores():
         return rng.normal(1, size=200), rng.normal(size=100)
 
-    spread = np.std([metric(*scores()) for _ in range(200)])
+    spread = np.std([metric(*scores()) for _ in range(100)])
     two = scores()
     low, high = bootstrap_interval(
-        metric, *two, method="percentile", n_resamples=200, random_state=0
+        metric, *two, method="percentile", n_resamples=100, random_state=0
     )
     assert low < metric(*two) < high
     assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.3)
@@ -120,13 +120,13 @@ def test_same_as_scipy(method, n_samples):
     """The jackknife leaves out one sample, or a part for more than 100 samples."""
     y_true, y_proba = draw(np.random.default_rng(1), n_samples=n_samples)
     ours = bootstrap_interval(
-        loss, y_true, y_proba, method=method, n_resamples=10_000, random_state=0
+        loss, y_true, y_proba, method=method, n_resamples=2500, random_state=0
     )
     theirs = bootstrap(
         ((y_true - y_proba) ** 4,),
         np.mean,
         method=method,
-        n_resamples=10_000,
+        n_resamples=2500,
         random_state=np.random.default_rng(0),
     ).confidence_interval
     assert ours == pytest.approx(theirs, abs=0.04 * (theirs[1] - theirs[0]))
@@ -135,8 +135,8 @@ def test_same_as_scipy(method, n_samples):
 def test_width_is_that_of_the_draws_of_samples():
     rng = np.random.default_rng(0)
     data = draw(rng, n_samples=300)
-    low, high = bootstrap_interval(aurc_loss, *data, n_resamples=300, random_state=0)
-    spread = np.std([aurc_loss(*draw(rng, n_samples=300)) for _ in range(300)])
+    low, high = bootstrap_interval(aurc_loss, *data, n_resamples=150, random_state=0)
+    spread = np.std([aurc_loss(*draw(rng, n_samples=300)) for _ in range(150)])
     assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.25)
 
 
@@ -160,8 +160,8 @@ def test_a_draw_is_the_repeated_sample(seed, n_samples):
 @settings(max_examples=10)
 @given(order=st.permutations(range(3)))
 def test_order_of_classes_does_not_matter(order):
-    labels, proba = draw_classes(np.random.default_rng(0))
-    options = {"n_resamples": 20, "random_state": 0}
+    labels, proba = draw_classes(np.random.default_rng(0), n_samples=30)
+    options = {"n_resamples": 5, "random_state": 0}
     assert bootstrap_interval(
         aurc_loss, labels, proba[:, order], labels=order, **options
     ) == pytest.approx(bootstrap_interval(aurc_loss, labels, proba, **options))
@@ -170,8 +170,8 @@ def test_order_of_classes_does_not_matter(order):
 @pytest.mark.parametrize("metric", [aurc_loss, ks_calibration_error])
 @pytest.mark.parametrize("stratify", [False, True])
 def test_names_of_classes_do_not_matter(metric, stratify):
-    labels, proba = draw_classes(np.random.default_rng(0))
-    options = {"n_resamples": 20, "random_state": 0, "stratify": stratify}
+    labels, proba = draw_classes(np.random.default_rng(0), n_samples=30)
+    options = {"n_resamples": 5, "random_state": 0, "stratify": stratify}
     expected = bootstrap_interval(metric, labels, proba, **options)
     named = np.array(["ash", "elm", "oak"])[labels]
     assert bootstrap_interval(metric, named, proba, **options) == expected
@@ -184,7 +184,7 @@ def test_names_of_classes_do_not_matter(metric, stratify):
 )
 def test_scale_of_weights_does_not_matter(metric):
     data = draw(np.random.default_rng(0))
-    options = {"n_resamples": 30, "random_state": 0}
+    options = {"n_resamples": 8, "random_state": 0}
     expected = bootstrap_interval(metric, *data, **options)
     for weight in (1, 0.25):
         weighted = bootstrap_interval(
@@ -222,8 +222,8 @@ def test_strata_keep_their_size(method):
     "metric", [aurc_loss, ks_calibration_error, expected_calibration_error]
 )
 def test_jobs_do_not_matter(metric):
-    data = draw_classes(np.random.default_rng(0))
-    options = {"n_resamples": 15, "random_state": 3}
+    data = draw_classes(np.random.default_rng(0), n_samples=30)
+    options = {"n_resamples": 5, "random_state": 3}
     one = bootstrap_interval(metric, *data, **options)
     assert bootstrap_interval(metric, *data, n_jobs=2, **options) == one
     assert bootstrap_interval(metric, *data, n_jobs=1, **options) == one
@@ -252,7 +252,7 @@ def test_labels_that_are_rarely_drawn():
 def test_undefined_draws_do_not_count():
     """A class with one sample is absent from a third of unstratified draws."""
     y_true, y_proba = [0, 0, 0, 0, 1], [0.1, 0.2, 0.3, 0.5, 0.4]
-    options = {"n_resamples": 200, "random_state": 0, "method": "percentile"}
+    options = {"n_resamples": 60, "random_state": 0, "method": "percentile"}
     for stratify in (False, True):
         low, high = bootstrap_interval(
             roc_auc_score, y_true, y_proba, stratify=stratify, **options
@@ -344,7 +344,7 @@ def test_labels_and_weights_in_a_partial(metric):
         "labels": ["birch", "cedar", "ash"],
         "sample_weight": np.linspace(1, 2, 40),
     }
-    draws = {"n_resamples": 20, "random_state": 0}
+    draws = {"n_resamples": 5, "random_state": 0}
     assert bootstrap_interval(
         partial(metric, **fixed), y_true, y_proba, **draws
     ) == bootstrap_interval(metric, y_true, y_proba, **fixed, **draws)

@@ -139,7 +139,7 @@ def problems(draw):
     return codes, counts / counts.sum(axis=1, keepdims=True)
 
 
-def random_problem(n_samples=200, n_classes=4):
+def random_problem(n_samples=80, n_classes=4):
     """Return a problem with every class, without ties or values at bin edges."""
     rng = np.random.default_rng(0)
     codes = np.arange(n_samples) % n_classes

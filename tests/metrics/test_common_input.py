@@ -13,8 +13,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject"
 # Exceptions by the name of a test, with the reason; see conftest.py.
 EXCUSED = {}
 LABELS = np.array(["ash", "birch", "cedar", "date"])
-CODES = np.arange(200) % 4
-PROBA = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
+CODES = np.arange(80) % 4
+PROBA = np.random.default_rng(0).dirichlet(np.ones(4), size=80)
 
 
 def test_labels_of_any_kind(metric):
@@ -30,7 +30,7 @@ def test_labels_of_any_kind(metric):
 def test_containers(metric):
     expected = metric(CODES, PROBA)
     assert_array_equal(metric(CODES.tolist(), PROBA.tolist()), expected)
-    frame = pd.DataFrame(PROBA, columns=LABELS, index=np.arange(200) + 100)
+    frame = pd.DataFrame(PROBA, columns=LABELS, index=np.arange(80) + 100)
     assert_allclose(metric(pd.Series(CODES), frame), expected, rtol=1e-12)
     fortran = np.asfortranarray(PROBA)
     assert_allclose(metric(CODES[:, None], fortran), expected, rtol=1e-12)
@@ -51,7 +51,7 @@ def test_values_outside_of_0_and_1_by_rounding(metric, dtype):
     proba = PROBA.copy()
     proba[::5] = np.eye(4)[CODES[::5]]
     off = proba.astype(dtype)
-    off[::5] = np.where(proba[::5] == 1, 1.00001, [[1e-5], [-1e-5]] * 20)
+    off[::5] = np.where(proba[::5] == 1, 1.00001, [[1e-5], [-1e-5]] * 8)
     assert off.max() > 1 > off.min() + 1
     value = metric(CODES, off)
     assert np.isfinite(value).all()
@@ -63,12 +63,12 @@ def test_values_outside_of_0_and_1_by_rounding(metric, dtype):
 
 
 def test_input_is_not_changed(metric):
-    codes, proba, weight = CODES.copy(), PROBA.copy(), np.linspace(1, 2, 200)
+    codes, proba, weight = CODES.copy(), PROBA.copy(), np.linspace(1, 2, 80)
     is_weighted = "sample_weight" in metric.parameters
     metric(codes, proba, **({"sample_weight": weight} if is_weighted else {}))
     assert_array_equal(codes, CODES)
     assert_array_equal(proba, PROBA)
-    assert_array_equal(weight, np.linspace(1, 2, 200))
+    assert_array_equal(weight, np.linspace(1, 2, 80))
 
 
 @pytest.mark.each(

@@ -118,7 +118,7 @@ def test_bounds_of_an_error(metric, error):
 def mean_bounds(metric, ratio):
     """Return the bounds of an error if `ratio` of the predicted negatives occur."""
     rng = np.random.default_rng(0)
-    said = rng.choice([0.2, 0.5, 0.8], size=(200, 100))
+    said = rng.choice([0.2, 0.5, 0.8], size=(120, 100))
     y_true = (rng.uniform(size=said.shape) > ratio * (1 - said)).astype(int)
     ones, bounds = np.ones(100), []
     for labels, proba in zip(y_true, said, strict=True):

@@ -175,7 +175,7 @@ def test_upper_end_when_gaps_are_near_the_noise():
     expected = binned_calibration_error(proba, truth(proba), n_bins=5)
     ends = [
         ece_interval(
-            *draw(rng, truth, 1000), **options, n_resamples=200, random_state=0
+            *draw(rng, truth, 1000), **options, n_resamples=100, random_state=0
         )
         for _ in range(400)
     ]

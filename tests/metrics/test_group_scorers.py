@@ -37,7 +37,7 @@ all_scorers = pytest.mark.parametrize("name", METRICS)
 def problem(request):
     """Return data whose labels are strings, and groups with two columns."""
     X, codes = make_classification(
-        n_samples=240,
+        n_samples=150,
         n_informative=5,
         n_classes=request.param,
         flip_y=0.3,
@@ -98,7 +98,7 @@ def test_cross_validate(name, kind, problem):
         LogisticRegression(),
         X,
         y,
-        cv=KFold(3),
+        cv=KFold(2),
         scoring=[name, "neg_log_loss"],
         params={"groups": given[kind]},
         error_score="raise",
@@ -119,8 +119,8 @@ def test_cross_validate(name, kind, problem):
 def test_search(name, problem):
     X, y, groups = problem
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
-    grid = {"logisticregression__C": [1e-4, 1e-2, 1]}
-    search = GridSearchCV(pipeline, grid, scoring=name, error_score="raise", cv=3)
+    grid = {"logisticregression__C": [1e-4, 1]}
+    search = GridSearchCV(pipeline, grid, scoring=name, error_score="raise", cv=2)
     search.fit(X, y, groups=groups)
     scores = [
         cross_validate(
@@ -128,7 +128,7 @@ def test_search(name, problem):
             X,
             y,
             scoring=name,
-            cv=3,
+            cv=2,
             params={"groups": groups},
         )["test_score"].mean()
         for params in search.cv_results_["params"]
@@ -151,7 +151,9 @@ def test_requests(name, problem):
     def scores(groups_as, **requests):
         scorer = get_scorer(name).set_score_request(sample_weight=True, **requests)
         params = {"sample_weight": weight, groups_as: groups}
-        return cross_validate(model, X, y, scoring=scorer, params=params)["test_score"]
+        return cross_validate(model, X, y, scoring=scorer, params=params, cv=2)[
+            "test_score"
+        ]
 
     expected = scores("groups", groups=True)
     assert scores("groups") == pytest.approx(expected)
@@ -180,7 +182,7 @@ def test_compare_needs_a_scorer_with_groups(name, problem):
         compare(models, X, y, metrics=[name])
     options = {"response_method": "predict_proba", "greater_is_better": False}
     scorer = make_scorer(multicalibration_error, groups=groups, **options)
-    draws = {"n_resamples": 20, "random_state": 0}
+    draws = {"n_resamples": 10, "random_state": 0}
     table = compare(models, X, y, metrics={"error": scorer}, **draws)["error"]
     expected = expected_score("neg_multicalibration_error", models["one"], X, y, groups)
     assert table["value"].item() == pytest.approx(-expected)

@@ -74,7 +74,7 @@ def test_values_of_mcgrad(recorded):
 @pytest.mark.each("scale", ["size", "noise"])
 @pytest.mark.each("is_weighted", [False, True])
 def test_by_definition(scale, is_weighted):
-    for _ in range(5):
+    for _ in range(2):
         y_true, proba, groups = problem()
         weight = RNG.uniform(0.1, 2, size=len(proba)) if is_weighted else None
         value = multicalibration_error(

@@ -30,17 +30,17 @@ METRICS = [
 def problem():
     """Return labels, probabilities and groups. A class is absent from one group."""
     rng = np.random.default_rng(0)
-    groups = np.array(["north", "south", "west"])[rng.integers(3, size=300)]
-    y_true = np.array(["ash", "birch", "cedar"])[rng.integers(3, size=300)]
+    groups = np.array(["north", "south", "west"])[rng.integers(3, size=60)]
+    y_true = np.array(["ash", "birch", "cedar"])[rng.integers(3, size=60)]
     y_true[(groups == "west") & (y_true == "cedar")] = "ash"
-    return y_true, rng.dirichlet(np.ones(3), 300), groups
+    return y_true, rng.dirichlet(np.ones(3), 60), groups
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_is_the_metric_of_each_group(metric, weighted, problem):
     y_true, proba, groups = problem
-    weight = np.arange(300) % 3 if weighted else None
+    weight = np.arange(60) % 3 if weighted else None
     table = per_group(metric, y_true, proba, groups=groups, sample_weight=weight)
     assert list(table.index) == ["north", "south", "west", "overall"]
     for name, (n_samples, value) in table.iterrows():
@@ -80,7 +80,7 @@ def test_a_metric_without_labels():
 
 
 def test_order_of_rows_does_not_matter(problem):
-    order = np.random.default_rng(1).permutation(300)
+    order = np.random.default_rng(1).permutation(60)
     tables = [
         per_group(root_brier_score_loss, y_true, proba, groups=groups)
         for y_true, proba, groups in (problem, [each[order] for each in problem])
@@ -90,7 +90,7 @@ def test_order_of_rows_does_not_matter(problem):
 
 def test_combinations_of_groups(problem):
     y_true, proba, groups = problem
-    frame = pd.DataFrame({"place": groups, "old": np.arange(300) % 2 == 0})
+    frame = pd.DataFrame({"place": groups, "old": np.arange(60) % 2 == 0})
     frame.index += 5
     table = per_group(root_brier_score_loss, y_true, proba, groups=frame)
     assert len(table) == 7
@@ -99,7 +99,7 @@ def test_combinations_of_groups(problem):
         y_true[rows], proba[rows], labels=["ash", "birch", "cedar"]
     )
     assert table["value"][("west", True)] == expected
-    assert table["n_samples"].iloc[:-1].sum() == 300
+    assert table["n_samples"].iloc[:-1].sum() == 60
 
 
 def test_missing_values_are_a_group():
@@ -114,7 +114,7 @@ def test_missing_values_are_a_group():
 def test_intervals(metric, weighted, problem):
     """Each is the interval of the samples of the group alone."""
     y_true, proba, groups = problem
-    weight = 1.0 + np.arange(300) % 3 if weighted else None
+    weight = 1.0 + np.arange(60) % 3 if weighted else None
     draws = {"n_resamples": 20, "random_state": 0, "confidence_level": 0.8}
     given = {"groups": groups, "sample_weight": weight}
     table = per_group(metric, y_true, proba, **given, **draws)
@@ -148,9 +148,9 @@ def test_interval_needs_weights():
 def test_interval_of_options():
     """The debiased ECE keeps its options, and a group of one sample has no interval."""
     rng = np.random.default_rng(0)
-    proba, groups = rng.uniform(size=200), np.repeat(["a", "b", "c"], [100, 99, 1])
-    y_true = rng.uniform(size=200) < proba
-    draws = {"n_resamples": 20, "random_state": 0, "confidence_level": 0.8}
+    proba, groups = rng.uniform(size=60), np.repeat(["a", "b", "c"], [30, 29, 1])
+    y_true = rng.uniform(size=60) < proba
+    draws = {"n_resamples": 5, "random_state": 0, "confidence_level": 0.8}
     options = {"reduce_bias": True, "n_bins": 5}
     metric = partial(expected_calibration_error, **options)
     data = {"groups": groups, **draws}

@@ -95,7 +95,7 @@ PROMISED = {
 NAMES = [
     name for name in get_scorer_names() if not isinstance(get_scorer(name), GroupScorer)
 ]
-all_scorers = pytest.mark.parametrize("name", NAMES)
+all_scorers = pytest.mark.each("name", NAMES)
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -210,26 +210,35 @@ def routing():
         yield
 
 
-@pytest.mark.usefixtures("routing")
-@all_scorers
-def test_routed_weights(name, problem):
-    """Weights are routed on request, as for neg_log_loss."""
+@pytest.fixture(scope="module")
+def routed(problem):
+    """Return the results of all scorers, which request weights, and the weights."""
     _, X, y = problem
     weight = np.arange(len(y)) % 3
-    model = LogisticRegression().set_fit_request(sample_weight=True)
-    folds = KFold(3)
-    result = cross_validate(
-        model,
-        X,
-        y,
-        cv=folds,
-        scoring=get_scorer(name).set_score_request(sample_weight=True),
-        params={"sample_weight": weight},
-        return_estimator=True,
-        return_indices=True,
-    )
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorers = {
+            name: get_scorer(name).set_score_request(sample_weight=True)
+            for name in NAMES
+        }
+        result = cross_validate(
+            LogisticRegression().set_fit_request(sample_weight=True),
+            X,
+            y,
+            cv=KFold(3),
+            scoring=scorers,
+            params={"sample_weight": weight},
+            return_estimator=True,
+            return_indices=True,
+        )
+    return result, weight
+
+
+@all_scorers
+def test_routed_weights(name, problem, routed):
+    """Weights are routed on request, as for neg_log_loss."""
+    (_, X, y), (result, weight), key = problem, routed, f"test_{name}"
     tests, models = result["indices"]["test"], result["estimator"]
-    for score, test, fitted in zip(result["test_score"], tests, models, strict=True):
+    for score, test, fitted in zip(result[key], tests, models, strict=True):
         expected = get_scorer(name)(
             fitted, X[test], y[test], sample_weight=weight[test]
         )
@@ -240,7 +249,7 @@ def test_routed_weights(name, problem):
     ]
     # The largest gap may be that of a single sample, whatever its weight.
     if name not in ("neg_max_calibration_error", "neg_mce"):
-        assert result["test_score"] != pytest.approx(unweighted, rel=1e-6)
+        assert result[key] != pytest.approx(unweighted, rel=1e-6)
 
 
 @pytest.mark.usefixtures("routing")
