@@ -213,7 +213,7 @@ def _as_floats(numbers: Any, name: str, way_out: str) -> Floats:
 
 
 def is_float_array(values: Any) -> bool:
-    """Whether values are an array that `check_array` would return as it is.
+    """Return whether `check_array` would return the values as they are.
 
     Resampling calls a metric so often that `check_array` takes half of its time.
     """
