@@ -26,7 +26,7 @@ def data():
     return X, np.array(["no", "perhaps", "yes"])[y]
 
 
-NET = NeuralClassifier(max_epochs=15, random_state=0)
+NET = NeuralClassifier(max_epochs=5, random_state=0)
 
 
 def test_is_a_classifier():
