@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -221,7 +222,8 @@ def test_weights_memory_jobs_frozen_and_copies(tmp_path):
     np.testing.assert_allclose(proba, repeated, rtol=1e-6)
     expected = clone(COLUMN).fit(X, Y).predict_proba(X)
     for params in ({"memory": tmp_path}, {"memory": tmp_path}, {"n_jobs": 2}):
-        found = clone(COLUMN).set_params(**params).fit(X, Y).predict_proba(X)
+        with joblib.parallel_config("threading"):
+            found = clone(COLUMN).set_params(**params).fit(X, Y).predict_proba(X)
         np.testing.assert_array_equal(found, expected)
     again = pickle.loads(pickle.dumps(clone(COLUMN).fit(X, Y)))
     np.testing.assert_array_equal(again.predict_proba(X), expected)

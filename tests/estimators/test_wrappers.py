@@ -166,7 +166,10 @@ def fitted_estimators():
         yield selective.fit(X, Y), {}
     yield PriorShiftClassifier(logistic, priors=[0.2, 0.8]).fit(X, Y), {}
     proba = logistic.fit(X, Y).predict_proba(X)
-    for calibrator in (AutoCalibrator(), TopLabelCalibrator(PlattScaling())):
+    for calibrator in (
+        AutoCalibrator([SCALING, PlattScaling()], cv=2),
+        TopLabelCalibrator(PlattScaling()),
+    ):
         yield calibrator.fit(proba, Y), {"X": proba}
     target = np.column_stack([1 - Y, Y])
     yield PerLabelCalibrator(SCALING).fit(proba, target), {"X": proba}
