@@ -179,7 +179,7 @@ def fitted_estimators():
 
 def predictions(model, params):
     names = "predict_proba", "predict", "predict_interval", "accepts"
-    given = {"X": X, **params}
+    given = {n: values[:20] for n, values in {"X": X, **params}.items()}
     return {n: getattr(model, n)(**given) for n in names if hasattr(model, n)}
 
 
