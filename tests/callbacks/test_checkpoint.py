@@ -100,11 +100,19 @@ def test_a_training_goes_on_with_more_epochs(loss, tmp_path):
 )
 @pytest.mark.parametrize("epochs", [[2], [4, 5]])
 def test_callbacks_with_a_state(callback, epochs, tmp_path):
-    params = {"validation_fraction": 0.2, "lr": 0.02}
-    whole = script.build("cross_entropy", None, 7).set_params(**params)
-    whole.set_params(callbacks=[callback()]).fit(X, y)
-    net = script.build("cross_entropy", tmp_path / "net.ckpt", 7).set_params(**params)
-    assert_same(train_killed(net, epochs, [callback]), script.describe(whole))
+    net = build_held_out(tmp_path / "net.ckpt")
+    assert_same(train_killed(net, epochs, [callback]), describe_with(callback))
+
+
+def build_held_out(file):
+    net = script.build("cross_entropy", file, 7)
+    return net.set_params(validation_fraction=0.2, lr=0.02)
+
+
+@cache
+def describe_with(callback):
+    net = build_held_out(None).set_params(callbacks=[callback()])
+    return script.describe(net.fit(X, y))
 
 
 @pytest.mark.parametrize("epochs", [[3], [5, 6]])
