@@ -4,6 +4,7 @@ import importlib.util
 import pickle
 import random
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +44,14 @@ class Kill(Callback):
             raise KilledError
 
 
-def assert_same(net, other):
-    described, expected = script.describe(net), script.describe(other)
+@cache
+def describe_whole(loss, max_epochs=5):
+    """Return the results of a training without a break, once for each loss."""
+    return script.describe(script.build(loss, None, max_epochs).fit(X, y))
+
+
+def assert_same(net, expected):
+    described = script.describe(net)
     assert described.keys() == expected.keys()
     for name in expected:
         np.testing.assert_array_equal(described[name], expected[name], err_msg=name)
@@ -63,18 +70,17 @@ def train_killed(net, epochs, callbacks=()):
 
 
 @all_losses
-@pytest.mark.parametrize("epochs", [[1], [2, 3], [12]])
+@pytest.mark.parametrize("epochs", [[1], [2, 3], [5]])
 def test_a_killed_training_equals_a_whole_one(loss, epochs, tmp_path):
-    whole = script.build(loss, None).fit(X, y)
     net = train_killed(script.build(loss, tmp_path / "net.ckpt"), epochs)
-    assert_same(net, whole)
+    assert_same(net, describe_whole(loss))
     assert [path.name for path in tmp_path.iterdir()] == ["net.ckpt"]
 
 
 @all_losses
 def test_a_training_goes_on_with_more_epochs(loss, tmp_path):
-    whole = script.build(loss, None).fit(X, y)
-    script.build(loss, str(tmp_path / "net.ckpt"), max_epochs=7).fit(X, y)
+    whole = describe_whole(loss)
+    script.build(loss, str(tmp_path / "net.ckpt"), max_epochs=3).fit(X, y)
     longer = script.build(loss, str(tmp_path / "net.ckpt"))
     assert_same(longer.fit(X, y), whole)
     before = (tmp_path / "net.ckpt").stat().st_mtime_ns
@@ -94,18 +100,27 @@ def test_a_training_goes_on_with_more_epochs(loss, tmp_path):
 )
 @pytest.mark.parametrize("epochs", [[2], [4, 5]])
 def test_callbacks_with_a_state(callback, epochs, tmp_path):
-    params = {"validation_fraction": 0.2, "lr": 0.02}
-    whole = script.build("cross_entropy", None).set_params(**params)
-    whole.set_params(callbacks=[callback()]).fit(X, y)
-    net = script.build("cross_entropy", tmp_path / "net.ckpt").set_params(**params)
-    assert_same(train_killed(net, epochs, [callback]), whole)
+    net = build_held_out(tmp_path / "net.ckpt")
+    assert_same(train_killed(net, epochs, [callback]), describe_with(callback))
+
+
+def build_held_out(file):
+    net = script.build("cross_entropy", file, 7)
+    return net.set_params(validation_fraction=0.2, lr=0.02)
+
+
+@cache
+def describe_with(callback):
+    net = build_held_out(None).set_params(callbacks=[callback()])
+    return script.describe(net.fit(X, y))
 
 
 @pytest.mark.parametrize("epochs", [[3], [5, 6]])
 def test_early_stopping(epochs, tmp_path):
-    params = {"early_stopping": True, "n_iter_no_change": 3, "lr": 0.05}
-    whole = script.build("cross_entropy", None, 60).set_params(**params).fit(X, y)
-    assert 7 < len(whole.history_) < 60
+    params = {"early_stopping": True, "n_iter_no_change": 3, "lr": 0.1}
+    net = script.build("cross_entropy", None, 60).set_params(**params).fit(X, y)
+    assert 7 < len(net.history_) < 60
+    whole = script.describe(net)
     net = script.build("cross_entropy", tmp_path / "net.ckpt", 60).set_params(**params)
     net = train_killed(net, epochs)
     assert_same(net, whole)
@@ -120,15 +135,8 @@ def test_killed_processes(start, end, tmp_path):
         assert end(start(SCRIPT, "adafocal", net, result, moment)) == 9
         assert not result.exists()
     assert len(list(tmp_path.glob("net.ckpt.*.part"))) == 1
-    whole = script.build("adafocal", None).fit(X, y)
-    assert_same(script.build("adafocal", net).fit(X, y), whole)
-
-
-def assert_same_files(first, second):
-    first, second = np.load(first), np.load(second)
-    assert set(first) == set(second)
-    for name in first:
-        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    whole = describe_whole("adafocal", script.LONG)
+    assert_same(script.build("adafocal", net, script.LONG).fit(X, y), whole)
 
 
 @pytest.mark.slow
@@ -152,10 +160,10 @@ def test_twenty_kills_at_random_moments(loss, start, end, tmp_path):
             net.unlink()
     assert n_killed == 20, "most trainings end before they are killed"
     assert end(start(SCRIPT, loss, net, result, "never")) == 0
-    np.savez(
-        tmp_path / "whole.npz", **script.describe(script.build(loss, None).fit(X, y))
-    )
-    assert_same_files(result, tmp_path / "whole.npz")
+    found, whole = np.load(result), describe_whole(loss, script.LONG)
+    assert set(found) == set(whole)
+    for name, value in whole.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
 def when_written(file):
@@ -253,11 +261,11 @@ def test_a_folder_is_refused(tmp_path):
 def test_every_few_epochs_and_in_a_new_folder(tmp_path):
     file = tmp_path / "new" / "net.ckpt"
     net = script.build("cross_entropy", file)
-    net.set_params(callbacks=[Checkpoint(file, every=5), Kill(8)])
+    net.set_params(callbacks=[Checkpoint(file, every=2), Kill(4)])
     with pytest.raises(KilledError):
         net.fit(X, y)
-    net.set_params(callbacks=[Checkpoint(file, every=5)])
-    assert_same(net.fit(X, y), script.build("cross_entropy", None).fit(X, y))
+    net.set_params(callbacks=[Checkpoint(file, every=2)])
+    assert_same(net.fit(X, y), describe_whole("cross_entropy"))
 
 
 class Odd(Callback):

@@ -174,7 +174,7 @@ def test_before_a_schedule_begins_an_update_follows_each_epoch():
         # In total, at most sqrt(2 * n_valid) updates.
         (100, 1, 6, 4),
         (100, 2, 6, 2),
-        (100, 50, 6, 1),
+        (100, 4, 6, 1),
     ],
 )
 def test_auto_updates_per_epoch(min_updates, max_epochs, n_held_out, expected):

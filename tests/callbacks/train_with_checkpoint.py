@@ -17,13 +17,20 @@ from sklearn_calib import NeuralClassifier
 from sklearn_calib.callbacks import Checkpoint
 
 X, y = make_classification(
-    n_samples=300, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
+    n_samples=100, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
 )
 PARAMS = {
     "cross_entropy": {},
-    "adafocal": {"loss__n_bins": 5, "validation_fraction": 0.25},
+    "adafocal": {
+        "loss__n_bins": 5,
+        "validation_fraction": 0.25,
+        # "auto" would depend on the number of epochs.
+        "callbacks__update_loss__update_every": 2,
+    },
     "crl": {"loss__base": "focal"},
 }
+# Epochs of a training that is killed at a random moment.
+LONG = 30
 
 
 class Die(Callback):
@@ -48,7 +55,7 @@ def die_while_writing():
     Path.replace = die_at_fourth
 
 
-def build(loss, file, max_epochs=12):
+def build(loss, file, max_epochs=5):
     """Return a net that draws random numbers in every epoch."""
     return NeuralClassifier(
         loss=loss,
@@ -83,7 +90,7 @@ def describe(net):
 
 
 def main(loss, file, result, die):
-    net = build(loss, file)
+    net = build(loss, file, LONG)
     if die == "training":
         net.callbacks.append(Die())
     if die == "writing":

@@ -12,7 +12,7 @@ from sklearn_calib.datasets import Mixup
 from sklearn_calib.losses import cross_entropy_loss
 
 X, y = make_classification(n_samples=300, n_informative=5, n_classes=3, random_state=0)
-NET = NeuralClassifier(max_epochs=3, random_state=0)
+NET = NeuralClassifier(max_epochs=2, random_state=0)
 
 
 def batch(n_samples=6, n_classes=3):
@@ -88,7 +88,7 @@ def test_trains_another_network_and_repeats_it():
 
 
 def test_makes_a_network_less_confident():
-    plain = clone(NET).set_params(max_epochs=40)
+    plain = clone(NET).set_params(max_epochs=10, lr=0.01)
     mixed = clone(plain).set_params(batch_transform=Mixup(alpha=0.4))
     confidence = [
         net.fit(X, y).predict_proba(X).max(1).mean() for net in (plain, mixed)
@@ -142,7 +142,7 @@ def test_search_over_alpha():
     ids=lambda params: params["loss"],
 )
 def test_trains_with_other_losses(params):
-    net = clone(NET).set_params(max_epochs=8, lr=5e-3, **params)
+    net = clone(NET).set_params(max_epochs=4, lr=1e-2, **params)
     mixed = clone(net).set_params(batch_transform=Mixup(alpha=1.0)).fit(X, y)
     assert mixed.score(X, y) > 0.7
     assert np.abs(mixed.predict_proba(X) - net.fit(X, y).predict_proba(X)).max() > 1e-3

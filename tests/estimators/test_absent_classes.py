@@ -20,6 +20,7 @@ from sklearn_calib import (
 from sklearn_calib._core.links import softmax
 from sklearn_calib._core.predicted_scores import fill_absent, predict_scores
 from sklearn_calib.calibrators import (
+    AutoCalibrator,
     PlattScaling,
     get_calibrator,
     get_calibrator_names,
@@ -71,6 +72,13 @@ RARE = {
     "no calibrator": None,
     "any classifier": LogisticRegression(),
 } | {name: get_calibrator(name)() for name in get_calibrator_names()}
+RARE["auto"] = AutoCalibrator([TemperatureScaling(), PlattScaling()], cv=2)
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory):
+    """Return a folder, so that a classifier is trained once for all calibrators."""
+    return tmp_path_factory.mktemp("memory")
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
@@ -80,19 +88,22 @@ RARE = {
 @pytest.mark.each("name", RARE)
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("classifier", [GaussianNB(), LogisticRegression()])
-def test_a_class_of_one_sample_works_with_every_calibrator(classifier, ensemble, name):
+def test_a_class_of_one_sample_works_with_every_calibrator(
+    classifier, ensemble, name, memory
+):
     """One fold is trained without the class, and the others are tested without it."""
-    X, y = make_data(400)
+    X, y = make_data(100)
     X, y = np.vstack([X, X[:1]]), np.append(y, "dog")
     X, y = shuffle(X, y, random_state=0)
-    model = CalibratedClassifier(classifier, RARE[name], ensemble=ensemble, cv=3)
+    params = {"ensemble": ensemble, "cv": 2, "memory": memory}
+    model = CalibratedClassifier(classifier, RARE[name], **params)
     if name == "no calibrator" and not ensemble:
         model.fit(X, y)  # has no folds
     else:
-        with pytest.warns(UserWarning, match=ABSENT + r"\['dog'\] in fold . of 3"):
+        with pytest.warns(UserWarning, match=ABSENT + r"\['dog'\] in fold . of 2"):
             model.fit(X, y)
     proba = model.predict_proba(X)
-    assert proba.shape == (401, 4)
+    assert proba.shape == (101, 4)
     assert (proba[:, :3] > 0).all()
     np.testing.assert_allclose(proba.sum(axis=1), 1, rtol=1e-6)
 

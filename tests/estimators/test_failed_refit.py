@@ -33,7 +33,7 @@ ESTIMATORS = [
     CalibratedClassifier(LogisticRegression()),
     SelectiveClassifier(LogisticRegression(), coverage=0.8, abstain_label="none", cv=2),
     SelectiveClassifier(LogisticRegression(), max_risk=0.3, abstain_label="none", cv=2),
-    NeuralClassifier(max_epochs=2, random_state=0),
+    NeuralClassifier(max_epochs=1, random_state=0),
     NeuralClassifier(
         max_epochs=2,
         validation_fraction=0.2,

@@ -14,7 +14,7 @@ X, y = make_classification(
     n_samples=203, n_informative=5, n_classes=3, flip_y=0.3, random_state=0
 )
 NET = NeuralClassifier(
-    loss="crl", module__dropout=0.3, max_epochs=6, batch_size=50, random_state=0
+    loss="crl", module__dropout=0.3, max_epochs=4, batch_size=50, random_state=0
 )
 
 
@@ -35,7 +35,7 @@ class SeeTraining(Callback):
 def test_the_history_belongs_to_the_samples():
     net = clone(NET).set_params(callbacks=[SeeTraining()]).fit(X, y)
     callback = dict(net.callbacks_)["SeeTraining"]
-    np.testing.assert_array_equal(callback.seen, 6)
+    np.testing.assert_array_equal(callback.seen, 4)
     expected = np.column_stack([callback.n_correct, callback.seen])
     np.testing.assert_array_equal(net.criterion_.history, expected)
 
@@ -43,7 +43,7 @@ def test_the_history_belongs_to_the_samples():
 def test_held_out_samples_have_no_history():
     net = clone(NET).set_params(validation_fraction=0.2).fit(X, y)
     assert net.criterion_.history.shape == (162, 2)
-    assert (net.criterion_.history[:, 1] == 6).all()
+    assert (net.criterion_.history[:, 1] == 4).all()
 
 
 def test_the_ranking_changes_the_network():
@@ -54,7 +54,7 @@ def test_the_ranking_changes_the_network():
 def test_a_resumed_run_equals_a_whole_one(tmp_path):
     whole = clone(NET).fit(X, y)
     checkpoint = Checkpoint(monitor=None, dirname=tmp_path)
-    clone(NET).set_params(max_epochs=4, callbacks=[checkpoint]).fit(X, y)
+    clone(NET).set_params(max_epochs=2, callbacks=[checkpoint]).fit(X, y)
     resumed = clone(NET).set_params(
         max_epochs=2, callbacks=[LoadInitState(Checkpoint(dirname=tmp_path))]
     )
@@ -65,7 +65,7 @@ def test_a_resumed_run_equals_a_whole_one(tmp_path):
 
 def test_a_new_fit_has_a_new_history():
     net = clone(NET).fit(X, y).fit(X, y)
-    assert (net.criterion_.history[:, 1] == 6).all()
+    assert (net.criterion_.history[:, 1] == 4).all()
 
 
 def test_another_validation_set_has_another_history():

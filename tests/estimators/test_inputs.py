@@ -47,11 +47,11 @@ class Bag(nn.Module):
         return self.head(torch.cat([mean, age], dim=1))
 
 
-NET = NeuralClassifier(Bag, max_epochs=30, lr=0.05, random_state=0)
+NET = NeuralClassifier(Bag, max_epochs=8, lr=0.05, random_state=0)
 
 
 def test_each_input_is_an_argument_with_its_type():
-    net = clone(NET).fit(X, y)
+    net = clone(NET).set_params(max_epochs=30).fit(X, y)
     assert net.score(X, y) > 0.9
     assert net.module_.seen == {(torch.int64, torch.bool, torch.float32)}
     assert not hasattr(net, "n_features_in_")

@@ -34,7 +34,7 @@ FOR_MARGINS = {name for name, each in CALIBRATORS.items() if each._accepts_margi
 
 def make_data(n_classes=3):
     return make_classification(
-        900,
+        300,
         n_features=10,
         n_informative=5,
         n_classes=n_classes,
@@ -57,8 +57,8 @@ def test_calibrators_for_margins():
 @pytest.mark.each("name", FOR_MARGINS)
 def test_origin_and_unit_of_two_classes_do_not_matter(name):
     rng = np.random.default_rng(0)
-    margin = 2 * rng.normal(size=3000)
-    y = margin + rng.logistic(size=3000) > 0.5
+    margin = 2 * rng.normal(size=300)
+    y = margin + rng.logistic(size=300) > 0.5
     calibrator = CALIBRATORS[name](from_logits=True)
     expected = calibrator.fit(margin, y).predict_proba(margin)
     for unit, origin in [(0.3, 0), (1, 0.7), (0.5, -0.6)]:
@@ -78,28 +78,35 @@ def test_origin_and_unit_of_two_classes_do_not_matter(name):
 )
 def test_agrees_with_scikit_learn(load, calibrator, method, largest, mean):
     X, y = load(return_X_y=True)
-    model = CalibratedClassifier(SVC(), calibrator).fit(X[::2], y[::2])
-    theirs = CalibratedClassifierCV(SVC(), method=method).fit(X[::2], y[::2])
+    model = CalibratedClassifier(SVC(), calibrator, cv=3).fit(X[::2], y[::2])
+    theirs = CalibratedClassifierCV(SVC(), method=method, cv=3).fit(X[::2], y[::2])
     difference = model.predict_proba(X[1::2]) - theirs.predict_proba(X[1::2])
     assert abs(difference).max() < largest
     assert abs(difference).mean() < mean
 
 
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory):
+    """Return a folder, so that a classifier is trained once for all calibrators."""
+    return tmp_path_factory.mktemp("memory")
+
+
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.each("name", [*sorted(FOR_MARGINS), "any classifier"])
-def test_every_calibrator_for_margins(name, n_classes):
+def test_every_calibrator_for_margins(name, n_classes, memory):
     X, y = make_data(n_classes)
     y = np.array(["ant", "bee", "cat"])[y]
     calibrator = CALIBRATORS.get(name, LogisticRegression)()
-    prior = log_loss(y, np.tile(np.unique(y, return_counts=True)[1] / 900, (900, 1)))
+    prior = log_loss(y, np.tile(np.unique(y, return_counts=True)[1] / 300, (300, 1)))
     for estimator in (
         LinearSVC(random_state=0),
         make_pipeline(StandardScaler(), RidgeClassifier()),
         FrozenEstimator(Perceptron(random_state=0).fit(X, y)),
     ):
         for ensemble in ("auto", True, False):
-            model = CalibratedClassifier(estimator, calibrator, ensemble=ensemble)
+            params = {"ensemble": ensemble, "cv": 2, "memory": memory}
+            model = CalibratedClassifier(estimator, calibrator, **params)
             proba = model.fit(X, y).predict_proba(X)
             np.testing.assert_allclose(proba.sum(axis=1), 1)
             assert log_loss(y, proba) < prior - 0.05
@@ -165,7 +172,7 @@ def test_margins_for_each_pair_of_classes():
     model = CalibratedClassifier(make_pipeline(pairs), PlattScaling())
     with pytest.raises(ValueError, match=r'got SVC .*_shape="ovo".*Set .*"ovr"'):
         model.fit(X, y)
-    assert model.fit(X, y > 0).predict_proba(X).shape == (900, 2)
+    assert model.fit(X, y > 0).predict_proba(X).shape == (300, 2)
 
 
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
@@ -177,7 +184,7 @@ def test_search_over_classifiers_with_margins_and_with_probabilities():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
     model = CalibratedClassifier(LinearSVC(random_state=0), TemperatureScaling())
     model.set_params(response_method="decision_function")
-    assert model.fit(X, y).predict_proba(X).shape == (900, 3)
+    assert model.fit(X, y).predict_proba(X).shape == (300, 3)
 
 
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
@@ -204,8 +211,8 @@ class Fickle(LinearSVC):
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_margins_in_some_folds_only():
     X, y = make_data()
-    rows = np.arange(900)
-    cv = [(rows[:450], rows[450:]), (rows[y < 2], rows[:450])]
+    rows = np.arange(300)
+    cv = [(rows[:150], rows[150:]), (rows[y < 2], rows[:150])]
     model = CalibratedClassifier(Fickle(random_state=0), PlattScaling(), cv=cv)
     with pytest.raises(
         ValueError, match=r"in all folds or in none, got prob.*, margins"
@@ -225,8 +232,8 @@ class SometimesLogits(LogisticRegression):
 def test_logits_in_some_folds_only():
     """All folds then have probabilities."""
     X, y = make_data()
-    rows = np.arange(900)
-    cv = [(rows[:450], rows[450:]), (rows[y < 2], rows[:450])]
+    rows = np.arange(300)
+    cv = [(rows[:150], rows[150:]), (rows[y < 2], rows[:150])]
     by_both, by_proba = (
         CalibratedClassifier(SometimesLogits(), PlattScaling(), cv=cv, **params)
         .fit(X, y)

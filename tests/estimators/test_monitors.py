@@ -88,14 +88,14 @@ def test_the_warning_is_worth_following():
 
 
 def test_early_stopping_on_refinement():
-    params = {**SEEDED, "max_epochs": 200, "lr": 0.002, "n_iter_no_change": 5}
+    params = {**SEEDED, "max_epochs": 200, "lr": 0.01, "n_iter_no_change": 3}
     net = NeuralClassifier(early_stopping="valid_refinement", **params).fit(X, y)
     errors = net.history_[:, "valid_refinement"]
-    assert len(errors) - 1 - np.argmin(errors) == 5
+    assert len(errors) - 1 - np.argmin(errors) == 3
     by_log_loss = NeuralClassifier(early_stopping=True, **params).fit(X, y)
     assert len(errors) != len(by_log_loss.history_)
     # The same monitor in skorch's callback.
-    stop = EarlyStopping("valid_refinement", patience=5, load_best=True)
+    stop = EarlyStopping("valid_refinement", patience=3, load_best=True)
     same = NeuralClassifier(callbacks=[stop], **params).fit(X, y)
     np.testing.assert_array_equal(net.predict_proba(X), same.predict_proba(X))
     named = NeuralClassifier(early_stopping="valid_log_loss", **params).fit(X, y)

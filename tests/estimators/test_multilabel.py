@@ -26,7 +26,7 @@ from sklearn_calib.calibrators import (
 from sklearn_calib.metrics import per_label
 
 X, Y = make_multilabel_classification(
-    1500, n_features=10, n_classes=3, allow_unlabeled=True, random_state=0
+    600, n_features=10, n_classes=3, allow_unlabeled=True, random_state=0
 )
 PER_LABEL = PerLabelCalibrator(TemperatureScaling())
 
@@ -37,7 +37,7 @@ PER_LABEL = PerLabelCalibrator(TemperatureScaling())
         OneVsRestClassifier(GaussianNB()),
         MultiOutputClassifier(GaussianNB()),
         ClassifierChain(GaussianNB()),
-        RandomForestClassifier(20, random_state=0),
+        RandomForestClassifier(10, random_state=0),
         MLPClassifier(max_iter=3, random_state=0),
     ],
     ids=lambda estimator: type(estimator).__name__,
@@ -46,14 +46,14 @@ PER_LABEL = PerLabelCalibrator(TemperatureScaling())
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_probabilities_of_each_label(estimator, ensemble):
     """An array of labels, or a list with an array of two classes for each label."""
-    train, test = slice(0, 1000), slice(1000, None)
+    train, test = slice(0, 400), slice(400, None)
     plain, model = (
-        CalibratedClassifier(estimator, each, cv=3, ensemble=ensemble)
+        CalibratedClassifier(estimator, each, cv=2, ensemble=ensemble)
         for each in (None, PER_LABEL)
     )
     before = plain.fit(X[train], Y[train]).predict_proba(X[test])
     proba = model.fit(X[train], Y[train]).predict_proba(X[test])
-    assert before.shape == proba.shape == (500, 3)
+    assert before.shape == proba.shape == (200, 3)
     assert per_label(log_loss, Y[test], proba) < per_label(
         log_loss, Y[test], np.clip(before, 1e-9, 1 - 1e-9)
     )
@@ -67,15 +67,15 @@ def test_held_out_predictions_are_calibrated_by_label():
     model = CalibratedClassifier(
         OneVsRestClassifier(GaussianNB()), PER_LABEL, cv=cv, ensemble=False
     )
-    weight = np.arange(1500) % 3
+    weight = np.arange(600) % 3
     (pair,) = (
-        model.set_params(estimator=RandomForestClassifier(10, random_state=0))
+        model.set_params(estimator=RandomForestClassifier(5, random_state=0))
         .fit(X, Y, weight)
         .calibrated_classifiers_
     )
     held_out, rows = [], []
     for train, test in cv.split(X):
-        forest = RandomForestClassifier(10, random_state=0)
+        forest = RandomForestClassifier(5, random_state=0)
         forest.fit(X[train], Y[train], weight[train])
         held_out.append(
             np.column_stack([p[:, 1] for p in forest.predict_proba(X[test])])
@@ -96,10 +96,10 @@ def test_containers_frozen_and_search():
     for y in (Y.tolist(), pd.DataFrame(Y), csr_array(Y), Y.astype(bool)):
         model = CalibratedClassifier(classifier, PER_LABEL).fit(X, y)
         np.testing.assert_array_equal(model.predict_proba(X), expected)
-    frozen = FrozenEstimator(classifier.fit(X[:500], Y[:500]))
-    model = CalibratedClassifier(frozen, PER_LABEL).fit(X[500:], Y[500:])
+    frozen = FrozenEstimator(classifier.fit(X[:200], Y[:200]))
+    model = CalibratedClassifier(frozen, PER_LABEL).fit(X[200:], Y[200:])
     direct = PerLabelCalibrator(TemperatureScaling())
-    direct.fit(frozen.predict_proba(X[500:]), Y[500:])
+    direct.fit(frozen.predict_proba(X[200:]), Y[200:])
     np.testing.assert_array_equal(
         model.predict_proba(X), direct.predict_proba(frozen.predict_proba(X))
     )
@@ -109,13 +109,13 @@ def test_containers_frozen_and_search():
     grid = {"calibrator__calibrator": [TemperatureScaling(), IsotonicCalibration()]}
     model = CalibratedClassifier(classifier, PER_LABEL, cv=2)
     search = GridSearchCV(model, grid, scoring=scorer, cv=2, error_score="raise")
-    assert search.fit(X, Y).predict_proba(X).shape == (1500, 3)
+    assert search.fit(X, Y).predict_proba(X).shape == (600, 3)
 
 
 def test_labels_that_a_fold_does_not_have():
     """A forest then has one column for the label, of the class that it knows."""
     y = Y.copy()
-    y[:, 0] = np.arange(1500) < 500
+    y[:, 0] = np.arange(600) < 200
     y[:, 2] = 1
     model = CalibratedClassifier(
         RandomForestClassifier(5, random_state=0), cv=KFold(3), ensemble=True
@@ -139,7 +139,7 @@ def test_margins_of_labels():
 def test_few_errors_of_all_folds_together():
     y = Y.copy()
     y[:, 1] = X[:, 0] > np.median(X[:, 0])
-    y[::215, 1] = 1 - y[::215, 1]
+    y[::86, 1] = 1 - y[::86, 1]
     model = CalibratedClassifier(
         OneVsRestClassifier(LogisticRegression(C=1e5)), PER_LABEL, cv=3
     )

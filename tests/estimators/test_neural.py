@@ -18,7 +18,7 @@ from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import MLP
 from sklearn_calib.losses import CrossEntropyLoss, get_loss, get_loss_names
 
-SEEDED = {"random_state": 0, "max_epochs": 3}
+SEEDED = {"random_state": 0, "max_epochs": 2}
 
 
 @pytest.fixture(scope="module")

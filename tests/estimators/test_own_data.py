@@ -24,7 +24,7 @@ X, codes = make_classification(
 )
 y = np.array(["cat", "dog", "eel"])[codes]
 TRAIN, VALID = (X[:150], y[:150]), (X[150:], y[150:])
-NET = NeuralClassifier(max_epochs=3, random_state=0)
+NET = NeuralClassifier(max_epochs=2, random_state=0)
 
 
 # A validation set of one's own -------------------------------------------------------

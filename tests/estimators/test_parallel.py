@@ -17,7 +17,7 @@ from sklearn_calib import NeuralClassifier, RefCalClassifier
 from sklearn_calib.estimators._seeds import seeded_torch
 
 X, y = make_classification(n_samples=120, n_informative=6, n_classes=3, random_state=0)
-NET = NeuralClassifier(module__dropout=0.5, max_epochs=5, random_state=0)
+NET = NeuralClassifier(module__dropout=0.5, max_epochs=2, random_state=0)
 REFCAL = RefCalClassifier(
     n_projection=4, random_state=0, refine__max_epochs=2, head__max_epochs=2
 )
@@ -33,7 +33,7 @@ def test_threads_fit_and_predict_at_once(estimator):
     expected = fitted.predict_proba(X)
     with ThreadPoolExecutor(6) as pool:
         fits = [pool.submit(fit_and_predict, estimator) for _ in range(4)]
-        predictions = [pool.submit(fitted.predict_proba, X) for _ in range(40)]
+        predictions = [pool.submit(fitted.predict_proba, X) for _ in range(20)]
         for each in fits + predictions:
             np.testing.assert_array_equal(each.result(timeout=60), expected)
 

@@ -37,6 +37,12 @@ def net():
     return fit()
 
 
+@pytest.fixture(scope="module")
+def other():
+    """Return a net whose files cannot be loaded, so that it stays as it is."""
+    return fit()
+
+
 DAMAGE = {
     "empty": lambda _: b"",
     "half": lambda content: content[: len(content) // 2],
@@ -57,11 +63,10 @@ def to_bytes(value):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 @pytest.mark.parametrize("use_safetensors", [False, True])
-def test_damaged_files_are_named(net, name, damage, use_safetensors, tmp_path):
+def test_damaged_files_are_named(net, other, name, damage, use_safetensors, tmp_path):
     file = tmp_path / "of_the_net"
     net.save_params(**{name: file})
     file.write_bytes(damage(file.read_bytes()))
-    other = fit()
     with pytest.raises(ValueError, match=rf"{name} must be a file that.*of_the_net'"):
         other.load_params(**{name: file}, use_safetensors=use_safetensors)
     with file.open("rb") as opened, pytest.raises(ValueError, match="of_the_net'"):

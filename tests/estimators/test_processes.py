@@ -1,12 +1,9 @@
 """Networks that two processes train together equal those of a single process."""
 
 import importlib.util
-import os
 import pickle
 import re
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,23 +16,20 @@ spec.loader.exec_module(script)
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """Return the results of both processes, which fail if they hang."""
+def results(tmp_path_factory, start, end):
+    """Return the results of this process and another, which fail if they hang."""
     folder = tmp_path_factory.mktemp("processes")
     loopback = [name for _, name in socket.if_nameindex() if name.startswith("lo")]
-    # The name of the machine may have no address.
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": loopback[0]}
-    command = [sys.executable, "-W", "error", str(SCRIPT)]
-    processes = [
-        subprocess.Popen([*command, str(rank), "2", str(folder)], env=environment)
-        for rank in range(2)
-    ]
-    try:
-        codes = [process.wait(timeout=240) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert codes == [0, 0]
+    with pytest.MonkeyPatch.context() as patch:
+        # The name of the machine may have no address.
+        patch.setenv("GLOO_SOCKET_IFNAME", loopback[0])
+        other = start(SCRIPT, 1, 2, folder, loopback[0])
+        try:
+            script.main(0, 2, folder)
+        finally:
+            other.join(timeout=60)
+            other.kill()
+    assert end(other) == 0
     return [pickle.loads((folder / f"{r}.pickle").read_bytes()) for r in range(2)]
 
 

@@ -16,7 +16,7 @@ X, y = make_classification(
     n_samples=300, n_informative=6, n_classes=3, flip_y=0.2, random_state=0
 )
 # Dropout and shuffling draw random numbers in every epoch.
-NET = NeuralClassifier(module__dropout=0.5, max_epochs=10, random_state=3)
+NET = NeuralClassifier(module__dropout=0.5, max_epochs=3, random_state=3)
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +60,19 @@ def test_without_a_seed_torch_decides():
 
 
 def test_warm_start_goes_on(whole_run):
-    net = clone(NET).set_params(warm_start=True, max_epochs=7).fit(X, y)
-    net.set_params(max_epochs=3).fit(X, y)
+    net = clone(NET).set_params(warm_start=True, max_epochs=2).fit(X, y)
+    net.set_params(max_epochs=1).fit(X, y)
     np.testing.assert_allclose(net.predict_proba(X), whole_run, rtol=1e-12)
 
 
 def test_a_run_resumed_from_a_checkpoint_equals_a_whole_one(whole_run, tmp_path):
     checkpoint = Checkpoint(monitor=None, dirname=tmp_path)
-    clone(NET).set_params(max_epochs=7, callbacks=[checkpoint]).fit(X, y)
+    clone(NET).set_params(max_epochs=2, callbacks=[checkpoint]).fit(X, y)
     resumed = clone(NET).set_params(
-        max_epochs=3, callbacks=[LoadInitState(Checkpoint(dirname=tmp_path))]
+        max_epochs=1, callbacks=[LoadInitState(Checkpoint(dirname=tmp_path))]
     )
     resumed.fit(X, y)
-    assert len(resumed.history_) == 10
+    assert len(resumed.history_) == 3
     np.testing.assert_allclose(resumed.predict_proba(X), whole_run, rtol=1e-12)
 
 

@@ -20,7 +20,7 @@ WEIGHT = np.random.default_rng(0).uniform(0.5, 2, len(X))
 NET = NeuralClassifier(
     module__dropout=0.3,
     loss="focal",
-    batch_size=32,
+    batch_size=80,
     lr=0.01,
     validation_fraction=0.2,
     random_state=0,
@@ -43,20 +43,20 @@ def run(net, n_epochs, *callbacks, **params):
 
 
 def by_warm_start(net, folder):  # noqa: ARG001 - as the others
-    run(net, 4, warm_start=True)
-    return run(net, 3)
+    run(net, 2, warm_start=True)
+    return run(net, 1)
 
 
 def by_checkpoint(net, folder):
     """In another process, with the files after the last epoch."""
     files = Checkpoint(monitor=None, dirname=folder)
-    run(clone(net), 4, files)
-    return run(net, 3, LoadInitState(Checkpoint(dirname=folder)))
+    run(clone(net), 2, files)
+    return run(net, 1, LoadInitState(Checkpoint(dirname=folder)))
 
 
 def by_last_checkpoint(net, folder):
     """Run the same script twice."""
-    for n_epochs in (4, 3):
+    for n_epochs in (2, 1):
         files = TrainEndCheckpoint(dirname=folder)
         part = run(clone(net), n_epochs, LoadInitState(files), files)
     return part
@@ -66,7 +66,7 @@ def by_last_checkpoint(net, folder):
 @pytest.mark.parametrize("params", SETTINGS, ids=lambda p: p.get("loss", "focal"))
 def test_two_parts_equal_the_whole(go_on, params, tmp_path):
     net = clone(NET).set_params(**params)
-    whole = run(clone(net), 7)
+    whole = run(clone(net), 3)
     parts = go_on(clone(net), tmp_path)
     assert_same(parts, whole)
     state, expected = parts.criterion_.state_dict(), whole.criterion_.state_dict()

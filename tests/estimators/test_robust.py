@@ -10,7 +10,7 @@ from skorch.callbacks import LRScheduler
 from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import MLP
 
-SEEDED = {"random_state": 0, "max_epochs": 3}
+SEEDED = {"random_state": 0, "max_epochs": 2}
 
 
 @pytest.fixture(scope="module")

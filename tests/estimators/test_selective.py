@@ -45,7 +45,7 @@ def selective(estimator=None, **params):
 
 # The check has labels that are strings, for which a number cannot say "abstain".
 @parametrize_with_checks(
-    [selective(LogisticRegression(), coverage=1.0)],
+    [selective(LogisticRegression(), coverage=1.0, cv=2)],
     expected_failed_checks=lambda _: {
         "check_classifiers_classes": "labels are strings and abstain_label is a number"
     },
@@ -63,8 +63,9 @@ def test_scikit_learn_checks(estimator, check):
 @pytest.mark.parametrize("coverage", [0.3, 0.8])
 def test_coverage_on_new_data(coverage, n_classes, confidence):
     X, y = make_data(2000, n_classes)
-    X_test, y_test = make_data(20000, n_classes, random_state=1)
-    model = selective(LogisticRegression(), coverage=coverage, confidence=confidence)
+    X_test, y_test = make_data(5000, n_classes, random_state=1)
+    params = {"coverage": coverage, "confidence": confidence, "cv": 2}
+    model = selective(LogisticRegression(), **params)
     model.fit(X, y)
     assert model.coverage_ == pytest.approx(coverage, abs=1e-9)
     # Four standard deviations of a fraction of 2000 samples.

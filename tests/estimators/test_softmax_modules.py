@@ -11,8 +11,8 @@ from sklearn_calib import NeuralClassifier
 from sklearn_calib.estimators import MLP
 
 X, y = load_digits(n_class=3, return_X_y=True)
-X = X / 16
-SEEDED = {"max_epochs": 3, "lr": 0.01, "random_state": 0}
+X, y = X[:150] / 16, y[:150]
+SEEDED = {"max_epochs": 2, "lr": 0.01, "random_state": 0}
 
 
 class EndsIn(nn.Sequential):
@@ -62,6 +62,7 @@ def test_every_call_of_fit_warns():
 def test_the_warning_is_worth_following():
     """Without the softmax, the same network becomes confident."""
     net = NeuralClassifier(EndsIn, module__layer=nn.Softmax(dim=1), **SEEDED)
+    net.set_params(batch_size=16)
     with pytest.warns(UserWarning, match="look like probabilities"):
         squashed = net.fit(X, y).predict_proba(X)
     # The softmax of probabilities never exceeds e / (e + n_classes - 1).

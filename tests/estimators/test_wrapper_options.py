@@ -41,6 +41,13 @@ both_wrappers = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(autouse=True)
+def threads():
+    """Use threads: processes take seconds to import all."""
+    with parallel_config("threading"):
+        yield
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -137,9 +144,7 @@ def test_held_out_part_of_each_fold(calibrator, n_jobs):
         held_out_as="eval_set",
         n_jobs=n_jobs,
     )
-    # Processes may not be able to import the class of this file.
-    with parallel_config("threading"):
-        model.fit(X, Y, other=3)
+    model.fit(X, Y, other=3)
     pairs = zip(cv.split(X, Y), model.calibrated_classifiers_, strict=True)
     for (train, test), pair in pairs:
         ((X_held_out, y_held_out),) = pair.estimator.eval_set_

@@ -166,7 +166,10 @@ def fitted_estimators():
         yield selective.fit(X, Y), {}
     yield PriorShiftClassifier(logistic, priors=[0.2, 0.8]).fit(X, Y), {}
     proba = logistic.fit(X, Y).predict_proba(X)
-    for calibrator in (AutoCalibrator(), TopLabelCalibrator(PlattScaling())):
+    for calibrator in (
+        AutoCalibrator([SCALING, PlattScaling()], cv=2),
+        TopLabelCalibrator(PlattScaling()),
+    ):
         yield calibrator.fit(proba, Y), {"X": proba}
     target = np.column_stack([1 - Y, Y])
     yield PerLabelCalibrator(SCALING).fit(proba, target), {"X": proba}
@@ -176,7 +179,7 @@ def fitted_estimators():
 
 def predictions(model, params):
     names = "predict_proba", "predict", "predict_interval", "accepts"
-    given = {"X": X, **params}
+    given = {n: values[:20] for n, values in {"X": X, **params}.items()}
     return {n: getattr(model, n)(**given) for n in names if hasattr(model, n)}
 
 

@@ -1,11 +1,13 @@
 """Train networks in several processes, each of which computes a part of the batches.
 
-Its arguments are RANK N_PROCESSES FOLDER. Each process writes its results to FOLDER.
+Its arguments are RANK N_PROCESSES FOLDER INTERFACE. Each process writes its results to
+FOLDER, and talks to the others over the network interface.
 """
 
 import datetime as dt
+import os
 import pickle
-import sys
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -237,7 +239,6 @@ def message(**params):
 
 def main(rank, n_processes, folder):
     """Train all cases, and write their results."""
-    torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo",
         init_method=Path(folder, "store").as_uri(),
@@ -267,5 +268,8 @@ def main(rank, n_processes, folder):
     torch.distributed.destroy_process_group()
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+if "ARGUMENTS" in globals():
+    warnings.simplefilter("error")
+    rank, n_processes, folder, interface = ARGUMENTS  # noqa: F821 - given by the test
+    os.environ["GLOO_SOCKET_IFNAME"] = interface
+    main(int(rank), int(n_processes), folder)

@@ -1,7 +1,9 @@
 """Fitted calibrators of every kind, and a small network."""
 
+import copy
 import json
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -52,12 +54,23 @@ def make_predictions(n_classes, dtype, n_samples=60):
 
 def fit(calibrator, n_classes=3, dtype=np.float64, **params):
     """Return a fitted clone of a calibrator, and the data of the fit."""
+    if params:
+        return fit_clone(calibrator, n_classes, dtype, params)
+    return copy.deepcopy(fit_once(calibrator, n_classes, dtype))
+
+
+def fit_clone(calibrator, n_classes, dtype, params):
     proba, logits, y = make_predictions(n_classes, dtype)
     fitted = clone(calibrator).set_params(**params)
     X = logits if fitted.from_logits else proba
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fitted.fit(X, y), X
+
+
+@cache
+def fit_once(calibrator, n_classes, dtype):
+    return fit_clone(calibrator, n_classes, dtype, {})
 
 
 def fit_per_label():

@@ -22,7 +22,7 @@ from sklearn_calib.estimators import MLP, ConvNet
 from sklearn_calib.losses import FocalLoss, MMCELoss, get_loss_names
 from sklearn_calib.persistence import from_dict, load, save, to_dict
 
-SMALL = {"module__hidden_sizes": (4,), "max_epochs": 2, "random_state": 0}
+SMALL = {"module__hidden_sizes": (4,), "max_epochs": 1, "random_state": 0}
 
 
 def through_file(model, tmp_path, **passed):
