@@ -75,12 +75,6 @@ RARE = {
 RARE["auto"] = AutoCalibrator([TemperatureScaling(), PlattScaling()], cv=2)
 
 
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory):
-    """Return a folder, so that a classifier is trained once for all calibrators."""
-    return tmp_path_factory.mktemp("memory")
-
-
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
 @pytest.mark.filterwarnings("ignore:y contains no samples of .'dog'.:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")

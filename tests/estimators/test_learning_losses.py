@@ -119,12 +119,6 @@ def test_search():
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory):
-    """Return a folder, so that a classifier is trained once for all calibrators."""
-    return tmp_path_factory.mktemp("memory")
-
-
 @pytest.mark.parametrize("calibrator", get_calibrator_names())
 def test_calibrated_afterwards(calibrator, memory):
     net = make_pipeline(StandardScaler(), clone(NET).set_params(max_epochs=2))

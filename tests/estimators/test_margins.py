@@ -85,12 +85,6 @@ def test_agrees_with_scikit_learn(load, calibrator, method, largest, mean):
     assert abs(difference).mean() < mean
 
 
-@pytest.fixture(scope="module")
-def memory(tmp_path_factory):
-    """Return a folder, so that a classifier is trained once for all calibrators."""
-    return tmp_path_factory.mktemp("memory")
-
-
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.each("name", [*sorted(FOR_MARGINS), "any classifier"])
