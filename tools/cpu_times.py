@@ -1,7 +1,7 @@
 """CPU time of the tests, by module, test function, fixture, member and law.
 
     python tools/cpu_times.py -n 2
-    python tools/cpu_times.py -n 2 --pairs pairs_output/pairs.txt
+    python tools/cpu_times.py --collect-only -q --pairs pairs_output/pairs.txt
 
 The arguments are those of pytest. As a plugin (``-p cpu_times``, with this folder on
 ``PYTHONPATH``), the file prints the same tables at the end of any run of pytest. Time
@@ -9,8 +9,8 @@ is that of the process and of its ended children, user and system, so that it de
 little on what else the machine does. The time of a fixture is also in the time of the
 test that asks for it first. A law is a test that runs for several members: its row has
 the number of members and the time per member. With ``--pairs``, each pair of a test
-and one of its cases is written to a file, so that two versions of the tests can be
-compared.
+that is collected and one of its cases is written to a file, so that two versions of the
+tests can be compared.
 """
 
 import os
@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from functools import wraps
+from itertools import product
 from pathlib import Path
 from reprlib import Repr
 
@@ -51,6 +52,28 @@ def cases_of(item):
     spec = getattr(item, "callspec", None)
     given = dict(spec.params) if spec else {}
     return {n: v for n, v in given.items() if not is_mark(v)}
+
+
+def pairs_of(item):
+    """Yield the name of the test with each of its cases."""
+    spec = getattr(item, "callspec", None)
+    marks = {id(v): v for v in spec.params.values() if is_mark(v)} if spec else {}
+    test = f"{item.nodeid.split('::')[0]}::{item.originalname}"
+    for values in product(*(mark.args[1] for mark in marks.values())):
+        case = cases_of(item)
+        for mark, value in zip(marks.values(), values, strict=True):
+            names = mark.args[0]
+            is_one = isinstance(names, str)
+            case |= {names: value} if is_one else dict(zip(names, value, strict=True))
+        yield f"{test}\t{label(dict(sorted(case.items())))}"
+
+
+def pytest_collection_finish(session):
+    if session.config.option.pairs and session.items:
+        pairs = {pair for item in session.items for pair in pairs_of(item)}
+        path = Path(session.config.option.pairs)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(sorted(pairs)) + "\n")
 
 
 def is_mark(value):
@@ -120,7 +143,6 @@ class Times:
 
     def __init__(self):
         self.sums = {kind: defaultdict(lambda: [0.0, 0]) for kind in KINDS}
-        self.pairs = []
 
     def add(self, kind, name, seconds):
         entry = self.sums[kind][name]
@@ -139,7 +161,6 @@ class Times:
             name = f"{module}::{function}"
             for case, seconds in cases:
                 self.add("function", name, seconds)
-                self.pairs.append(f"{name}\t{case}")
                 if case:
                     self.add("law", name, seconds)
                     self.add("member", case.split("=", 1)[1].split("(")[0], seconds)
@@ -166,14 +187,10 @@ def pytest_runtest_logreport(report):
         TIMES.read(report)
 
 
-def pytest_terminal_summary(terminalreporter, config):
+def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("CPU times")
     for line in TIMES.tables():
         terminalreporter.write_line(line)
-    if config.option.pairs:
-        path = Path(config.option.pairs)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(sorted(set(TIMES.pairs))) + "\n")
 
 
 if __name__ == "__main__":
