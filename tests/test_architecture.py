@@ -4,6 +4,7 @@ import ast
 import inspect
 import pkgutil
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -56,13 +57,16 @@ PUBLIC_TOPICS = [topic for topic in TOPICS if not topic.startswith("_")]
 all_topics = pytest.mark.parametrize("topic", PUBLIC_TOPICS)
 
 
+@cache
 def imported_names(tree):
-    """Yield the dotted name of everything that the code imports."""
+    """Return the dotted name of everything that the code imports."""
+    names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def imported_when_loaded(tree):
@@ -71,7 +75,8 @@ def imported_when_loaded(tree):
     What stands under `if TYPE_CHECKING` is imported by type checkers only.
     """
     for node in tree.body:
-        is_for_types = ast.unparse(node).startswith("if TYPE_CHECKING:")
+        is_if = isinstance(node, ast.If)
+        is_for_types = is_if and ast.unparse(node.test) == "TYPE_CHECKING"
         if not (isinstance(node, ast.FunctionDef | ast.ClassDef) or is_for_types):
             yield from imported_names(node)
 
