@@ -40,7 +40,7 @@ ROUNDING = 1e-12
 LEAST = np.array([1.0, 0.0])
 START = np.array([1.0, 1.0])
 LARGEST = 1e8
-TINY = np.finfo(np.float64).tiny
+TINY, EPSILON = np.finfo(np.float64).tiny, np.finfo(np.float64).eps
 # The search for the precisions ends when the effective number of parameters changes by
 # less, and a fit when the next step would gain less (in nats).
 FEW, LITTLE = 0.01, 1e-4
@@ -205,6 +205,8 @@ def make_functions(knots: Floats, value: Floats, mass: Floats, proba: Floats) ->
     roughness = left.T @ (width * left) + right.T @ (width * right)
     roughness = (roughness + both.T @ (width * both)) / 6
     size, direction = np.linalg.eigh(roughness)
+    # Between close knots, rounding errors may make the size of a smooth one negative.
+    size = np.maximum(size, EPSILON * size[-1])
     return np.hstack([linear, direction[:, 2:] / np.sqrt(size[2:])])
 
 
