@@ -34,15 +34,45 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc):
-    for mark in metafunc.definition.iter_markers("each"):
+    """Run the cases of ``parametrize`` as one test, unless tests are selected by name.
+
+    See `pytest_pyfunc_call` for the reason. The cases remain tests if one of them has
+    a mark or an option of its own, or if the test has a fixture that is made for each
+    test, such as ``tmp_path``.
+    """
+    marks = [m for m in metafunc.definition.own_markers if m.name == "parametrize"]
+    if runs_selected_cases(metafunc.config) or not can_be_one_test(metafunc, marks):
+        return
+    for mark in marks:
+        metafunc.definition.own_markers.remove(mark)
         names, values = mark.args
-        if runs_selected_cases(metafunc.config):
-            metafunc.parametrize(names, list(values), ids=case_id)
-        else:
-            names = [names] if isinstance(names, str) else names
-            ids = [pytest.HIDDEN_PARAM]
-            metafunc.parametrize(names, [[mark] * len(names)], ids=ids)
+        values = [value_of(value) for value in values]
+        names = names if not isinstance(names, str) else split_names(names)
+        mark = pytest.mark.parametrize(names if len(names) > 1 else names[0], values).mark
+        metafunc.parametrize(names, [[mark] * len(names)], ids=[pytest.HIDDEN_PARAM])
+
+
+def split_names(names):
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def value_of(value):
+    """Return what a case passes to the test, without its id."""
+    if not hasattr(value, "marks"):
+        return value
+    return value.values if len(value.values) > 1 else value.values[0]
+
+
+def can_be_one_test(metafunc, marks):
+    fixtures = metafunc._arg2fixturedefs.values()
+    return not any(made[-1].scope == "function" for made in fixtures) and all(
+        len(mark.args) == 2
+        and mark.kwargs.keys() <= {"ids"}
+        and not any(getattr(value, "marks", ()) for value in mark.args[1])
+        for mark in marks
+    )
 
 
 def runs_selected_cases(config):
@@ -86,10 +116,10 @@ def hold(metafunc, name, members, settings=()):
         slow = [pytest.param(each, marks=pytest.mark.slow) for each in settings]
         metafunc.parametrize(name, [*members, *slow], ids=case_id)
         return
-    rows = [pytest.mark.each(name, list(members)).mark]
+    rows = [pytest.mark.parametrize(name, list(members)).mark]
     ids = [pytest.HIDDEN_PARAM]
     if settings:
-        mark = pytest.mark.each(name, list(settings)).mark
+        mark = pytest.mark.parametrize(name, list(settings)).mark
         rows.append(pytest.param(mark, marks=pytest.mark.slow))
         ids.append("settings")
     metafunc.parametrize(name, rows, ids=ids)
@@ -112,7 +142,7 @@ def pytest_pyfunc_call(pyfuncitem):
         return None
     cases = list(product(*(mark.args[1] for mark in marks.values())))
     assert cases, "no case is left"
-    failed = []
+    failed, skipped = [], []
     for values in cases:
         case = {}
         for mark, value in zip(marks.values(), values, strict=True):
@@ -121,6 +151,8 @@ def pytest_pyfunc_call(pyfuncitem):
             case |= dict(zip(*pair, strict=True))
         try:
             pyfuncitem.obj(**{**given, **case})
+        except pytest.skip.Exception as reason:
+            skipped.append(reason)
         except Exception as error:
             failed.append((error, case))
     if failed:
@@ -128,6 +160,8 @@ def pytest_pyfunc_call(pyfuncitem):
         shown = "".join(f"\n  {case}" for _, case in failed[:20])
         error.add_note(f"In {len(failed)} of {len(cases)} cases, such as{shown}")
         raise error
+    if len(skipped) == len(cases):
+        raise skipped[0]
     return True
 
 
