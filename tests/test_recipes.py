@@ -1,5 +1,6 @@
 """The recipes run as scripts, and print what their pages say."""
 
+import os
 import re
 import subprocess
 import sys
@@ -57,14 +58,15 @@ def test_recipe(page, tmp_path):
     blocks, absent = split_by_need(page)
     script = tmp_path / "recipe.py"
     script.write_text("\n".join(code for code, _ in blocks), "utf-8")
-    # PySpark's warning of versions of pandas that it may not support.
-    command = [
-        sys.executable,
-        "-W",
-        "ignore:PySpark does not yet:FutureWarning",
-        script,
-    ]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    # PySpark's warning of versions of pandas that it may not support, and Dask's of a
+    # busy machine.
+    ignored = ["PySpark does not yet:FutureWarning", "Creating scratch:UserWarning"]
+    options = [f"-Wignore:{warning}" for warning in ignored]
+    command = [sys.executable, *options, script]
+    patient = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "300s"}
+    run = subprocess.run(
+        command, cwd=tmp_path, env=patient, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     assert "Warning" not in run.stderr
     expected = "".join(output for _, output in blocks)
