@@ -1,15 +1,15 @@
 """What every test may ask for: recorded numbers, shared data and a quiet machine."""
 
 import gc
-import inspect
 import json
 import multiprocessing
 import os
 import re
 import runpy
 import tracemalloc
+from collections.abc import Collection
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from reprlib import Repr
 
@@ -36,57 +36,66 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc):
-    """Run the cases of ``parametrize`` as one test, unless tests are selected by name.
+    """Make one test of the cases of ``parametrize``, unless they are selected by name.
 
     See `pytest_pyfunc_call` for the reason. The cases remain tests if one of them has
-    a mark or an option of its own, or if the test has a fixture that is made for each
-    test, such as ``tmp_path``.
+    a mark, or if the test has a fixture that is made for each test.
     """
     marks = [m for m in metafunc.definition.own_markers if m.name == "parametrize"]
-    if runs_selected_cases(metafunc.config) or not can_be_one_test(metafunc, marks):
+    if runs_selected_cases(metafunc.config) or not can_be_joined(metafunc, marks):
         return
     for mark in marks:
         metafunc.definition.own_markers.remove(mark)
         names, values = mark.args
-        values = [value_of(value) for value in values]
-        names = names if not isinstance(names, str) else split_names(names)
-        mark = pytest.mark.parametrize(names if len(names) > 1 else names[0], values).mark
-        metafunc.parametrize(names, [[mark] * len(names)], ids=[pytest.HIDDEN_PARAM])
-
-
-def split_names(names):
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def value_of(value):
-    """Return what a case passes to the test, without its id."""
-    if not hasattr(value, "marks"):
-        return value
-    return value.values if len(value.values) > 1 else value.values[0]
-
-
-def can_be_one_test(metafunc, marks):
-    fixtures = metafunc._arg2fixturedefs.values()
-    return not any(made[-1].scope == "function" for made in fixtures) and all(
-        len(mark.args) == 2
-        and mark.kwargs.keys() <= {"ids"}
-        and not any(getattr(value, "marks", ()) for value in mark.args[1])
-        for mark in marks
-    )
+        if isinstance(names, str):
+            names = [name.strip() for name in names.split(",")]
+        rows = [row_of(value, len(names)) for value in values]
+        metafunc.parametrize(names, [joined(names, rows)], ids=[pytest.HIDDEN_PARAM])
 
 
 def runs_selected_cases(config):
     """Return whether tests are selected by name, with ``-k`` or a node id.
 
-    Each case of the mark ``each`` is then a test with an id of its own.
+    Each case is then a test with an id of its own.
     """
     return bool(config.option.keyword) or any("::" in arg for arg in config.args)
 
 
-def case_id(value):
+def can_be_joined(metafunc, marks):
+    """Return whether no case has a mark, and no fixture is made for each test.
+
+    What `monkeypatch` sets is undone between the cases.
+    """
+    fixtures = metafunc._arg2fixturedefs.items()
+    anew = {name for name, made in fixtures if made[-1].scope == "function"}
+    return anew <= {"monkeypatch"} and all(
+        len(mark.args) == 2
+        and isinstance(mark.args[1], Collection)
+        and mark.kwargs.keys() <= {"ids"}
+        and not any(isinstance(v, ParameterSet) and v.marks for v in mark.args[1])
+        for mark in marks
+    )
+
+
+ParameterSet = type(pytest.param())
+
+
+def row_of(value, n_names):
+    """Return the values of a case, one for each name."""
+    if isinstance(value, ParameterSet):
+        return value.values
+    return (value,) if n_names == 1 else tuple(value)
+
+
+def joined(names, rows):
+    """Return a value for each name, which stands for those of all rows."""
+    return [pytest.mark.parametrize(names, rows).mark] * len(names)
+
+
+def pytest_make_parametrize_id(val):
     """Return the name of a function or class, or the text of a value, for ``-k``."""
-    text = SHORT.repr(value)
-    return getattr(value, "__name__", value if isinstance(value, str) else text)
+    text = val if isinstance(val, str) else SHORT.repr(val)
+    return re.sub(r" at 0x\w+", "", getattr(val, "__name__", text))
 
 
 SHORT = Repr()
@@ -108,53 +117,48 @@ def pytest_collection_finish():
 
 
 def hold(metafunc, name, members, settings=()):
-    """Run a test for all members of a topic, and a slow one for further settings.
-
-    See `pytest_pyfunc_call` for why the members are not parametrised.
-    """
+    """Run a test for all members of a topic, and a slow one for further settings."""
+    slow = pytest.mark.slow
     if runs_selected_cases(metafunc.config):
-        slow = [pytest.param(each, marks=pytest.mark.slow) for each in settings]
-        metafunc.parametrize(name, [*members, *slow], ids=case_id)
+        marked = [pytest.param(setting, marks=slow) for setting in settings]
+        metafunc.parametrize(name, [*members, *marked])
         return
-    rows = [pytest.mark.parametrize(name, list(members)).mark]
-    ids = [pytest.HIDDEN_PARAM]
+    rows = [row_of(member, 1) for member in members]
+    tests = [pytest.param(*joined([name], rows), id=pytest.HIDDEN_PARAM)]
     if settings:
-        mark = pytest.mark.parametrize(name, list(settings)).mark
-        rows.append(pytest.param(mark, marks=pytest.mark.slow))
-        ids.append("settings")
-    metafunc.parametrize(name, rows, ids=ids)
+        rows = [row_of(setting, 1) for setting in settings]
+        tests.append(pytest.param(*joined([name], rows), marks=slow, id="settings"))
+    metafunc.parametrize(name, tests)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Run a test with the mark ``each`` for each case, and name those that fail.
+    """Run a test for each of the cases that it joins, and name those that fail.
 
-    ``each`` is written like ``parametrize``, but its cases are one test unless tests
-    are selected by name: pytest and its workers take about 4 ms to prepare and report
-    a test, longer than most cases run. Subtests are reported one by one as well, and
-    cannot be selected. A parameter whose value is such a mark has the cases of the
-    mark.
+    Pytest and its workers take about 6 ms to prepare and report a test, longer than
+    most cases run. Subtests are reported one by one as well, and cannot be selected.
     """
-    names = inspect.signature(pyfuncitem.obj).parameters
-    given = {name: pyfuncitem.funcargs[name] for name in names}
-    marks = {id(v): v for v in given.values() if isinstance(v, pytest.Mark)}
+    given = {
+        name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames
+    }
+    marks = {id(v): v for v in given.values() if isinstance(v, pytest.Mark)}.values()
     if not marks:
         return None
-    cases = list(product(*(mark.args[1] for mark in marks.values())))
+    cases = [
+        dict(chain.from_iterable(zip(m.args[0], row, strict=True) for m, row in rows))
+        for rows in product(*([(mark, row) for row in mark.args[1]] for mark in marks))
+    ]
     assert cases, "no case is left"
     failed, skipped = [], []
-    for values in cases:
-        case = {}
-        for mark, value in zip(marks.values(), values, strict=True):
-            is_one = isinstance(mark.args[0], str)
-            pair = ([mark.args[0]], [value]) if is_one else (mark.args[0], value)
-            case |= dict(zip(*pair, strict=True))
+    for case in cases:
         try:
             pyfuncitem.obj(**{**given, **case})
         except pytest.skip.Exception as reason:
             skipped.append(reason)
         except Exception as error:
             failed.append((error, case))
+        if "monkeypatch" in pyfuncitem.funcargs:
+            pyfuncitem.funcargs["monkeypatch"].undo()
     if failed:
         error = failed[0][0]
         shown = "".join(f"\n  {case}" for _, case in failed[:20])

@@ -70,7 +70,7 @@ def of_unknown_length(array):
     return array.map_blocks(lambda rows: rows, chunks=(unknown, *array.chunks[1:]))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("metric", "options"),
     [
         (expected_calibration_error, {}),
@@ -82,8 +82,8 @@ def of_unknown_length(array):
         (classwise_calibration_error, {"norm": "max", "labels": LABELS}),
     ],
 )
-@pytest.mark.each("dtype", [np.float32, np.float64])
-@pytest.mark.each("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
 def test_binned_errors_are_those_of_numpy(metric, options, dtype, weighted):
     y_true, y_proba, weight = problem(dtype=dtype)
     weights = {"sample_weight": weight} if weighted else {}
@@ -96,8 +96,8 @@ def test_binned_errors_are_those_of_numpy(metric, options, dtype, weighted):
     assert value == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.each("mode", [None, "positive", "top_label", "classwise"])
-@pytest.mark.each("shape", ["1d", "one column"])
+@pytest.mark.parametrize("mode", [None, "positive", "top_label", "classwise"])
+@pytest.mark.parametrize("shape", ["1d", "one column"])
 def test_binary_as_one_column(mode, shape):
     y_true, y_proba, _ = problem(n_classes=2)
     positive = lazy(y_proba[:, 1])
@@ -126,9 +126,9 @@ def test_accumulator_adds_groups_of_blocks():
                 assert value == pytest.approx(each.compute(mode="classwise"), rel=1e-12)
 
 
-@pytest.mark.each("strategy", ["uniform", "quantile"])
-@pytest.mark.each("rows", [ROWS, (N_SAMPLES,), (30,) * 10])
-@pytest.mark.each("known", [True, False])
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("rows", [ROWS, (N_SAMPLES,), (30,) * 10])
+@pytest.mark.parametrize("known", [True, False])
 def test_accumulator_adds_blocks(strategy, rows, known):
     settings = {"labels": LABELS, "strategy": strategy, "mode": "classwise"}
     data = problem()
@@ -221,7 +221,7 @@ def fitted_calibrators(dtype):
         yield kind(**options).fit(X[::4], y_true[::4]), X
 
 
-@pytest.mark.each("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_calibrators_predict_lazily(dtype):
     for calibrator, X in fitted_calibrators(dtype):
         proba, labels = calibrator.predict_proba(lazy(X)), calibrator.predict(lazy(X))

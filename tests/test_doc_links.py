@@ -38,7 +38,7 @@ def test_every_public_estimator_links_to_its_page():
         assert link == f"{SITE}generated/api/{full}.html"
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "estimator",
     [
         TemperatureScaling(),

@@ -37,8 +37,8 @@ WITH_EXAMPLES = [
 # Modules whose examples need a package that is not a dependency.
 OPTIONAL = {"sklearn_calib.calibrators._boosting": "lightgbm"}
 
-all_public = pytest.mark.each("name", PUBLIC)
-all_methods = pytest.mark.each("name", METHODS)
+all_public = pytest.mark.parametrize("name", PUBLIC)
+all_methods = pytest.mark.parametrize("name", METHODS)
 
 
 def sections(docstring):

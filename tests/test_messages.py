@@ -44,7 +44,7 @@ BAD = {
     "other long words": (WORDS[:6], FEW, {"labels": ["a", "b", "c"]}),
     "booleans": ([True, False, True], WIDE, {"labels": NUMBERS}),
 }
-bad = pytest.mark.each("case", list(BAD))
+bad = pytest.mark.parametrize("case", list(BAD))
 REQUIRED = {"threshold": 0.2, "max_risk": 0.3, "coverage": 0.8}
 
 
@@ -69,7 +69,7 @@ def functions():
 
 
 @bad
-@pytest.mark.each("function", functions())
+@pytest.mark.parametrize("function", functions())
 def test_metrics_and_displays(function, case):
     y_true, y_proba, options = BAD[case]
     parameters = inspect.signature(function).parameters
@@ -84,7 +84,7 @@ def test_metrics_and_displays(function, case):
 
 
 @bad
-@pytest.mark.each("name", get_calibrator_names())
+@pytest.mark.parametrize("name", get_calibrator_names())
 def test_calibrators(name, case):
     y, proba, options = BAD[case]
     check(lambda: get_calibrator(name)().fit(proba, y, **options))
@@ -137,6 +137,6 @@ OTHERS = {
 }
 
 
-@pytest.mark.each("name", list(OTHERS))
+@pytest.mark.parametrize("name", list(OTHERS))
 def test_other_names(name):
     check(OTHERS[name])

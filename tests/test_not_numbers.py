@@ -216,7 +216,7 @@ OF_EVERY_DOOR = {"masked", "text in lists", "text among numbers of a list", "NaN
 OF_EVERY_DOOR |= {"objects", "tensor of a graph", "tensor with a gradient"}
 
 
-@pytest.mark.each(("name", "parameter"), CASES)
+@pytest.mark.parametrize(("name", "parameter"), CASES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_functions_name_what_is_not_numbers(name, parameter):
     arguments = _arguments(name, FUNCTIONS[name])[0]
@@ -266,7 +266,7 @@ def as_vector(result):
     return np.hstack([np.ravel(part).astype(float) for part in parts])
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("name", "parameter"),
     [
         (name, parameter)
@@ -297,7 +297,7 @@ def test_metrics_take_numbers_however_they_come(name, parameter):
         np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=kind)
 
 
-@pytest.mark.each("name", get_calibrator_names())
+@pytest.mark.parametrize("name", get_calibrator_names())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_calibrators_take_numbers_however_they_come(name):
     calibrator = get_calibrator(name)()
@@ -344,8 +344,8 @@ def test_booleans_are_not_the_labels_of_three_classes(function):
         function(np.array([True, False, True, False]), proba)
 
 
-@pytest.mark.each("name", [*get_calibrator_names(), "per label", "sums"])
-@pytest.mark.each("from_logits", [False, True])
+@pytest.mark.parametrize("name", [*get_calibrator_names(), "per label", "sums"])
+@pytest.mark.parametrize("from_logits", [False, True])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_calibrators_name_what_is_not_numbers(name, from_logits):
     y, not_labels = Y, NOT_LABELS

@@ -46,7 +46,7 @@ def test_code_is_not_cut_off_on_a_desktop():
     assert not found
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("term", "page"),
     [
         ("ece", "metrics.expected_calibration_error"),

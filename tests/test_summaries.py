@@ -154,7 +154,7 @@ def test_rows_are_of_public_names():
     assert COMMON_NAMES.keys() <= public
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("name", "text", "named"),
     [
         ("cross_entropy_loss", "Surprise at the true class.", False),
@@ -204,7 +204,7 @@ def test_no_banned_phrase():
         pytest.fail("\n".join(["Say it in standard terms:", *found]), pytrace=False)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("text", "phrases"),
     [
         ("Small is\n    good.", ["Small is good"]),

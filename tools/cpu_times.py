@@ -62,9 +62,7 @@ def pairs_of(item):
     for values in product(*(mark.args[1] for mark in marks.values())):
         case = cases_of(item)
         for mark, value in zip(marks.values(), values, strict=True):
-            names = mark.args[0]
-            is_one = isinstance(names, str)
-            case |= {names: value} if is_one else dict(zip(names, value, strict=True))
+            case |= dict(zip(mark.args[0], value, strict=True))
         yield f"{test}\t{label(dict(sorted(case.items())))}"
 
 
@@ -107,7 +105,7 @@ def pytest_fixture_setup(fixturedef, request):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Time each call of the test function: one for each case of the mark ``each``."""
+    """Time each call of the test function: one for each case that it joins."""
     test, fixed = pyfuncitem.obj, cases_of(pyfuncitem)
     marks = {n for n, v in pyfuncitem.funcargs.items() if is_mark(v)}
 

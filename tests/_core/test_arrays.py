@@ -111,7 +111,7 @@ def test_labels():
             as_labels(y, "y")
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("value", "text"),
     [
         (3, "3"),
@@ -129,7 +129,7 @@ def test_values_in_messages(value, text):
     assert text in shown(value)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "value",
     ["x" * 10**6, ["x" * 1000] * 100, [[[[0] * 99] * 99] * 99] * 99, np.ones(999)],
 )

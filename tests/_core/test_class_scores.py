@@ -52,9 +52,9 @@ def blocks_of(logits, step):
     return Blocks(cut.__iter__, whole.sizes, whole.counts)
 
 
-@pytest.mark.each("order", ["C", "F"])
-@pytest.mark.each("dtype", [np.float32, np.float64])
-@pytest.mark.each("kind", KINDS)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
 def test_groups_of_classes_equal_all_classes(kind, dtype, order):
     """Bit for bit, for blocks and groups of any size."""
     scores, logits = KINDS[kind], make_logits(kind, dtype, order)
@@ -69,7 +69,7 @@ def test_groups_of_classes_equal_all_classes(kind, dtype, order):
             np.testing.assert_array_equal(some, whole[classes])
 
 
-@pytest.mark.each("kind", ["softmax", "exponential", "log-odds"])
+@pytest.mark.parametrize("kind", ["softmax", "exponential", "log-odds"])
 def test_scores_equal_their_definition(kind):
     logits = make_logits(kind, np.float64, "C")
     ours = KINDS[kind].of_all(logits).T

@@ -79,8 +79,8 @@ def write_anew(part):
 
 
 @on_posix
-@pytest.mark.each("write", [lambda part: part.write_text("new"), write_anew])
-@pytest.mark.each("mode", [None, 0o600, 0o640, 0o444])
+@pytest.mark.parametrize("write", [lambda part: part.write_text("new"), write_anew])
+@pytest.mark.parametrize("mode", [None, 0o600, 0o640, 0o444])
 def test_the_mode_is_kept(write, mode, tmp_path):
     """Without a file, it is that of other new files."""
     path = tmp_path / "model"
@@ -108,7 +108,7 @@ def test_a_link_to_the_file_is_followed(tmp_path):
 
 
 @on_posix
-@pytest.mark.each("name", ["m" * 255, "é" * 127, "模" * 85, "𝒎" * 63])
+@pytest.mark.parametrize("name", ["m" * 255, "é" * 127, "模" * 85, "𝒎" * 63])
 def test_long_names(name, tmp_path):
     with whole_file(tmp_path / name) as part:
         part.write_text("new")

@@ -35,7 +35,7 @@ def test_one_step_of_scales_is_that_of_a_calculation_by_hand():
     np.testing.assert_allclose(scales.value, [3 / 5], rtol=1e-12)
 
 
-@pytest.mark.each("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [2, 4])
 def test_derivatives_agree_with_finite_differences(n_classes):
     rng = np.random.default_rng(0)
     logits, codes = rng.normal(size=(50, n_classes)), rng.integers(n_classes, size=50)

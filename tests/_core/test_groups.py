@@ -45,13 +45,13 @@ def test_many_groups_take_linear_time():
     assert members[0].tolist() == [199_999]
 
 
-@pytest.mark.each("groups", [None, "site", 3, np.float32(3), {"a": [1]}, [{1}]])
+@pytest.mark.parametrize("groups", [None, "site", 3, np.float32(3), {"a": [1]}, [{1}]])
 def test_groups_must_be_array_like(groups):
     with pytest.raises(TypeError, match="groups must be array-like of shape"):
         group_frame(groups, 1)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "X",
     [
         np.arange(6.0).reshape(3, 2),
@@ -77,7 +77,7 @@ def test_columns_of_polars():
     assert frame["b"].isna().tolist() == [False, True]
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("X", "message"),
     [
         (["a text", "another"], "X must have columns .* shape"),

@@ -44,8 +44,8 @@ all_posteriors = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.each("dtype", [np.float32, np.float64])
-@pytest.mark.each("link", [softmax, log_softmax])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("link", [softmax, log_softmax])
 def test_extreme_logits(link, dtype):
     logits = np.array([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4]], dtype=dtype)
     before = logits.copy()
@@ -66,7 +66,7 @@ def test_known_values():
     np.testing.assert_allclose(log_softmax(logits)[0], log_proba, rtol=1e-14)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("posterior", "middle", "end"),
     [
         # mpmath with 60 digits, at (0.6, 0.3, 0.1), and the last two entries at
@@ -133,7 +133,7 @@ def test_known_posteriors(posterior, middle, end):
 
 
 @all_posteriors
-@pytest.mark.each("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_posteriors_at_the_corners(posterior, dtype):
     """Zeros, ones and ties are preserved; values near them do not overflow."""
     tiny = np.finfo(dtype).tiny
@@ -180,7 +180,7 @@ def test_posteriors_of_rows_that_sum_to_one_roughly(posterior):
     np.testing.assert_allclose(posterior(1.0003 * proba), posterior(proba), rtol=1e-9)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "posterior",
     [
         partial(focal_posterior, gamma=0),
@@ -206,7 +206,7 @@ def test_log_odds_of_equal_probabilities_are_equal_with_any_zeros():
     np.testing.assert_allclose(odds[proba == 0], np.log(zero / (1 - zero)))
 
 
-@pytest.mark.each("small", [1e-12, 1e-40])
+@pytest.mark.parametrize("small", [1e-12, 1e-40])
 def test_log_odds_of_a_probability_that_rounds_to_one(small):
     log_proba = np.log([[small, 1.0, small]])
     odds = log_odds_of_proba(log_proba, 2.2e-16)

@@ -40,11 +40,11 @@ def partition(values, edges):
     return np.unique(bin_index(values, edges), return_inverse=True)[1]
 
 
-@pytest.mark.each("strategy", STRATEGIES)
-@pytest.mark.each("dtype", [np.float32, np.float64])
-@pytest.mark.each("weighted", [False, True])
-@pytest.mark.each("n_values", [2, 30, 3000])
-@pytest.mark.each("n_bins", [2, 31, 100, 2999, 3001, 5000, 100_000])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_values", [2, 30, 3000])
+@pytest.mark.parametrize("n_bins", [2, 31, 100, 2999, 3001, 5000, 100_000])
 def test_parting_edges_part_alike(strategy, dtype, weighted, n_values, n_bins):
     """Ties, values on the edges, and both ends."""
     rng = np.random.default_rng(n_bins)
@@ -63,9 +63,9 @@ def test_parting_edges_part_alike(strategy, dtype, weighted, n_values, n_bins):
 
 
 @pytest.mark.filterwarnings("ignore:hosmer_lemeshow_test may reject")
-@pytest.mark.each("strategy", STRATEGIES)
-@pytest.mark.each("name", BINNED)
-@pytest.mark.each("weighted", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", BINNED)
+@pytest.mark.parametrize("weighted", [False, True])
 def test_time_and_memory_do_not_grow_with_bins(name, strategy, weighted):
     rng = np.random.default_rng(0)
     proba = np.round(rng.dirichlet(np.ones(3), size=N_SAMPLES), 3)
@@ -101,7 +101,7 @@ def test_names_of_all_that_take_bins():
     assert takes - {"CalibrationAccumulator"} == set(BINNED)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"n_bins": 10**9}, r"n_bins must be at most 16777216 .* got 10{9}\."),
@@ -120,8 +120,8 @@ def test_accumulators_hold_no_more_than_fits(options, message):
         accumulator.update([0], np.full((1, n_classes), 1 / n_classes))
 
 
-@pytest.mark.each("weight", [None, 1e25])
-@pytest.mark.each("strategy", STRATEGIES)
+@pytest.mark.parametrize("weight", [None, 1e25])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_sweeps_end(weight, strategy):
     """Accuracies are monotonic for few bins, but not for all confidences."""
     n_samples = 20_000

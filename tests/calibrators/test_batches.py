@@ -118,8 +118,8 @@ def fit_whole(calibrator, from_logits, n_classes, has_weights=True):
 
 @ignore_warnings
 @pytest.mark.parametrize("calibrator", SUMMED + SORTING, ids=repr)
-@pytest.mark.each("from_logits", [True, False])
-@pytest.mark.each(("n_classes", "has_weights"), [(2, False), (4, True)])
+@pytest.mark.parametrize("from_logits", [True, False])
+@pytest.mark.parametrize(("n_classes", "has_weights"), [(2, False), (4, True)])
 @pytest.mark.usefixtures("keeping")
 def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, fresh):
     whole, *data = fit_whole(calibrator, from_logits, n_classes, has_weights)
@@ -136,8 +136,8 @@ def test_batches_equal_memory(calibrator, from_logits, n_classes, has_weights, f
 
 
 @ignore_warnings
-@pytest.mark.each("calibrator", ONE_VS_REST, ids=repr)
-@pytest.mark.each("from_logits", [True, False])
+@pytest.mark.parametrize("calibrator", ONE_VS_REST, ids=repr)
+@pytest.mark.parametrize("from_logits", [True, False])
 @pytest.mark.usefixtures("keeping")
 def test_sorting_batches_is_exact(calibrator, from_logits, fresh):
     """For more classes than are read at once."""
@@ -149,7 +149,7 @@ def test_sorting_batches_is_exact(calibrator, from_logits, fresh):
 
 
 @ignore_warnings
-@pytest.mark.each("shape", [(200,), (200, 1)])
+@pytest.mark.parametrize("shape", [(200,), (200, 1)])
 def test_binary_scores_and_labels_of_strings(shape):
     X, y, _ = make_data(2)
     score, names = (X[:, 1] - X[:, 0]).reshape(shape), np.array(["ham", "spam"])[y]
@@ -172,7 +172,7 @@ MOVING = iter([[(X, Y)], [(X, np.roll(Y, 1) * 0)]])
 
 
 @ignore_warnings
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("batches", "error", "message"),
     [
         ([(X, Y)], TypeError, "batches must be a callable.*got list. Pass a function"),
@@ -254,7 +254,7 @@ def test_logits_that_look_like_probabilities():
     ],
     ids=repr,
 )
-@pytest.mark.each("from_logits", [True, False])
+@pytest.mark.parametrize("from_logits", [True, False])
 def test_fit_allocates_less_than_half_of_the_data(
     calibrator, n_classes, from_logits, fresh, monkeypatch, peak_memory
 ):

@@ -30,8 +30,8 @@ def objective(log_temperatures, logits, y, weight, center, lambd):
     return weight @ loss + lambd / 2 * ((log_temperatures - center) ** 2).sum()
 
 
-@pytest.mark.each("lambd", [1e-6, 3.0, 1e4])
-@pytest.mark.each("temperatures", [(1, 2, 4), (0.1, 1, 30, 1), (5, 0.2)])
+@pytest.mark.parametrize("lambd", [1e-6, 3.0, 1e4])
+@pytest.mark.parametrize("temperatures", [(1, 2, 4), (0.1, 1, 30, 1), (5, 0.2)])
 def test_minimises_the_penalised_log_loss(lambd, temperatures):
     """SciPy minimises the same function."""
     logits, y = make_data(300, temperatures)
@@ -104,7 +104,7 @@ def test_a_class_that_is_never_predicted_has_the_common_temperature():
     np.testing.assert_allclose(proba, softmax(logits[:1, ::-1] / fitted.temperature_))
 
 
-@pytest.mark.each(("order", "lambd"), [(1, None), (1, 1e-6), (-1, None)])
+@pytest.mark.parametrize(("order", "lambd"), [(1, None), (1, 1e-6), (-1, None)])
 def test_all_are_the_common_temperature_if_it_is_a_bound(order, lambd):
     """All predictions are correct, or worse than chance."""
     logits = make_data(300, [1, 2, 3])[0]
@@ -115,7 +115,7 @@ def test_all_are_the_common_temperature_if_it_is_a_bound(order, lambd):
     np.testing.assert_allclose(ratio, 1, rtol=1e-3)
 
 
-@pytest.mark.each("scale", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_the_scale_of_the_logits_does_not_matter(scale):
     logits, y = make_data(500, [1, 2, 3])
     expected = ClassTemperatureScaling(from_logits=True).fit(logits, y)

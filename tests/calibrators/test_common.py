@@ -93,7 +93,7 @@ EXCUSED["test_refit_gives_the_same"] = {
 }
 # With few samples, calibrators warn of a bound or of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-both_scales = pytest.mark.each("from_logits", [False, True])
+both_scales = pytest.mark.parametrize("from_logits", [False, True])
 
 
 def top_label_ece(proba, y):
@@ -107,7 +107,7 @@ def test_the_excused_exist(registered):
 
 
 @both_scales
-@pytest.mark.each("n_classes", [2, 10])
+@pytest.mark.parametrize("n_classes", [2, 10])
 def test_repairs_a_sharpened_prediction(
     calibrator, from_logits, n_classes, make_logits, fresh
 ):
@@ -137,7 +137,7 @@ def test_leaves_a_calibrated_prediction_alone(calibrator, make_logits, fresh):
     assert np.abs(repaired - proba).mean() < 0.02
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("minimiser", "n_classes"),
     [(c, 2) for c in OF_TWO_CLASSES]
     + [(c, n_classes) for c in MINIMISE_LOG_LOSS for n_classes in (2, 4)],

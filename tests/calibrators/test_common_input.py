@@ -25,10 +25,10 @@ EXCUSED = {
 }
 # With few samples, calibrators warn of a bound or of the end of a grid.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-both_scales = pytest.mark.each("from_logits", [False, True])
+both_scales = pytest.mark.parametrize("from_logits", [False, True])
 
 
-@pytest.mark.each("kind", [str, object])
+@pytest.mark.parametrize("kind", [str, object])
 def test_string_labels(calibrator, kind, fitted, overconfident, fresh):
     X, y = overconfident()
     names = np.array(["ant", "bee", "cat"], dtype=kind)
@@ -103,7 +103,7 @@ def test_absent_classes_are_named(calibrator, overconfident, fresh):
     assert texts or type(calibrator).__name__ not in by_class
 
 
-@pytest.mark.each("shape", [(-1,), (-1, 1)])
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
 def test_positive_class_alone_equals_two_columns(calibrator, shape, make_logits, fresh):
     logits, y = make_logits(100, 2)
     proba = softmax(3 * logits)
@@ -131,7 +131,7 @@ def test_probabilities_instead_of_logits_are_told(calibrator, make_logits, fresh
     calibrator.fit(logits[:, 1], y).predict_proba(proba[:, 1])
 
 
-@pytest.mark.each("shape", [(-1,), (-1, 1)])
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
 def test_difference_of_logits_equals_two_columns(
     calibrator, shape, fitted, overconfident, fresh
 ):
@@ -185,8 +185,8 @@ def test_zeros_and_small_probabilities_that_fit_has_not_seen(
     assert fitted.zero_replacement_ == 1 / 8
 
 
-@pytest.mark.each("dtype", [np.float32, np.float64])
-@pytest.mark.each("n_columns", [1, 2, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_columns", [1, 2, 4])
 def test_what_rounding_leaves_outside_of_0_and_1(
     calibrator, dtype, n_columns, make_logits, fresh
 ):
@@ -244,19 +244,19 @@ BAD_FITS = {
 }
 
 
-@pytest.mark.each(("arguments", "message"), BAD_FITS.values())
+@pytest.mark.parametrize(("arguments", "message"), BAD_FITS.values())
 def test_bad_data_is_refused(calibrator, arguments, message, fresh):
     with pytest.raises(ValueError, match=message):
         fresh(calibrator).fit(*arguments)
 
 
-@pytest.mark.each("from_logits", [None, "yes"])
+@pytest.mark.parametrize("from_logits", [None, "yes"])
 def test_bad_from_logits_is_refused(calibrator, from_logits, fresh):
     with pytest.raises(ValueError, match=f"'from_logits'.*Got {from_logits!r}"):
         fresh(calibrator, from_logits=from_logits).fit(PROBA, [0, 1, 2])
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("labels", "message"),
     [
         ([0, 1, 3], r"only the labels \[0, 1, 3\], got also \[2\]"),
@@ -281,7 +281,7 @@ def test_bad_predictions_are_refused(calibrator, fresh):
         fitted.predict_proba(2 * PROBA / 3)
 
 
-@pytest.mark.each("factor", [1e307, "wide", "one"])
+@pytest.mark.parametrize("factor", [1e307, "wide", "one"])
 def test_weights_of_any_size(calibrator, factor, make_logits, fresh):
     """Large weights do not increase the time."""
     logits, y = make_logits(n_samples=60, n_classes=3)

@@ -53,7 +53,7 @@ def test_a_logit_that_is_very_far_out(calibrator):
     np.testing.assert_allclose(proba.sum(axis=1), 1)
 
 
-@pytest.mark.each("curvature", [0.0, 1e-300, 1e-17])
+@pytest.mark.parametrize("curvature", [0.0, 1e-300, 1e-17])
 def test_precisions_without_information(curvature):
     """An effective number of zero does not overflow."""
     group = np.array([[0, 1]])

@@ -55,7 +55,7 @@ def warnings_of_few(fit, *args, **params):
     return [text for text in texts if re.search(FEW, text)]
 
 
-@pytest.mark.each("from_logits", [False, True])
+@pytest.mark.parametrize("from_logits", [False, True])
 def test_errors_are_counted(calibrator, from_logits, with_errors, fresh):
     logits, y = with_errors(37, 3, 80)
     X = logits if from_logits else softmax(logits)
@@ -90,7 +90,7 @@ def _proba(data):
     return softmax(data[0]), data[1]
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("calibrator_", "needed"),
     [(TemperatureScaling(), 10), (VectorScaling(), 30), (IsotonicCalibration(), 300)],
 )
@@ -102,7 +102,7 @@ def test_needs_more_errors_for_more_classes_unless_they_share(
     assert not warnings_of_few(calibrator_.fit, *_proba(with_errors(needed, 4)))
 
 
-@pytest.mark.each("scale", [1e-100, 1 / 3000, 2, 1000])
+@pytest.mark.parametrize("scale", [1e-100, 1 / 3000, 2, 1000])
 def test_the_scale_of_weights_does_not_matter(
     calibrator, scale, with_errors, fresh, monkeypatch
 ):
@@ -187,7 +187,7 @@ def test_a_map_that_is_known_needs_no_errors(with_errors):
     assert warnings_of_few(FocalPosterior().fit, *_proba(with_errors(0)))
 
 
-@pytest.mark.each("ensemble", [True, False])
+@pytest.mark.parametrize("ensemble", [True, False])
 def test_folds_count_together_and_warn_once(ensemble):
     rng = np.random.default_rng(0)
     y = np.arange(200) % 2

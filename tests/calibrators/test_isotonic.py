@@ -40,7 +40,7 @@ def test_recorded_joint(reference):
     np.testing.assert_allclose(fitted.predict_proba(test), expected)
 
 
-@pytest.mark.each("kind", [ENIR, IsotonicCalibration, JointIsotonicCalibration])
+@pytest.mark.parametrize("kind", [ENIR, IsotonicCalibration, JointIsotonicCalibration])
 def test_subnormal_probabilities(kind):
     """The slope between two of them overflows."""
     logits, y = np.array([-745, -735, -709, 0, 3.0, 4.0]), np.array([0, 1, 1, 0, 1, 1])

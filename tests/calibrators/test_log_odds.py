@@ -75,7 +75,7 @@ def test_one_column_of_intervals_and_groups():
 
 
 @pytest.mark.filterwarnings("ignore:.*misclassified samples")
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "model",
     [
         CalibratedClassifier(LogisticRegression(), TemperatureScaling(), cv=2),

@@ -136,7 +136,9 @@ def test_a_monotone_curve_does_not_decrease():
     assert decreasing >= 5
 
 
-@pytest.mark.parametrize(("scale", "weight"), [(1e-5, 1), (1e5, 1), (1, 1e122), (1, 1e300)])
+@pytest.mark.parametrize(
+    ("scale", "weight"), [(1e-5, 1), (1e5, 1), (1, 1e122), (1, 1e300)]
+)
 def test_a_monotone_curve_does_not_decrease_at_any_scale(scale, weight):
     """The constrained steps must be exact, however large the step without limits."""
     x, y = draw(300, curve=lambda x: np.sin(3 * x))
@@ -170,7 +172,9 @@ def test_functions_of_close_knots_are_finite():
 
 
 @pytest.mark.parametrize("scale", [10, 1e3, 1e4, 1e6, 1e100])
-@pytest.mark.parametrize("kind", [LogOddsSplineCalibration, JointLogOddsSplineCalibration])
+@pytest.mark.parametrize(
+    "kind", [LogOddsSplineCalibration, JointLogOddsSplineCalibration]
+)
 def test_very_overconfident_predictions_are_as_good_as_others(kind, scale):
     """Its prior would otherwise keep the curve too close to the identity."""
     rng = np.random.default_rng(0)

@@ -47,7 +47,7 @@ def problem():
     return logits, (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
 
 
-@pytest.mark.each("name", FIT)
+@pytest.mark.parametrize("name", FIT)
 def test_fit_does_not_copy_the_predictions(name, problem, monkeypatch, peak_memory):
     monkeypatch.setattr(blocks, "KEPT_SIZE", 0)  # as for more samples
     monkeypatch.setattr(optimize, "KEPT_SIZE", 0)
@@ -56,7 +56,7 @@ def test_fit_does_not_copy_the_predictions(name, problem, monkeypatch, peak_memo
     assert peak_memory(lambda: calibrator.fit(logits, y)) < FIT[name] * logits.nbytes
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "name", ["histogram", "joint_isotonic", "platt", "spline", "top_label"]
 )
 def test_predict_proba_needs_little_more_than_its_result(name, problem, peak_memory):
@@ -82,8 +82,8 @@ def test_intervals_of_blocks_of_rows(problem, peak_memory):
     assert used < 1.2 * intervals.nbytes + 3 * 2**20
 
 
-@pytest.mark.each("is_weighted", [False, True])
-@pytest.mark.each("n_classes", [2, 3, 20])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3, 20])
 def test_joint_isotonic_regression_of_all_pairs(n_classes, is_weighted):
     """The points found from true classes are those of the regression on all pairs."""
     rng = np.random.default_rng(n_classes)

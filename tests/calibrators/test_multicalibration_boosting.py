@@ -72,7 +72,7 @@ def penalised_loss(calibrator, logits, codes, groups, lambd):
     return loss, features, z
 
 
-@pytest.mark.each("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_result_minimises_the_penalised_log_loss(n_classes, monkeypatch):
     # L-BFGS of SciPy, for the objective of the docstring.
     monkeypatch.setattr(group_effects, "TOLERANCE", 1e-5)
@@ -88,7 +88,7 @@ def test_result_minimises_the_penalised_log_loss(n_classes, monkeypatch):
     assert abs(expected - softmax(z)).max() > 0.2
 
 
-@pytest.mark.each("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_residuals_of_all_groups_and_bins_vanish_without_shrinkage(n_classes):
     # The definition of multicalibration, for the samples of `fit`.
     logits, codes, groups = draw(4000, n_classes)
@@ -150,7 +150,7 @@ def test_missing_values_are_a_group():
     assert_allclose(*proba, rtol=1e-6)
 
 
-@pytest.mark.each("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_order_of_samples_columns_and_names_does_not_matter(n_classes):
     logits, y, groups = draw(n_classes=n_classes)
     fitted = boosting().fit(logits, y, groups=groups)
@@ -337,7 +337,7 @@ def excess(fitted, s, true, groups):
 MCGRAD = {0: 0.00734, 1: 0.00886, 2: 0.00920}
 
 
-@pytest.mark.each("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_log_loss_is_not_larger_than_that_of_mcgrad(seed):
     rng = np.random.default_rng(seed)
     s = 2 * rng.normal(size=24_000)

@@ -87,7 +87,7 @@ def test_a_zero_comes_out_below_every_positive_probability(
 
 @dtypes
 @all_fits
-@pytest.mark.each("n_classes", [2, 3, 1000])
+@pytest.mark.parametrize("n_classes", [2, 3, 1000])
 @all_that_keep_it
 def test_a_sharper_row_gets_no_lower_confidence(
     keeps_order, n_classes, see, dtype, make_logits

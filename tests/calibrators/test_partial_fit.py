@@ -27,7 +27,7 @@ ONLINE = [
     BetaCalibration(parameters="ab"),
 ]
 
-every_calibrator = pytest.mark.each("calibrator", ONLINE)
+every_calibrator = pytest.mark.parametrize("calibrator", ONLINE)
 
 
 def draw(n_samples, n_classes=3, *, factor=1.5, seed=0):
@@ -56,7 +56,7 @@ def distance(one, other, X):
     return np.abs(one.predict_proba(X) - other.predict_proba(X)).max()
 
 
-@pytest.mark.each("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [2, 4])
 @every_calibrator
 def test_one_call_is_a_fit(calibrator, n_classes):
     X, y = draw(4000, n_classes)
@@ -80,7 +80,7 @@ def test_the_first_thousand_samples_are_a_fit(calibrator):
     assert online.zero_replacement_ == fitted.zero_replacement_
 
 
-@pytest.mark.each("n_classes", [2, 4])
+@pytest.mark.parametrize("n_classes", [2, 4])
 @every_calibrator
 def test_batches_approach_the_fit(calibrator, n_classes):
     """Measured: at most 0.003. The standard error is ten times as large."""
@@ -178,8 +178,8 @@ def parameters_of(calibrator):
     return calibrator.maps_[0]
 
 
-@pytest.mark.each("half_life", [None, 150.0])
-@pytest.mark.each("name", RECURSIONS)
+@pytest.mark.parametrize("half_life", [None, 150.0])
+@pytest.mark.parametrize("name", RECURSIONS)
 def test_recursion_against_scipy(name, half_life):
     """A batch of 1000 and two more: the recursion in finite differences and SciPy."""
     calibrator, value, identity, lowest = RECURSIONS[name]
@@ -283,7 +283,7 @@ def test_without_errors_nothing_is_calibrated():
         np.testing.assert_allclose(online.predict_proba(proba), proba, atol=1e-12)
 
 
-@pytest.mark.each("half_life", [None, 30.0])
+@pytest.mark.parametrize("half_life", [None, 30.0])
 @every_calibrator
 def test_separable_and_absent_classes_stay_finite(calibrator, half_life):
     """No sample of a class, and no error after the first 300 samples."""
@@ -320,7 +320,7 @@ def test_logits_that_overflow_are_refused():
         update(VectorScaling(from_logits=True), 1e200 * X, y, 1200)
 
 
-@pytest.mark.each("parameters", ["abm", "am", "ab"])
+@pytest.mark.parametrize("parameters", ["abm", "am", "ab"])
 def test_exponents_of_beta_are_not_negative(parameters):
     X, y = draw(2500, 2)
     online = BetaCalibration(parameters=parameters, from_logits=True)

@@ -26,7 +26,7 @@ ONLINE = [
     BetaCalibration(parameters="am"),
 ]
 
-every_calibrator = pytest.mark.each("calibrator", ONLINE)
+every_calibrator = pytest.mark.parametrize("calibrator", ONLINE)
 
 
 def draw(n_samples, n_classes=3):
@@ -98,7 +98,7 @@ def test_fit_starts_anew(calibrator):
     }
 
 
-@pytest.mark.each("n_samples", [300, 1500])
+@pytest.mark.parametrize("n_samples", [300, 1500])
 @every_calibrator
 def test_copies_continue(calibrator, n_samples):
     """A pickle and a file keep what is needed, before and after the expansion."""
@@ -232,7 +232,7 @@ def _many():
     return softmax(X), y
 
 
-@pytest.mark.each("case", BAD)
+@pytest.mark.parametrize("case", BAD)
 def test_bad_input(case):
     call, message = BAD[case]
     with pytest.raises(ValueError, match=message):
@@ -250,7 +250,7 @@ def test_a_failed_call_changes_nothing():
     assert vars(new).keys() == {*new.get_params()}
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "change",
     [
         lambda past: past.pop("target"),

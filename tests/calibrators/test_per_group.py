@@ -262,7 +262,7 @@ def test_probabilities_logits_and_dtypes():
     assert score == (y == found.argmax(axis=1))[1::2].mean()
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "error", "message"),
     [
         ({"groups": [1, 2]}, ValueError, "one group for each sample, got 2 groups and"),

@@ -25,7 +25,7 @@ from sklearn_calib.metrics import expected_calibration_error, per_label
 
 CALIBRATORS = [get_calibrator(name) for name in get_calibrator_names()]
 all_calibrators = pytest.mark.parametrize("calibrator", CALIBRATORS)
-both_scales = pytest.mark.each("from_logits", [False, True])
+both_scales = pytest.mark.parametrize("from_logits", [False, True])
 
 
 def make_labels(n_samples=2000, n_labels=3, seed=0):

@@ -55,7 +55,7 @@ def make_parts(from_logits=True):
 
 
 @pytest.mark.filterwarnings("ignore:TemperatureScaling needs about")
-@pytest.mark.each("from_logits", [True, False])
+@pytest.mark.parametrize("from_logits", [True, False])
 def test_merged_parts_equal_the_whole(from_logits):
     X, y, weight = make_parts(from_logits)
     new = {"labels": LABELS, "from_logits": from_logits}
@@ -125,7 +125,9 @@ def test_errors():
         sums.merge(TemperatureAccumulator(labels=LABELS))
 
 
-@pytest.mark.each("changed", [{"from_logits": False}, {"labels": ["x", "y", "z"]}])
+@pytest.mark.parametrize(
+    "changed", [{"from_logits": False}, {"labels": ["x", "y", "z"]}]
+)
 def test_changed_parameters(changed):
     X, y, _ = make_parts()
     sums = TemperatureAccumulator(labels=LABELS, from_logits=True).update(X, y)

@@ -70,11 +70,11 @@ def test_without_dispatch_the_results_are_numpy_arrays():
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.each("array", [torch_array, strict_array])
-@pytest.mark.each("from_logits", [True, False])
-@pytest.mark.each("few", FEW)
-@pytest.mark.each("n_columns", [1, 2, 4])
-@pytest.mark.each("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("array", [torch_array, strict_array])
+@pytest.mark.parametrize("from_logits", [True, False])
+@pytest.mark.parametrize("few", FEW)
+@pytest.mark.parametrize("n_columns", [1, 2, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_other_devices(fresh, array, few, from_logits, n_columns, dtype):
     X, y = make_data(max(n_columns, 2), from_logits)
     X = (X if n_columns > 1 else X[:, 1:]).astype(dtype)
@@ -88,7 +88,7 @@ def test_other_devices(fresh, array, few, from_logits, n_columns, dtype):
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.each("array", [torch_array, strict_array])
+@pytest.mark.parametrize("array", [torch_array, strict_array])
 def test_other_devices_with_other_maps(fresh, array, calibrator):
     X, y = make_data()
     names = np.array(["a", "b", "c"])
@@ -109,7 +109,7 @@ def test_fit_copies_data_of_other_devices():
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.each("array", [torch_array, strict_array])
+@pytest.mark.parametrize("array", [torch_array, strict_array])
 def test_chunks_of_other_devices_are_copied(array):
     X, y = make_data()
     model, options = TemperatureScaling(from_logits=True), {"labels": range(3)}
@@ -122,7 +122,7 @@ def test_chunks_of_other_devices_are_copied(array):
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda X: 3 * X, r"must lie in \[0, 1\].* set from_logits=True"),
@@ -179,8 +179,8 @@ def test_multilabel_tensors():
     np.testing.assert_array_equal(labels.numpy(), model.predict(X))
 
 
-@pytest.mark.each("from_logits", [True, False])
-@pytest.mark.each("n_columns", [1, 4])
+@pytest.mark.parametrize("from_logits", [True, False])
+@pytest.mark.parametrize("n_columns", [1, 4])
 def test_torch_modules(fresh, calibrator, from_logits, n_columns):
     """Gradients are finite, if the map is not piecewise constant."""
     X, y = make_data(max(n_columns, 2), from_logits)
@@ -197,8 +197,8 @@ def test_torch_modules(fresh, calibrator, from_logits, n_columns):
     torch.testing.assert_close(copied(tensor), proba, rtol=0, atol=0)
 
 
-@pytest.mark.each("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.each("few", FEW[:3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("few", FEW[:3])
 def test_precision_of_torch_modules(fresh, few, dtype):
     X, y = make_data()
     model = fitted(fresh, few, X, y)
@@ -225,7 +225,7 @@ def test_extreme_and_tied_logits_of_torch_modules(fresh, calibrator, dtype):
         assert gradient.isfinite().all()
 
 
-@pytest.mark.each("few", FEW[:3])
+@pytest.mark.parametrize("few", FEW[:3])
 def test_gradients_of_torch_modules(fresh, few):
     X, y = make_data()
     module = fitted(fresh, few, X, y).to_torch()
@@ -254,8 +254,8 @@ def test_torch_modules_show_the_calibrator():
     assert not [*module.parameters()]
 
 
-@pytest.mark.each("few", FEW)
-@pytest.mark.each("n_columns", [1, 2, 3])
+@pytest.mark.parametrize("few", FEW)
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
 def test_shape_of_the_input_of_torch_modules(fresh, few, n_columns):
     """A 1-d tensor is one column, as in `predict_proba`."""
     X, y = make_data(max(n_columns, 2))
@@ -281,7 +281,7 @@ def test_torch_module_of_labels():
     np.testing.assert_allclose(proba, model.predict_proba(X), rtol=0, atol=1e-10)
 
 
-@pytest.mark.each("few", FEW)
+@pytest.mark.parametrize("few", FEW)
 def test_torch_export(fresh, few):
     """A network and its calibrator are one graph for any number of samples."""
     X, y = make_data()
@@ -325,7 +325,7 @@ def check_compiled(module, tensor):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch and onnxscript
-@pytest.mark.each("few", FEW)
+@pytest.mark.parametrize("few", FEW)
 def test_onnx_of_a_network_and_its_calibrator(fresh, few):
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -107,7 +107,7 @@ def test_isotonic_regression_of_scikit_learn(make_logits):
     np.testing.assert_allclose(found, np.maximum(expected, 1 / 20), rtol=1e-6)
 
 
-@pytest.mark.each("calibrator_", BINARY)
+@pytest.mark.parametrize("calibrator_", BINARY)
 def test_the_nested_calibrator_gets_log_odds(calibrator_, make_logits):
     """Its parameter from_logits does not matter, and the object is not changed."""
     logits, y = make_logits(500, 5)
@@ -137,7 +137,7 @@ def test_each_predicted_class_has_its_own_map(make_logits):
     assert max(errors[0]) > 0.1
 
 
-@pytest.mark.each("calibrator_", BINARY)
+@pytest.mark.parametrize("calibrator_", BINARY)
 def test_laws_of_maps_of_predicted_classes(calibrator_, make_logits):
     """Order of samples and classes, weights, batches, files, and few rows."""
     logits, y = make_logits(600, 3)
@@ -165,8 +165,8 @@ def test_laws_of_maps_of_predicted_classes(calibrator_, make_logits):
         np.testing.assert_array_equal(other.predict_proba(X), proba)
 
 
-@pytest.mark.each("from_logits", [False, True])
-@pytest.mark.each("calibrator_", [HistogramBinning(n_bins=3), PlattScaling()])
+@pytest.mark.parametrize("from_logits", [False, True])
+@pytest.mark.parametrize("calibrator_", [HistogramBinning(n_bins=3), PlattScaling()])
 def test_torch_modules_of_maps_of_predicted_classes(
     calibrator_, from_logits, make_logits
 ):
@@ -206,7 +206,7 @@ def test_confidences_below_chance_are_those_of_chance():
         np.testing.assert_array_equal(proba.argmax(axis=1), X.argmax(axis=1))
 
 
-@pytest.mark.each("size", [1e-3, 40.0, 700.0, 1e5, 1e200])
+@pytest.mark.parametrize("size", [1e-3, 40.0, 700.0, 1e5, 1e200])
 def test_small_and_large_logits(size):
     """The rest of a confidence of one is divided among the other classes."""
     rng = np.random.default_rng(0)
@@ -263,7 +263,7 @@ def test_grid_search_over_parameters_of_the_nested_calibrator(make_logits):
     assert np.isfinite(search.best_score_)
 
 
-@pytest.mark.each("classifier", [GaussianNB(), RandomForestClassifier(10)])
+@pytest.mark.parametrize("classifier", [GaussianNB(), RandomForestClassifier(10)])
 def test_inside_of_a_calibrated_classifier(classifier):
     X, y = load_iris(return_X_y=True, as_frame=True)
     model = CalibratedClassifier(classifier, TopLabelCalibrator(PlattScaling()))
@@ -316,7 +316,7 @@ def test_a_calibrator_of_another_package(make_logits):
         to_dict(model)
 
 
-@pytest.mark.each("change", ["from_logits", "class", "length"])
+@pytest.mark.parametrize("change", ["from_logits", "class", "length"])
 def test_crafted_files_are_refused(change, make_logits):
     logits, y = make_logits(100, 3)
     document = to_dict(TopLabelCalibrator(from_logits=True).fit(logits, y))

@@ -162,7 +162,7 @@ def test_before_a_schedule_begins_an_update_follows_each_epoch():
     assert fit({3: 2}).history_[:, "n_updates"] == [[1.0], [2.0], [4.0]]
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("min_updates", "max_epochs", "n_held_out", "expected"),
     [
         # A loss that does not accumulate updates, and as many epochs as updates.

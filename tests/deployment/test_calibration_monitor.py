@@ -79,7 +79,7 @@ def test_one_sample_at_one_half_is_no_evidence():
         assert binary().update([y], [0.5]).e_value_ == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("mode", "options"),
     [
         ("positive", {}),
@@ -113,7 +113,7 @@ def test_expected_e_value_is_one(mode, options):
         assert total > 1 - 1e-4
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "p", [0, 1e-12, 1e-7, 3e-7, 0.001, 0.3, 0.5, 0.96, 1 - 1e-9, 1], ids=str
 )
 def test_expected_e_value_within_the_tolerance(p):
@@ -355,7 +355,7 @@ def test_data_of_any_kind(stream):
     assert two.e_value_ == pytest.approx(one.e_value_)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("data", "options", "match"),
     [
         ((["c"], [[0.5, 0.5]]), {}, "'c'"),

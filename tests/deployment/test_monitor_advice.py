@@ -66,7 +66,7 @@ def advised(mode, cause, n_classes, seed):
 PROBLEMS = [("positive", 2), ("top_label", 6), ("classwise", 6)]
 
 
-@pytest.mark.each("cause", CAUSES)
+@pytest.mark.parametrize("cause", CAUSES)
 def test_advice_names_the_cause(cause):
     for mode, n_classes in PROBLEMS[:2]:
         found = advised(mode, cause, n_classes, seed=0)
@@ -74,7 +74,7 @@ def test_advice_names_the_cause(cause):
         assert abs(found.change_point - 10) <= 3, mode
 
 
-@pytest.mark.each(("mode", "n_classes"), PROBLEMS)
+@pytest.mark.parametrize(("mode", "n_classes"), PROBLEMS)
 def test_no_samples_are_no_evidence_for_any_cause(mode, n_classes):
     """Marginal likelihoods are averages, of which none is preferred a priori."""
     monitor = CalibrationMonitor(labels=range(n_classes), mode=mode).update([], [])

@@ -59,7 +59,7 @@ def test_saved_monitors(stream, n_batches, tmp_path):
         )
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("path", "value", "match"),
     [
         (("counts_", "values", 0), 3.0, "counts_"),

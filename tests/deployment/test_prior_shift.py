@@ -258,7 +258,7 @@ def test_classes_of_a_frozen_classifier():
 # Bad input
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"priors": {"ant": 1.0}}, r"priors must have the class labels as keys, .*'be"),

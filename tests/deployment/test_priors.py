@@ -104,7 +104,7 @@ def test_maximum_agrees_with_the_package_of_the_authors():
     assert (interval[:, 1] > NEW).all()
 
 
-@pytest.mark.each("prevalence", [0.1, 0.45])
+@pytest.mark.parametrize("prevalence", [0.1, 0.45])
 def test_average_over_the_strengths_by_quadrature(prevalence):
     """The maxima and the marginal likelihoods on a grid of priors."""
     train = np.array([0.5, 0.5])
@@ -249,7 +249,7 @@ def test_information_is_that_of_the_labels_for_certain_predictions(recwarn):
 # Bad input
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("priors", "message"),
     [
         ([0.5, 0.6], r"sum of the priors should be 1: priors .* sum 1\.1\. Divide"),

@@ -91,7 +91,7 @@ def test_separable_outcomes_are_an_error():
     assert not plt.get_fignums()
 
 
-@pytest.mark.each("levels", [[], [1.0], [np.nan], [[0.5]], 0.9])
+@pytest.mark.parametrize("levels", [[], [1.0], [np.nan], [[0.5]], 0.9])
 def test_bad_levels(problem, levels):
     with pytest.raises((TypeError, ValueError), match=r"confidence_levels.* must be"):
         draw(problem, confidence_levels=levels)

@@ -73,7 +73,7 @@ def test_curves():
     assert_array_equal(risk.frame()["oracle_risk"], risk.oracle_line_.get_ydata())
 
 
-@pytest.mark.each("kind", ["bins", "corp", "smooth"])
+@pytest.mark.parametrize("kind", ["bins", "corp", "smooth"])
 def test_panels_of_classes(kind):
     display = ClasswiseReliabilityDisplay.from_predictions(
         Y, PROBA, kind=kind, **FAST, classes=["plum", "fig"]

@@ -42,8 +42,8 @@ def titles(display):
     return [ax.get_title().splitlines() for ax in display.axes_]
 
 
-@pytest.mark.each("is_weighted", [False, True])
-@pytest.mark.each("two_columns", [False, True])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("two_columns", [False, True])
 def test_each_panel_shows_its_group(is_weighted, two_columns):
     plt.close("all")
     weight = 1.0 + np.arange(N_SAMPLES) % 3 if is_weighted else None
@@ -123,7 +123,7 @@ def test_histograms_have_their_own_scales():
         assert not any(label.get_visible() for label in ax.get_yticklabels())
 
 
-@pytest.mark.each("mode", ["top_label", "positive"])
+@pytest.mark.parametrize("mode", ["top_label", "positive"])
 def test_axis_labels(mode):
     display = draw(y_proba=np.column_stack([1 - PROBA, PROBA]), mode=mode)
     x_label = display.displays[0].histogram_ax_.get_xlabel()
@@ -198,7 +198,7 @@ def test_group_of_one_sample_and_one_class():
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.each("container", [np.asarray, pd.DataFrame])
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
 def test_groups_from_columns(container):
     """By name or index, or as an array."""
     X = np.column_stack([PROBA, GROUPS == "north"]).astype(float)

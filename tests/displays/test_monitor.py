@@ -99,7 +99,7 @@ def test_ticks_are_batches():
         assert (display.line_.get_markevery() is None) == (n_batches == 1)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("mode", "label"),
     [
         ("top_label", "Confidence\n- accuracy"),

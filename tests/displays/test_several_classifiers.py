@@ -42,15 +42,15 @@ def draw_several(n_displays, cls=ReliabilityDisplay, ax=None, **options):
     return displays
 
 
-@pytest.mark.each("interval", ["clopper-pearson", "consistency"])
+@pytest.mark.parametrize("interval", ["clopper-pearson", "consistency"])
 def test_three_classifiers_have_no_error_bars(interval):
     for n_displays in (1, 2, 3, 5):
         bars = [each.band_ for each in draw_several(n_displays, interval=interval)]
         assert {bar.get_visible() for bar in bars} == {n_displays < 3}
 
 
-@pytest.mark.each("cls", OF_ONE_PROBABILITY)
-@pytest.mark.each("n_displays", [2, 3, 5])
+@pytest.mark.parametrize("cls", OF_ONE_PROBABILITY)
+@pytest.mark.parametrize("n_displays", [2, 3, 5])
 def test_legend_is_outside_of_the_axes(cls, n_displays):
     display = draw_several(n_displays, cls)[0]
     display.figure_.draw_without_rendering()
@@ -63,7 +63,7 @@ def test_legend_is_outside_of_the_axes(cls, n_displays):
     assert display.ax_.get_position().height > 0.3
 
 
-@pytest.mark.each("cls", OF_ONE_PROBABILITY)
+@pytest.mark.parametrize("cls", OF_ONE_PROBABILITY)
 def test_logarithmic_histogram(cls):
     """The least count is above the bottom of the axes."""
     display = cls.from_predictions(Y, PROBA, histogram="log", **FAST)
@@ -87,8 +87,8 @@ def test_unknown_histogram():
         assert not plt.get_fignums()
 
 
-@pytest.mark.each("cls", OF_ONE_PROBABILITY)
-@pytest.mark.each("kind", [bool, int, float])
+@pytest.mark.parametrize("cls", OF_ONE_PROBABILITY)
+@pytest.mark.parametrize("kind", [bool, int, float])
 def test_confidence_and_correctness(cls, kind):
     """They are drawn as the probabilities that they come from."""
     plt.close("all")
@@ -106,7 +106,7 @@ def test_confidence_and_correctness(cls, kind):
     assert shown.histogram_ax_.lines[0].get_xdata()[0] == pytest.approx(0)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"y_proba": PROBA}, "y_proba must be a 1-d array of confidences"),

@@ -53,7 +53,7 @@ def folds_without_a_class(y):
     ]
 
 
-@pytest.mark.each("ensemble", [True, False])
+@pytest.mark.parametrize("ensemble", [True, False])
 def test_warning_names_label_and_fold(ensemble):
     X, y = make_data()
     cv = folds_without_a_class(y)
@@ -79,7 +79,7 @@ RARE["auto"] = AutoCalibrator([TemperatureScaling(), PlattScaling()], cv=2)
 @pytest.mark.filterwarnings("ignore:y contains no samples of .'dog'.:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.each("name", RARE)
+@pytest.mark.parametrize("name", RARE)
 @pytest.mark.parametrize("ensemble", [True, False])
 @pytest.mark.parametrize("classifier", [GaussianNB(), LogisticRegression()])
 def test_a_class_of_one_sample_works_with_every_calibrator(
@@ -103,7 +103,7 @@ def test_a_class_of_one_sample_works_with_every_calibrator(
 
 
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("estimator", "from_logits"),
     [
         (GaussianNB(), False),

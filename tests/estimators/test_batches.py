@@ -88,8 +88,8 @@ class Squares(torch.utils.data.IterableDataset):
         return ((torch.tensor([i * i]), i) for i in range(self.n))
 
 
-@pytest.mark.each("n_samples", [1, 2, 5, 6, 7])
-@pytest.mark.each("batch_size", [1, 2, 3, 7])
+@pytest.mark.parametrize("n_samples", [1, 2, 5, 6, 7])
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
 def test_all_datasets_have_the_same_batches(n_samples, batch_size):
     X, y = torch.arange(n_samples)[:, None] ** 2, torch.arange(n_samples)
     datasets = [
@@ -128,7 +128,7 @@ def test_a_transformation_of_the_dataset_is_applied():
     assert (X == -1).all()
 
 
-@pytest.mark.each("items", [torch.zeros(4, 2), [{"X": 0.0, "y": 0}] * 4])
+@pytest.mark.parametrize("items", [torch.zeros(4, 2), [{"X": 0.0, "y": 0}] * 4])
 def test_a_dataset_of_other_items_is_refused(items):
     class Items(torch.utils.data.Dataset):
         def __len__(self):

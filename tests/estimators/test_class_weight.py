@@ -22,7 +22,7 @@ def proba(class_weight, sample_weight=None):
     return net.fit(X, y, sample_weight=sample_weight).predict_proba(X)
 
 
-@pytest.mark.each("class_weight", ["balanced", {"cat": 0.5, "eel": 4}, {}])
+@pytest.mark.parametrize("class_weight", ["balanced", {"cat": 0.5, "eel": 4}, {}])
 def test_it_is_a_sample_weight(class_weight):
     by_sample = compute_sample_weight(class_weight, y)
     np.testing.assert_allclose(proba(class_weight), proba(None, by_sample), rtol=1e-6)
@@ -93,7 +93,7 @@ BAD = {
 }
 
 
-@pytest.mark.each("case", BAD)
+@pytest.mark.parametrize("case", BAD)
 def test_bad_class_weight(case):
     value, error, message = BAD[case]
     with pytest.raises(error, match=message):

@@ -69,12 +69,12 @@ def every_row(X, y):
     return Subset(tensors(X, y), range(len(X)))
 
 
-@pytest.mark.each("make", [tensors, Dataset, halves, every_row])
+@pytest.mark.parametrize("make", [tensors, Dataset, halves, every_row])
 def test_a_dataset_trains_as_arrays_do(make):
     assert_trains_as_arrays(make)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "params",
     [
         {"dtype": "float64"},
@@ -105,7 +105,7 @@ def assert_trains_as_arrays(make, **params):
         np.testing.assert_array_equal(getattr(net, method)(X), wanted)
 
 
-@pytest.mark.each("loss", ["focal", "adafocal"])
+@pytest.mark.parametrize("loss", ["focal", "adafocal"])
 @pytest.mark.filterwarnings("ignore:n_bins must be small enough:UserWarning")
 def test_a_stream_trains_as_arrays_in_its_order_do(loss):
     params = {"loss": loss, "early_stopping": True, "n_iter_no_change": 2}
@@ -200,7 +200,7 @@ def test_images_of_bytes_and_a_pickle():
     assert_equal(pickle.loads(pickle.dumps(net)), twin)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "case",
     [
         ({}, {}, "classes must be given if X is a Dataset"),
@@ -230,7 +230,7 @@ def test_images_of_bytes_and_a_pickle():
         ({"validation_fraction": 0.2}, {"classes": range(3)}, "holds out arrays only"),
     ],
 )
-@pytest.mark.each("make", [tensors, Stream])
+@pytest.mark.parametrize("make", [tensors, Stream])
 def test_what_a_dataset_does_not_allow(case, make):
     params, arguments, message = case
     net = clone(NET).set_params(**params)
@@ -239,7 +239,7 @@ def test_what_a_dataset_does_not_allow(case, make):
     assert not hasattr(net, "classes_")
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "case",
     [
         ({"loss": "crl"}, "loss must not be 'crl' for an IterableDataset"),
@@ -253,7 +253,7 @@ def test_what_a_stream_does_not_allow(case):
         clone(NET).set_params(**params).fit(Stream(X, codes), classes=range(3))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "case",
     [
         (lambda: Stream(X * np.nan, codes), "Input X contains NaN"),
@@ -293,7 +293,7 @@ def test_refcal_takes_arrays_only_and_no_net_a_loader():
 # Classes of arrays --------------------------------------------------------------------
 
 
-@pytest.mark.each("net", [clone(NET), FrozenEstimator(clone(NET).fit(X, codes))])
+@pytest.mark.parametrize("net", [clone(NET), FrozenEstimator(clone(NET).fit(X, codes))])
 def test_wrappers_take_arrays_only(net):
     with pytest.raises(TypeError, match="X must be an array, got a Dataset: TensorD"):
         CalibratedClassifier(net).fit(tensors(X, codes), codes)
@@ -312,8 +312,8 @@ def test_classes_that_are_absent_from_y():
 VALID = X_VALID, VALID_CODES
 
 
-@pytest.mark.each("loss", ["focal", "adafocal", "crl"])
-@pytest.mark.each("validation", [VALID, tensors(*VALID), Stream(*VALID)])
+@pytest.mark.parametrize("loss", ["focal", "adafocal", "crl"])
+@pytest.mark.parametrize("validation", [VALID, tensors(*VALID), Stream(*VALID)])
 @pytest.mark.filterwarnings("ignore:n_bins must be small enough:UserWarning")
 def test_partial_fit_with_a_validation_set_is_an_epoch_of_fit(loss, validation):
     net = clone(NET).set_params(loss=loss, max_epochs=2)
@@ -380,7 +380,7 @@ def test_refcal_learns_from_a_validation_set():
     assert model.history_[-1, "valid_acc"] == pytest.approx(expected)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "case",
     [
         (X_VALID, TypeError, r"`validation` must be a pair \(X, y\), a Dataset or"),

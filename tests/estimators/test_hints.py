@@ -33,7 +33,7 @@ class Unread:
         raise AssertionError("the data were read")
 
 
-@pytest.mark.each("name", HINTS)
+@pytest.mark.parametrize("name", HINTS)
 def test_unknown_parameters_are_refused_before_the_data(name):
     ways = [
         lambda: NeuralClassifier(**{name: 1}).fit(Unread(), Unread()),
@@ -45,7 +45,7 @@ def test_unknown_parameters_are_refused_before_the_data(name):
             way()
 
 
-@pytest.mark.each("name", ["loss__gama", "module__zz", "callbacks__zz"])
+@pytest.mark.parametrize("name", ["loss__gama", "module__zz", "callbacks__zz"])
 def test_unknown_parameters_of_parts_are_refused_before_the_data(name):
     for way in (
         lambda: NeuralClassifier(**{name: 1}).fit(Unread(), Unread()),
@@ -65,7 +65,7 @@ REFCAL_HINTS = {
 }
 
 
-@pytest.mark.each("name", REFCAL_HINTS)
+@pytest.mark.parametrize("name", REFCAL_HINTS)
 def test_unknown_parameters_of_two_stages(name):
     for way in (
         lambda: RefCalClassifier(**{name: 1}).fit(Unread(), Unread()),
@@ -122,7 +122,7 @@ def test_fitted_attributes_are_not_parameters(name):
         NeuralClassifier(**{name: 1})
 
 
-@pytest.mark.each("name", ["validation_data", "eval_set"])
+@pytest.mark.parametrize("name", ["validation_data", "eval_set"])
 def test_a_validation_set_under_another_name(name):
     net, data = NeuralClassifier(max_epochs=1), (np.eye(4), [0, 1, 0, 1])
     with pytest.raises(TypeError, match=r"^partial_fit .* Did you mean 'validation'\?"):

@@ -60,7 +60,7 @@ def test_each_input_is_an_argument_with_its_type():
     np.testing.assert_array_equal(again.predict(X), net.predict(X))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "convert",
     [
         lambda X: {name: X[name].tolist() for name in X},
@@ -79,7 +79,7 @@ def test_every_container_gives_the_same_predictions(convert):
     )
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "params",
     [
         {"early_stopping": True, "use_caching": False},
@@ -189,7 +189,7 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.each("case", BAD)
+@pytest.mark.parametrize("case", BAD)
 def test_bad_inputs(case):
     action, error, message = BAD[case]
     with pytest.raises(error, match=message):

@@ -54,7 +54,7 @@ def test_calibrators_for_margins():
     } == FOR_MARGINS
 
 
-@pytest.mark.each("name", FOR_MARGINS)
+@pytest.mark.parametrize("name", FOR_MARGINS)
 def test_origin_and_unit_of_two_classes_do_not_matter(name):
     rng = np.random.default_rng(0)
     margin = 2 * rng.normal(size=300)
@@ -87,7 +87,7 @@ def test_agrees_with_scikit_learn(load, calibrator, method, largest, mean):
 
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.each("name", [*sorted(FOR_MARGINS), "any classifier"])
+@pytest.mark.parametrize("name", [*sorted(FOR_MARGINS), "any classifier"])
 def test_every_calibrator_for_margins(name, n_classes, memory):
     X, y = make_data(n_classes)
     y = np.array(["ant", "bee", "cat"])[y]
@@ -132,7 +132,7 @@ def test_constant_margins():
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean(), atol=0.01)
 
 
-@pytest.mark.each("name", [*sorted(set(CALIBRATORS) - FOR_MARGINS), "none"])
+@pytest.mark.parametrize("name", [*sorted(set(CALIBRATORS) - FOR_MARGINS), "none"])
 def test_other_calibrators_say_which_accept_margins(name):
     X, y = make_data()
     calibrator = CALIBRATORS.get(name, lambda: None)()

@@ -30,8 +30,8 @@ NET = NeuralClassifier(max_epochs=2, random_state=0)
 # A validation set of one's own -------------------------------------------------------
 
 
-@pytest.mark.each("convert", [np.asarray, pd.DataFrame, csr_array])
-@pytest.mark.each("labels", [np.asarray, pd.Series])
+@pytest.mark.parametrize("convert", [np.asarray, pd.DataFrame, csr_array])
+@pytest.mark.parametrize("labels", [np.asarray, pd.Series])
 def test_own_validation_set(convert, labels):
     X_valid, y_valid = VALID
     dataset = Dataset(convert(X_valid), labels(y_valid))
@@ -52,7 +52,7 @@ def test_own_validation_set_stops_and_teaches():
     assert "gamma" in net.fit(*TRAIN).history_[-1]
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "case",
     [
         (
@@ -131,8 +131,8 @@ QUICK = RefCalClassifier(
 SMALL = NeuralClassifier(max_epochs=1, module__n_filters=2, module__n_stages=1)
 
 
-@pytest.mark.each("shape", [(8, 8, 1), (8, 9, 3), (16, 6, 4)])
-@pytest.mark.each("estimator", [SMALL, QUICK])
+@pytest.mark.parametrize("shape", [(8, 8, 1), (8, 9, 3), (16, 6, 4)])
+@pytest.mark.parametrize("estimator", [SMALL, QUICK])
 def test_channels_in_the_last_dimension_are_warned_about(shape, estimator):
     images, labels = np.random.default_rng(0).random((12, *shape)), np.arange(12) % 2
     message = f"{shape[2]} channels in the last dimension.*{shape[0]} input channels"
@@ -141,7 +141,9 @@ def test_channels_in_the_last_dimension_are_warned_about(shape, estimator):
     clone(estimator).fit(np.moveaxis(images, -1, 1), labels)
 
 
-@pytest.mark.each("shape", [(1, 8, 8), (3, 8, 3), (4, 4, 4), (8, 8, 8), (8, 1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1, 8, 8), (3, 8, 3), (4, 4, 4), (8, 8, 8), (8, 1, 1)]
+)
 def test_other_images_are_not_warned_about(shape):
     images, labels = np.random.default_rng(0).random((12, *shape)), np.arange(12) % 2
     clone(SMALL).fit(images, labels)

@@ -141,7 +141,7 @@ def test_arrays_of_every_kind():
         )
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"groups": "sx"}, r"got 'sx', and X has 4 columns with names.* mean 'sex'\?"),

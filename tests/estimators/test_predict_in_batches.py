@@ -29,7 +29,7 @@ def net():
     return net.fit(X[:400], np.tile(labels, 10)), X
 
 
-@pytest.mark.each("batch_size", [1, 77, 128, -1])
+@pytest.mark.parametrize("batch_size", [1, 77, 128, -1])
 def test_classes_are_those_of_the_largest_probabilities(net, batch_size):
     net, X = net
     X = X[:500]
@@ -61,7 +61,9 @@ def test_predictions_of_a_classifier_with_an_encoder():
     np.testing.assert_array_equal(model.predict(X), expected)
 
 
-@pytest.mark.each("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.half])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.half]
+)
 def test_logits_of_any_precision(dtype):
     batches = [torch.tensor([[0.5, -2.0]], dtype=dtype), torch.ones(2, 2, dtype=dtype)]
     logits = concatenate_logits(batches)

@@ -56,7 +56,7 @@ class Inputs(Callback):
 
 
 @pytest.mark.parametrize("augment", [same, same_twice])
-@pytest.mark.each("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
 def test_views_that_are_the_samples_change_nothing(augment, weighted):
     weight = np.arange(120) % 3 + 0.5 if weighted else None
     params = {"loss": "adafocal", "loss__n_bins": 3, "head__validation_fraction": 0.2}
@@ -147,7 +147,7 @@ def test_partial_fit_draws_views_too():
     assert not np.allclose(plain.predict_proba(X), augmented.predict_proba(X))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "params",
     [
         {"loss": "crl"},  # which knows each sample by its place
@@ -196,7 +196,7 @@ def test_search_in_several_processes():
     assert not np.allclose(one[:2], one[2:])
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "error", "message"),
     [
         ({"augment_head": "auto"}, ValueError, "augment_head.* must be a callable"),

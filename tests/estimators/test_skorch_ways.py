@@ -31,7 +31,7 @@ SLICES = SliceDataset(Dataset(X, y))
 # SliceDataset -----------------------------------------------------------------------
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "case",
     [
         ({}, {}),
@@ -68,7 +68,7 @@ def test_slices_are_read_one_batch_at_a_time():
     np.testing.assert_array_equal(net.predict(Unread(Rows())), net.predict(X))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "model",
     [
         GridSearchCV(NET, {"lr": [0.1, 0.01]}, cv=2, error_score="raise"),
@@ -104,7 +104,7 @@ def test_slices_of_dicts_and_validation_sets_and_checkpoints(tmp_path):
     clone(NET).set_params(callbacks=callbacks).fit(SLICES, y)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "case",
     [
         (SliceDataset(Dataset(X * np.nan, y)), y, "Input X contains NaN"),
@@ -196,8 +196,8 @@ class HiddenModule(NeuralClassifier):
         return super().infer(x, **fit_params) + self.module2_(x)
 
 
-@pytest.mark.each("kind", [TwoModules, HiddenModule])
-@pytest.mark.each("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", [TwoModules, HiddenModule])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_second_module_has_parameters(kind, dtype):
     def n_hidden(net):
         return net.module2_.layers[0].out_features
@@ -237,7 +237,7 @@ def test_more_losses_and_optimizers_have_parameters():
     assert net.predict(X).shape == (60,)
 
 
-@pytest.mark.each("kind", [TwoModules, HiddenModule])
+@pytest.mark.parametrize("kind", [TwoModules, HiddenModule])
 def test_a_typing_error_is_found_when_the_parts_are_built(kind):
     net = kind(max_epochs=1, modul2__n_hidden=7)
     with pytest.raises(TypeError, match=r"'modul2__n_hidden' is not a .*'module2__'"):

@@ -42,7 +42,7 @@ def assert_same(sparse, dense):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "convert",
     [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array, sp.dok_array,
      sp.lil_matrix, pd.DataFrame.sparse.from_spmatrix],
@@ -51,7 +51,7 @@ def test_every_format_gives_the_predictions_of_dense_data(convert):
     assert_same(outputs(NET, convert(SPARSE)), outputs(NET, DENSE))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "params",
     [
         {"early_stopping": True, "use_caching": False},
@@ -110,7 +110,7 @@ TEXTS = np.array(["good film", "fine film", "bad film", "poor film"] * 20)
 TASTE = np.array(["up", "up", "down", "down"] * 20)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "wrap",
     [
         lambda pipe: pipe,
@@ -128,7 +128,7 @@ def test_texts_in_a_pipeline(wrap):
     assert cross_val_score(model, TEXTS, TASTE, cv=2).min() > 0.9
 
 
-@pytest.mark.each("params", [
+@pytest.mark.parametrize("params", [
     {"augment": None}, {}, {"augment_head": FeatureCorruption()},
     {"loss": "adafocal", "loss__n_bins": 4},
 ])  # fmt: skip

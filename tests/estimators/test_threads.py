@@ -134,7 +134,7 @@ def test_predictions_use_one_thread_too():
     assert torch.get_num_threads() == 4
 
 
-@pytest.mark.each("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_the_number_is_restored_after_an_error(error):
     class Fail(Callback):
         def on_epoch_end(self, *args, **kwargs):

@@ -104,7 +104,7 @@ def test_cache_does_not_depend_on_jobs(tmp_path):
 
 
 @both_wrappers
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"n_jobs": "all"}, "'n_jobs' parameter"),
@@ -210,7 +210,7 @@ def test_held_out_part_of_multilabel_data():
     np.testing.assert_array_equal(np.concatenate(recorded), labels)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "error", "message"),
     [
         ({"ensemble": False}, ValueError, "folds, got 'eval_set'.*set ensemble=True"),
@@ -239,7 +239,9 @@ def test_held_out_part_that_cannot_be_passed(params, error, message):
 
 
 @both_wrappers
-@pytest.mark.each("cv", [GroupKFold(3), StratifiedGroupKFold(3), LeaveOneGroupOut()])
+@pytest.mark.parametrize(
+    "cv", [GroupKFold(3), StratifiedGroupKFold(3), LeaveOneGroupOut()]
+)
 @pytest.mark.parametrize("params", [{"groups": GROUPS}, {}], ids=["groups", "none"])
 def test_groups_without_routing(wrapper, cv, params):
     model = clone(wrapper).set_params(cv=cv)

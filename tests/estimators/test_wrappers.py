@@ -45,15 +45,15 @@ WRAPPERS = {
     ),
     "prior shift": PriorShiftClassifier,
 }
-every_wrapper = pytest.mark.each("wrap", [*WRAPPERS.values()])
+every_wrapper = pytest.mark.parametrize("wrap", [*WRAPPERS.values()])
 
 
 # What they take -----------------------------------------------------------------------
 
 
 @every_wrapper
-@pytest.mark.each("frozen", [False, True])
-@pytest.mark.each(
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize(
     ("estimator", "message"),
     [
         (torch.nn.Linear(2, 2), r"torch module Linear.*initialize\(classes=labels\)"),
@@ -95,7 +95,7 @@ class Raw(ClassifierMixin, BaseEstimator):
 
 
 @every_wrapper
-@pytest.mark.each("n_columns", [1, 2])
+@pytest.mark.parametrize("n_columns", [1, 2])
 def test_raw_scores_in_place_of_probabilities(wrap, n_columns):
     message = r"predict_proba of Raw must lie in \[0, 1\], .* If Raw returns logits, .*"
     with pytest.raises(ValueError, match=f"{message}decision_function") as error:
@@ -103,7 +103,7 @@ def test_raw_scores_in_place_of_probabilities(wrap, n_columns):
     assert "set from_logits" not in str(error.value)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "calibrator", [TemperatureScaling(from_logits=True), LogisticRegression(), None]
 )
 def test_raw_scores_with_any_calibrator(calibrator):
@@ -126,7 +126,7 @@ def test_the_ways_out_of_raw_scores_work(wrap):
 
 
 @every_wrapper
-@pytest.mark.each("around", [lambda s: s, FrozenEstimator, make_pipeline])
+@pytest.mark.parametrize("around", [lambda s: s, FrozenEstimator, make_pipeline])
 def test_a_classifier_that_abstains_belongs_outside(wrap, around):
     inner = WRAPPERS["selective"](LogisticRegression())
     outer, fitted = wrap(around(inner.fit(X, Y))), wrap(LogisticRegression())

@@ -27,7 +27,7 @@ PROBA = MODEL.predict_proba(X_TEST)
 FAST = {"n_resamples": 5, "random_state": 0}
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "form",
     [
         lambda p: p,
@@ -105,7 +105,7 @@ def test_a_row_without_the_calibrator():
         CalibratedClassifier(GaussianNB()).uncalibrated()
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("rows", "message"),
     [
         ({"a": MODEL}, "X must contain the samples to predict, got None .*for 'a'"),
@@ -134,7 +134,7 @@ def test_top_label_data():
     assert error == expected_calibration_error(Y_TEST, PROBA)
 
 
-@pytest.mark.each("n_resamples", [0, 5])
+@pytest.mark.parametrize("n_resamples", [0, 5])
 def test_one_column_for_each_metric(n_resamples):
     table = compare({"a": PROBA}, None, Y_TEST, n_resamples=n_resamples, random_state=0)
     cells = table.formatted(digits=2)

@@ -319,7 +319,7 @@ def is_bounded(loss):
 
 
 @pytest.mark.losses(where=is_bounded)
-@pytest.mark.each("label", [0, 1])
+@pytest.mark.parametrize("label", [0, 1])
 def test_gradient_at_the_largest_logits(loss, label):
     """The gradient is finite, although the loss is close to overflow or overflows."""
     for z in ([3e38, 0.0, -1.0], [0.0, -3e38, -1e38]):
@@ -328,7 +328,7 @@ def test_gradient_at_the_largest_logits(loss, label):
         assert torch.isfinite(logits.grad).all()
 
 
-@pytest.mark.each("z", [3e19, 5e19])
+@pytest.mark.parametrize("z", [3e19, 5e19])
 def test_squares_overflow_but_the_loss_does_not(z):
     logits = torch.tensor([[z, 0.0, 0.0]], requires_grad=True)
     value = ACLSLoss()(logits, torch.tensor([0]))
@@ -339,7 +339,7 @@ def test_squares_overflow_but_the_loss_does_not(z):
 
 
 @pytest.mark.losses(where=lambda loss: is_exact(loss) and not loss.is_per_sample)
-@pytest.mark.each("y", [[0, 1, 2], [0, 0, 2]])
+@pytest.mark.parametrize("y", [[0, 1, 2], [0, 0, 2]])
 def test_batches(loss, y):
     """All predictions are correct, or all but one."""
     for margin in (0.1, 7.0, 19.5, 90.0, 1e4):

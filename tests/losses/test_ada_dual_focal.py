@@ -17,7 +17,7 @@ def float64(values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("gamma", "logits", "target", "expected"),
     [
         # mpmath with 50 digits, d = p_t - q:
@@ -73,9 +73,9 @@ def test_learns_as_adafocal():
         assert dual.update(target, proba) == single.update(target, proba)
 
 
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
-@pytest.mark.each("gamma", [0.0, 0.5, 20.0, 1e6, 1e18, -2.0, -100.0])
-@pytest.mark.each("scale", [0.0, 1e-8, 1.0, 14.0, 40.0, 88.0, 200.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 20.0, 1e6, 1e18, -2.0, -100.0])
+@pytest.mark.parametrize("scale", [0.0, 1e-8, 1.0, 14.0, 40.0, 88.0, 200.0, 1e4])
 def test_finite_at_saturation(dtype, gamma, scale):
     logits = scale * torch.tensor([[1, 0, 0], [-1, 0, 0], [1, 1, 0]], dtype=dtype)
     logits.requires_grad_()

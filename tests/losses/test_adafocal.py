@@ -33,7 +33,7 @@ def random_batch(n_samples=40):
     return logits, torch.randint(4, (n_samples,), generator=generator)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("gamma", "logits", "target", "expected"),
     [
         # mpmath with 50 digits: (1 - p) ** gamma or (1 + p) ** -gamma, times -log(p)
@@ -52,8 +52,8 @@ def test_known_values(gamma, logits, target, expected):
     assert loss.item() == pytest.approx(expected, rel=1e-13, abs=0)
 
 
-@pytest.mark.each("case", SEQUENCES)
-@pytest.mark.each("stage", range(5))
+@pytest.mark.parametrize("case", SEQUENCES)
+@pytest.mark.parametrize("stage", range(5))
 def test_recorded_sequences(case, stage, reference):
     """With the edges of the authors' code, and gamma computed from its gaps."""
     recorded, data = recorded_case(reference, case), reference(REFERENCE)
@@ -118,9 +118,9 @@ def test_a_gamma_of_zero_counts_as_focal():
     assert updated_gamma(float64([0.0]), float64([1.0]), **RULE) == -0.2
 
 
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
-@pytest.mark.each("switch", [0.0, 0.1, 0.2, 0.3, 0.5, 0.7])
-@pytest.mark.each("sign", [-1, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("switch", [0.0, 0.1, 0.2, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("sign", [-1, 1])
 def test_a_gamma_at_the_switch_stays(dtype, switch, sign):
     """0.7 in single precision is below 0.7 in double."""
     gamma = torch.tensor([sign * switch], dtype=dtype)
@@ -130,8 +130,8 @@ def test_a_gamma_at_the_switch_stays(dtype, switch, sign):
     assert torch.equal(after, gamma)
 
 
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
-@pytest.mark.each("gamma", [0.0, 1.0, -2.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("gamma", [0.0, 1.0, -2.0])
 def test_gamma_without_limit_stays_finite(dtype, gamma):
     """Neither the exponential nor its product with gamma overflows."""
     gamma, gap = torch.tensor([gamma], dtype=dtype), torch.ones(1, dtype=dtype)
@@ -143,9 +143,9 @@ def test_gamma_without_limit_stays_finite(dtype, gamma):
     assert updated_gamma(gamma, -gap, **rule) == torch.tensor(-0.2, dtype=dtype)
 
 
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
-@pytest.mark.each("gamma", [0.0, 1e-3, 0.5, 20.0, 1e6, 1e18, -0.2, -2.0, -100.0])
-@pytest.mark.each("scale", [0.0, 1e-8, 1.0, 14.0, 40.0, 80.0, 88.0, 200.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("gamma", [0.0, 1e-3, 0.5, 20.0, 1e6, 1e18, -0.2, -2.0, -100.0])
+@pytest.mark.parametrize("scale", [0.0, 1e-8, 1.0, 14.0, 40.0, 80.0, 88.0, 200.0, 1e4])
 def test_finite_at_saturation(dtype, gamma, scale):
     logits = scale * torch.tensor([[1, 0, 0], [-1, 0, 0], [1, 1, 0]], dtype=dtype)
     logits.requires_grad_()
@@ -173,7 +173,7 @@ def test_gradient():
     assert torch.autograd.gradgradcheck(values, logits)
 
 
-@pytest.mark.each("gamma", [0.0, 0.5, 3.0, -0.2, -2.0])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 3.0, -0.2, -2.0])
 def test_one_gamma_is_the_focal_or_the_inverse_focal_loss(gamma):
     logits, target = random_batch()
     gammas, edges = torch.full((4,), gamma), float64(EDGES)
@@ -202,7 +202,7 @@ def test_unused_bins_contain_no_sample():
     assert torch.isfinite(adafocal_loss(logits, target, gamma=gamma, edges=edges))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"gamma_max": 0.1}, r"gamma_max must be in \[0\.2, inf\], got 0\.1\. The pap"),
@@ -221,8 +221,8 @@ def test_bad_limits(params, message):
         AdaFocalLoss(**params)
 
 
-@pytest.mark.each("name", ["gamma_max", "gamma_min", "gamma_initial"])
-@pytest.mark.each("bad", ["3", True, None, [1.0]])
+@pytest.mark.parametrize("name", ["gamma_max", "gamma_min", "gamma_initial"])
+@pytest.mark.parametrize("bad", ["3", True, None, [1.0]])
 def test_limits_of_wrong_type(name, bad):
     with pytest.raises(TypeError, match=rf"{name} must be a number in \[.*, got .* of"):
         AdaFocalLoss(**{name: bad})
@@ -235,7 +235,7 @@ def test_limits_at_their_bounds():
     assert (loss.gamma == torch.tensor(-0.2)).all()
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("gamma", "edges", "error", "message"),
     [
         ([1.0], torch.ones(0), TypeError, "gamma must be a torch.Tensor, got list"),

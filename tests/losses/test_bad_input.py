@@ -17,7 +17,7 @@ all_names = pytest.mark.parametrize("name", get_loss_names())
 
 
 @all_names
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("logits", "target", "error", "message"),
     [
         ([[1.0, 2.0]], [1], TypeError, "logits must be a torch.Tensor, got list"),
@@ -39,7 +39,7 @@ def test_batch(name, logits, target, error, message):
 
 
 @all_names
-@pytest.mark.each("position", [0, 1, 2])
+@pytest.mark.parametrize("position", [0, 1, 2])
 def test_sparse(name, position):
     batch = [*BATCH, torch.ones(2)]
     batch[position] = batch[position].to_sparse()
@@ -49,7 +49,7 @@ def test_sparse(name, position):
         get_loss(name)()(*batch)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "name",
     [
         *("aucm", "aurc", "avuc", "crl", "dca", "kde_ece", "mmce", "regularized_aurc"),
@@ -63,7 +63,7 @@ def test_probabilities_as_target(name):
 
 
 @all_names
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("weight", "error", "message"),
     [
         ([1.0, 1.0], TypeError, "sample_weight must be a torch.Tensor or None, got li"),
@@ -93,7 +93,7 @@ def test_weight(name, weight, error, message):
 
 
 @all_names
-@pytest.mark.each("reduction", ["sum", "none"])
+@pytest.mark.parametrize("reduction", ["sum", "none"])
 def test_weights_of_which_the_losses_overflow(name, reduction):
     loss, weight = get_loss(name)(reduction=reduction), torch.tensor([1e20, 1.0])
     with pytest.raises(ValueError, match=r"sample_weight must be at most 1.8e\+19 un"):
@@ -117,7 +117,7 @@ def assert_refused(name, error, message, **params):
 SIGNED = {"gamma_initial", "gamma_max", "gamma_min"}
 
 # The parameters that are numbers, by their defaults.
-numbers = pytest.mark.each(
+numbers = pytest.mark.parametrize(
     ("name", "param"),
     [
         (name, param)
@@ -129,7 +129,7 @@ numbers = pytest.mark.each(
 
 
 @numbers
-@pytest.mark.each("bad", [-1, -1e-9, float("nan"), float("inf")])
+@pytest.mark.parametrize("bad", [-1, -1e-9, float("nan"), float("inf")])
 def test_number_out_of_range(name, param, bad):
     hint = "(Pass 0 to disable it|Use a small value|The auth)"
     message = rf"{param} must be .*, got {bad}\. {hint}"
@@ -137,7 +137,7 @@ def test_number_out_of_range(name, param, bad):
 
 
 @numbers
-@pytest.mark.each("bad", ["3", True, [1.0]])
+@pytest.mark.parametrize("bad", ["3", True, [1.0]])
 def test_number_of_wrong_type(name, param, bad):
     message = f"{param} must be a number, .*, got {re.escape(repr(bad))} of type"
     assert_refused(name, TypeError, message, **{param: bad})
@@ -160,7 +160,7 @@ def outcome(name, **params):
 
 @numbers
 @pytest.mark.filterwarnings("ignore:n_bins must be", "ignore:gamma must be at most")
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("number", "same"),
     [(Fraction(1, 4), 0.25), (np.float32(0.25), 0.25), (10**30, 1e30)],
 )
@@ -175,7 +175,7 @@ def test_numbers_of_any_kind(name, param, number, same):
 
 @numbers
 @pytest.mark.filterwarnings("ignore:n_bins must be", "ignore:gamma must be at most")
-@pytest.mark.each("number", [1e300, 1e30, 1e18, 1e-30, 1e-300, 5e-324])
+@pytest.mark.parametrize("number", [1e300, 1e30, 1e18, 1e-30, 1e-300, 5e-324])
 def test_numbers_of_any_size_are_used_or_refused(name, param, number):
     result = outcome(name, **{param: number})
     if isinstance(result, type):
@@ -186,7 +186,7 @@ def test_numbers_of_any_size_are_used_or_refused(name, param, number):
         assert result.isfinite()
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("name", "param", "number", "rule"),
     [
         ("aucm", "margin", 1e19, r"in \[0, 1e\+18\]"),
@@ -202,8 +202,8 @@ def test_limits_of_numbers(name, param, number, rule):
     assert_refused(name, ValueError, message, **{param: number})
 
 
-@pytest.mark.each("param", ["a", "b", "alpha"])
-@pytest.mark.each("number", [1e19, -1e300, torch.tensor(1e19)])
+@pytest.mark.parametrize("param", ["a", "b", "alpha"])
+@pytest.mark.parametrize("number", [1e19, -1e300, torch.tensor(1e19)])
 def test_limits_of_solutions(param, number):
     assert losses.aucm_loss(*BATCH, **{param: 1e18}).isfinite()
     with pytest.raises(ValueError, match=rf"{param} must be between -1e\+18 and 1e"):
@@ -215,7 +215,7 @@ def test_integer_above_all_floats(name, param):
     assert_refused(name, ValueError, f"{param} must be ", **{param: 10**400})
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("name", "param"),
     [
         (name, p)
@@ -223,7 +223,7 @@ def test_integer_above_all_floats(name, param):
         for p in get_loss(name)().get_params(False)
     ],
 )
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "bad",
     [
         *(np.array([1.0, 2.0]), np.array([]), np.array(["a", "b"]), torch.ones(2)),
@@ -236,17 +236,17 @@ def test_values_of_invalid_types(name, param, bad):
     assert_refused(name, (TypeError, ValueError), message, **{param: bad})
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "name", [n for n in get_loss_names() if hasattr(get_loss(n)(), "n_bins")]
 )
-@pytest.mark.each("n_bins", [10**9, 10**30])
+@pytest.mark.parametrize("n_bins", [10**9, 10**30])
 def test_too_many_bins(name, n_bins):
     message = f"n_bins must be at most 1000000, got {n_bins}: .* would be empty"
     assert_refused(name, ValueError, message, n_bins=n_bins)
 
 
 @all_names
-@pytest.mark.each("position", [0, 1])
+@pytest.mark.parametrize("position", [0, 1])
 def test_devices(name, position):
     batch = list(BATCH)
     batch[position] = batch[position].to("meta")
@@ -265,7 +265,7 @@ def test_weight_without_values(name):
         loss(BATCH[0], target, weight)
 
 
-@pytest.mark.each("name", ["ada_dual_focal", "adafocal", "calfocal"])
+@pytest.mark.parametrize("name", ["ada_dual_focal", "adafocal", "calfocal"])
 def test_bins_on_another_device(name):
     loss = get_loss(name)().to("meta")
     with pytest.raises(ValueError, match="edges must be on the device of logits, cpu"):

@@ -12,7 +12,7 @@ def float64(values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("logits", "target", "lambd", "accuracy", "expected"),
     [
         # mpmath with 50 digits: -(1 - p) ** exp(lambd * (p - accuracy)) * log(p)
@@ -52,10 +52,10 @@ def test_recorded(recorded, assert_recorded):
     assert_recorded(loss)
 
 
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
-@pytest.mark.each("lambd", [1, 100, 1e6])
-@pytest.mark.each("per_sample", [True, False])
-@pytest.mark.each("scale", [0.0, 1.0, 17.0, 40.0, 88.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("lambd", [1, 100, 1e6])
+@pytest.mark.parametrize("per_sample", [True, False])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 17.0, 40.0, 88.0, 1e4])
 def test_finite_with_a_large_lambd(dtype, lambd, per_sample, scale):
     """exp(100) is infinite in single precision."""
     loss = CalFocalLoss(n_bins=2, lambd=lambd, per_sample=per_sample).to(dtype)
@@ -88,7 +88,7 @@ def test_no_gamma_per_bin_with_one_per_sample():
     assert "gamma" not in loss.update([0, 1], [[0.6, 0.4], [0.8, 0.2]])
 
 
-@pytest.mark.each("lambd", [0, 1.0, 100.0])
+@pytest.mark.parametrize("lambd", [0, 1.0, 100.0])
 def test_gamma_is_one_before_the_first_update(lambd):
     logits, target = torch.randn(20, 3), torch.arange(20) % 3
     torch.testing.assert_close(
@@ -108,7 +108,7 @@ def test_gamma_per_sample_is_constant_in_the_gradient():
     torch.testing.assert_close(logits.grad, expected.grad)
 
 
-@pytest.mark.each("bad", [None, 1, "case1"])
+@pytest.mark.parametrize("bad", [None, 1, "case1"])
 def test_bad_per_sample(bad):
     with pytest.raises(TypeError, match=r"per_sample must be True or False, got .*F"):
         CalFocalLoss(per_sample=bad)

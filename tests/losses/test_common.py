@@ -135,7 +135,7 @@ def test_reductions(loss):
 
 
 @all_losses
-@pytest.mark.each("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_weights_are_repetitions(loss, reduction):
     logits, target = random_batch()
     weight = torch.tensor([1, 0, 3, 1, 2, 1])
@@ -150,7 +150,7 @@ def test_weights_are_repetitions(loss, reduction):
 
 
 @all_losses
-@pytest.mark.each("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_weights_of_one_change_nothing(loss, reduction):
     logits, target = random_batch()
     loss = with_reduction(loss, reduction)
@@ -205,9 +205,9 @@ def test_not_negative(loss, batch):
 
 
 @all_losses
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
-@pytest.mark.each("scale", [0.0, 1e-8, 1.0, 50.0, 200.0, 1e4])
-@pytest.mark.each("n_classes", [2, 3, 7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [0.0, 1e-8, 1.0, 50.0, 200.0, 1e4])
+@pytest.mark.parametrize("n_classes", [2, 3, 7])
 def test_finite_at_extreme_logits(loss, dtype, scale, n_classes):
     """Correct, wrong and tied predictions, in each precision."""
     patterns = torch.tensor([[1, 0], [0, 1], [1, 1], [-1, 1], [-1, -1]], dtype=dtype)
@@ -256,7 +256,7 @@ def test_gradient(loss):
     assert torch.autograd.gradgradcheck(lambda z: loss(z, target), logits)
 
 
-@pytest.mark.each("loss", CROSS_ENTROPIES)
+@pytest.mark.parametrize("loss", CROSS_ENTROPIES)
 @given(batch=batches())
 def test_equal_to_cross_entropy(loss, batch):
     logits, target = batch
@@ -284,7 +284,7 @@ def test_function_equals_module(loss):
 
 
 @all_losses
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "copier", [clone, copy.deepcopy, lambda loss: pickle.loads(pickle.dumps(loss))]
 )
 def test_copies(loss, copier):
@@ -307,7 +307,7 @@ def test_repr_can_be_evaluated(loss):
 
 
 @all_losses
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dtype_is_kept(loss, dtype):
     logits, target = random_batch(dtype=dtype)
     weight = torch.ones(6, dtype=torch.float64)
@@ -326,7 +326,7 @@ def test_single_precision(loss):
 
 
 @all_losses
-@pytest.mark.each("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_widened(loss, dtype):
     logits, target = random_batch(dtype=torch.float32)
     logits = (10 * logits).to(dtype)
@@ -368,7 +368,7 @@ def test_batch_of_one(loss):
 
 
 @all_losses
-@pytest.mark.each("dtype", [torch.uint8, torch.int32])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
 def test_any_integer_target(loss, dtype):
     logits, target = random_batch()
     assert torch.equal(loss(logits, target.to(dtype)), loss(logits, target))

@@ -60,7 +60,7 @@ def test_aurc_losses_are_tested():
 
 
 @all_composed
-@pytest.mark.each("order", [1, -1])
+@pytest.mark.parametrize("order", [1, -1])
 def test_a_name_with_parameters_is_an_instance(name, order):
     params = dict([("base", "focal"), ("base__gamma", 5.0)][::order])
     loss = get_loss(name)(**params)
@@ -83,8 +83,8 @@ def test_deep_params_list_those_of_the_base(name):
 
 
 @all_composed
-@pytest.mark.each("copier", COPIERS.values())
-@pytest.mark.each("base", ["focal", FocalLoss(gamma=2.0)])
+@pytest.mark.parametrize("copier", COPIERS.values())
+@pytest.mark.parametrize("base", ["focal", FocalLoss(gamma=2.0)])
 def test_copies_keep_the_parameters_of_the_base(name, copier, base):
     loss = get_loss(name)(base=base, base__gamma=5.0)
     twin = copier(loss)
@@ -94,7 +94,7 @@ def test_copies_keep_the_parameters_of_the_base(name, copier, base):
 
 
 @all_composed
-@pytest.mark.each("copier", COPIERS.values())
+@pytest.mark.parametrize("copier", COPIERS.values())
 def test_a_given_instance_is_not_modified(name, copier):
     base = FocalLoss(gamma=2.0, reduction="sum")
     twin = copier(get_loss(name)(base=base, base__gamma=5.0))
@@ -128,7 +128,7 @@ def test_the_state_of_the_base_is_that_of_the_loss(name):
 
 
 @all_composed
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "error", "message"),
     [
         (

@@ -25,10 +25,10 @@ LABELS = torch.tensor([1, 2, 3, 0])
 all_losses = pytest.mark.losses
 # Some settings with powers are not finite at the largest logits and weights.
 defaults = pytest.mark.losses(where=lambda loss: repr(loss) == repr(type(loss)()))
-bad_weights = pytest.mark.each(
+bad_weights = pytest.mark.parametrize(
     "weight", [None, [1.0, 2.0, 3.0, 1.0], [0.0, 2.0, 3.0, 1.0]]
 )
-dtypes = pytest.mark.each("dtype", [torch.float32, torch.float64])
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 
 
 def random_logits(dtype=torch.float32):
@@ -70,7 +70,7 @@ def test_nan_logits_give_a_nan_loss(loss, weight):
 
 
 @bad_weights
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "loss",
     [PerLabelLoss(), *(c(base="label_relaxation") for c in (MMCELoss, PerLabelLoss))],
 )
@@ -106,7 +106,7 @@ def test_nan_does_not_change_the_state(loss):
 
 @all_losses
 @dtypes
-@pytest.mark.each("factor", [1e-300, 1e-30, 1e30, 1e307])
+@pytest.mark.parametrize("factor", [1e-300, 1e-30, 1e30, 1e307])
 def test_weights_of_any_size(loss, dtype, factor):
     """The mean depends on ratios of weights, unless weights count as repetitions."""
     logits, weight = random_logits(dtype), torch.tensor([1.0, 2.0, 0.0, 3.0]).double()
@@ -122,8 +122,8 @@ def test_weights_of_any_size(loss, dtype, factor):
 
 @defaults
 @dtypes
-@pytest.mark.each("reduction", ["mean", "sum"])
-@pytest.mark.each("weight", [1e-320, 1e-20, 1e19])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("weight", [1e-320, 1e-20, 1e19])
 def test_one_weight_of_any_size(loss, dtype, reduction, weight):
     logits = random_logits(dtype).requires_grad_()
     weights = torch.tensor([1.0, weight, 1.0, 1.0]).double()
@@ -136,7 +136,7 @@ SQUARES = r"logits must be so small that no square or sum exceeds .* got values 
 
 
 @defaults
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("dtype", "size"),
     [
         (torch.float32, 1e18),
@@ -145,8 +145,8 @@ SQUARES = r"logits must be so small that no square or sum exceeds .* got values 
         (torch.float64, 1e300),
     ],
 )
-@pytest.mark.each("kind", ["random", "wrong"])
-@pytest.mark.each("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("kind", ["random", "wrong"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_large_logits_are_measured_or_refused(loss, dtype, size, kind, reduction):
     """Only squares of logits overflow."""
     logits = random_logits() if kind == "random" else torch.eye(4)[LABELS - 1]
@@ -162,15 +162,15 @@ def test_large_logits_are_measured_or_refused(loss, dtype, size, kind, reduction
 
 
 @all_losses
-@pytest.mark.each("kind", [torch.float16, torch.bfloat16, torch.int32])
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.int32])
 def test_weights_of_another_precision(loss, kind):
     logits, weight = random_logits(), torch.tensor([1, 2, 0, 3])
     value = loss(logits, LABELS, weight.to(kind))
     assert torch.equal(value, loss(logits, LABELS, weight.float()))
 
 
-@pytest.mark.each("weight", [None, [1.0, 2.0, 0.5, 3.0] * 3])
-@pytest.mark.each(
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 0.5, 3.0] * 3])
+@pytest.mark.parametrize(
     ("loss", "size"),
     [
         (CrossEntropyLoss(), -3e38),

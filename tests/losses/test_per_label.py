@@ -46,8 +46,8 @@ def value_and_grad(loss, logits, target, **kwargs):
     return value.detach(), logits.grad
 
 
-@pytest.mark.each("dtype", [torch.bool, torch.int8, torch.float32])
-@pytest.mark.each("reduction", ["mean", "none"])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.float32])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
 def test_the_binary_cross_entropy_of_torch(dtype, reduction):
     loss = PerLabelLoss(reduction=reduction)
     value, grad = value_and_grad(loss, LOGITS, TARGET.to(dtype))
@@ -61,7 +61,7 @@ def test_the_binary_cross_entropy_of_torch(dtype, reduction):
     torch.testing.assert_close(grad, logits.grad)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("logit", "present", "base", "expected"),
     [
         # p = sigmoid(logit); values from mpmath with 50 digits.
@@ -114,7 +114,7 @@ def test_probabilities_as_target():
 
 
 @all_bases
-@pytest.mark.each("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_weights_are_repetitions(base, reduction):
     weight = torch.tensor([1, 0, 3, 1, 2, 1])
     loss = PerLabelLoss(base=base, reduction=reduction)
@@ -138,7 +138,7 @@ def test_order_of_labels(base):
 
 
 # ACLS treats the largest logit as a constant; see test_acls.py.
-@pytest.mark.each("base", [name for name in BASES if name != "acls"])
+@pytest.mark.parametrize("base", [name for name in BASES if name != "acls"])
 def test_gradient(base):
     loss = PerLabelLoss(base=base, reduction="none")
     logits = LOGITS.clone().requires_grad_()
@@ -146,8 +146,8 @@ def test_gradient(base):
 
 
 @all_bases
-@pytest.mark.each("dtype", [torch.float32, torch.float64])
-@pytest.mark.each("scale", [0.0, 1e-8, 50.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [0.0, 1e-8, 50.0, 1e4])
 def test_finite_at_extreme_logits(base, dtype, scale):
     logits = scale * torch.tensor([[1, -1, 1], [-1, 1, 0]], dtype=dtype)
     target = torch.tensor([[1, 1, 0], [0, 1, 0]])
@@ -157,8 +157,8 @@ def test_finite_at_extreme_logits(base, dtype, scale):
     assert torch.isfinite(grad).all()
 
 
-@pytest.mark.each("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.each("target_dtype", [torch.int64, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("target_dtype", [torch.int64, torch.float32])
 def test_half_precision_is_widened(dtype, target_dtype):
     loss, target = PerLabelLoss(base="focal"), TARGET.to(target_dtype)
     logits = (10 * LOGITS).to(dtype)
@@ -169,8 +169,8 @@ def test_half_precision_is_widened(dtype, target_dtype):
     assert torch.equal(grad, expected_grad.to(dtype))
 
 
-@pytest.mark.each("copier", COPIERS.values())
-@pytest.mark.each(
+@pytest.mark.parametrize("copier", COPIERS.values())
+@pytest.mark.parametrize(
     "loss",
     [
         PerLabelLoss(),
@@ -237,7 +237,7 @@ def test_skorch_network_learns_every_label():
 ONES = torch.ones(2, 3)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("logits", "target", "error", "message"),
     [
         ([[1.0]], ONES, TypeError, "logits must be a torch.Tensor, got list"),
@@ -262,7 +262,7 @@ def test_weights_per_label_are_refused():
         PerLabelLoss()(ONES, ONES, sample_weight=ONES)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("params", "error", "message"),
     [
         ({"base": "mdca"}, ValueError, "base must be .* got 'mdca'. Choose a loss"),

@@ -88,7 +88,7 @@ def test_gradient(loss):
 
 
 @all_losses(where=lambda loss: loss.takes_probabilities)
-@pytest.mark.each("scale", [0.0, 50.0, 1e4])
+@pytest.mark.parametrize("scale", [0.0, 50.0, 1e4])
 def test_finite_at_extreme_logits(loss, scale):
     """Mixtures of two labels, with correct, wrong and tied predictions."""
     logits = scale * torch.tensor([[1, 0, 0], [0, 0, 1], [1, 1, 0], [-1, 0, 1.0]])
@@ -116,7 +116,7 @@ def half_batch(dtype, n_classes):
 
 
 @all_losses(where=lambda loss: loss.takes_probabilities)
-@pytest.mark.each("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.filterwarnings("ignore:gamma must be at most")
 def test_half_precision(loss, dtype):
     """The tolerance of the row sums depends on the dtype, also under autocast."""

@@ -80,8 +80,8 @@ RANKING = [
 ]
 
 
-@pytest.mark.each("loss", RANKING)
-@pytest.mark.each("weight", [None, WEIGHT])
+@pytest.mark.parametrize("loss", RANKING)
+@pytest.mark.parametrize("weight", [None, WEIGHT])
 @pytest.mark.filterwarnings(*OF_TORCH)
 def test_ranks_do_not_split_the_graph(loss, weight):
     """Neither the graph of values nor, with this backend, that of gradients."""
@@ -90,7 +90,7 @@ def test_ranks_do_not_split_the_graph(loss, weight):
     torch.testing.assert_close(compiled, value_and_grad(loss, LABELS, weight))
 
 
-@pytest.mark.each("loss", RANKING)
+@pytest.mark.parametrize("loss", RANKING)
 def test_transforms_of_losses_that_rank(loss):
     """A batch is ranked as a set, so that vmap runs over several batches."""
     batches = torch.stack([random_logits(), 2 * random_logits()])

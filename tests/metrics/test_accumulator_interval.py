@@ -34,7 +34,7 @@ def accumulate(y_true, y_proba, weight, **params):
     )
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("metric", "options", "method"),
     [
         (failure_auroc_score, {}, "auto"),
@@ -121,7 +121,7 @@ def test_aurc_has_an_interval():
     assert low < accumulator.compute(aurc_loss) < high
 
 
-@pytest.mark.each("metric", [aurc_loss, ks_calibration_error])
+@pytest.mark.parametrize("metric", [aurc_loss, ks_calibration_error])
 def test_squares_of_weights_that_underflow(metric):
     y_true, y_proba, _ = problem(500)
     weight = np.where(np.arange(500) % 2, 1.0, 1e-200)

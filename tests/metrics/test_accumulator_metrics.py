@@ -108,14 +108,14 @@ def check(metric, options, tolerance, mode, y_true, y_proba, weight):
 
 
 @pytest.mark.parametrize("name", TOP_LABEL)
-@pytest.mark.each("weighted", [False, True])
-@pytest.mark.each("scale", [1, 3, 8])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("scale", [1, 3, 8])
 def test_metrics_of_the_predicted_class(name, weighted, scale):
     check(*TOP_LABEL[name], "top_label", *problem(0, 4, scale, weighted))
 
 
 @pytest.mark.parametrize("name", POSITIVE)
-@pytest.mark.each("scale", [1, 3])
+@pytest.mark.parametrize("scale", [1, 3])
 def test_metrics_of_two_classes(name, scale):
     y_true, y_proba, _ = problem(1, 2, scale)
     check(*POSITIVE[name], "positive", y_true, y_proba[:, 1], None)
@@ -138,7 +138,7 @@ STATED = {
 
 
 @pytest.mark.slow
-@pytest.mark.each("name", STATED)
+@pytest.mark.parametrize("name", STATED)
 def test_accuracy_that_the_notes_state(name):
     metric, options, _ = TOP_LABEL[name]
     for seed in range(100, 125):
@@ -219,7 +219,7 @@ def test_cells_of_classes_are_sparse():
     assert sum(each.size for each in accumulator.cells_["classwise"]) < dense / 10
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("metric", "options", "error", "match"),
     [
         ("aurc_loss", {}, TypeError, "metric must be a function .* got 'aurc_loss'"),
@@ -258,7 +258,9 @@ def test_other_metrics_of_classes_need_cells():
         accumulator.compute(smooth_expected_calibration_error)
 
 
-@pytest.mark.each("mode", [[], ["top_label", "top_label"], ["top"], [None], [["top"]]])
+@pytest.mark.parametrize(
+    "mode", [[], ["top_label", "top_label"], ["top"], [None], [["top"]]]
+)
 def test_invalid_modes(mode):
     with pytest.raises(ValueError, match="mode must be one or several of"):
         chunked(*problem(0, 3, 1), mode=mode)

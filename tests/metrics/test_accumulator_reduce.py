@@ -61,7 +61,7 @@ def test_sum_returns_a_copy():
         sum([one], start=1)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("y_true", "y_proba", "weight"),
     [
         ([], np.empty((0, 3)), None),
@@ -78,7 +78,7 @@ def test_chunks_without_samples_or_weight_add_nothing(y_true, y_proba, weight):
     assert to_dict(one.update(y_true, y_proba, weight)) == before
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("y_true", "y_proba", "weight", "match"),
     [
         (["z"], [[0.2, 0.3, 0.5]], [0.0], r"got also \['z'\]"),
@@ -103,7 +103,7 @@ def test_batches():
     assert to_dict(empty) == to_dict(new())
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("batches", "error", "match"),
     [
         (problem()[1:], TypeError, "batches must be .* got ndarray for batch 0"),
@@ -116,7 +116,7 @@ def test_other_batches(batches, error, match):
         CalibrationAccumulator.from_batches(batches, labels=LABELS)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("labels", "classes"),
     [
         (["a", "b", "c"], np.array(["a", "b", "c"])),

@@ -36,7 +36,7 @@ def make_problem(n_samples, n_classes, dtype):
     return y, proba.astype(dtype), rng.integers(0, 3, n_samples) * rng.random(n_samples)
 
 
-@pytest.mark.each(("metric", "options", "limit"), CASES)
+@pytest.mark.parametrize(("metric", "options", "limit"), CASES)
 def test_memory(metric, options, limit, monkeypatch, peak_memory):
     monkeypatch.setattr(blocks, "KEPT_SIZE", 0)  # as for more samples
     y, proba, _ = make_problem(20_000, 50, np.float32)
@@ -44,8 +44,8 @@ def test_memory(metric, options, limit, monkeypatch, peak_memory):
     assert used < limit * proba.nbytes
 
 
-@pytest.mark.each("dtype", [np.float32, np.float64])
-@pytest.mark.each("n_classes", [2, 30])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 30])
 def test_spiegelhalter_of_many_rows(n_classes, dtype):
     y, proba, weight = make_problem(40_000, n_classes, dtype)
     result = spiegelhalter_test(y, proba, sample_weight=weight)
@@ -63,9 +63,9 @@ def test_impossible_label_in_the_last_block():
     assert spiegelhalter_test(y, proba) == (np.inf, 0.0)
 
 
-@pytest.mark.each("recalibration", ["bins", "isotonic"])
-@pytest.mark.each("dtype", [np.float32, np.float64])
-@pytest.mark.each("n_classes", [2, 30])
+@pytest.mark.parametrize("recalibration", ["bins", "isotonic"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [2, 30])
 def test_brier_score_of_many_rows(n_classes, dtype, recalibration):
     """Parts of the Brier score from recalibrated probabilities of one class a time."""
     y, proba, weight = make_problem(9_000, n_classes, dtype)

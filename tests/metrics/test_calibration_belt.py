@@ -176,7 +176,7 @@ def test_unequal_weights_are_worth_fewer_samples():
     assert weighted.statistic < calibration_belt_test(y_true, y_proba).statistic
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("y_true", "y_proba"),
     [
         ([0, 0, 1, 1], [0.1, 0.3, 0.4, 0.9]),

@@ -50,7 +50,7 @@ def test_largest_gain_by_a_linear_program(seed):
     assert value >= -program.fun - 1e-9
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("y_true", "y_proba", "expected"),
     [
         ([0, 1], [0.5, 0.5], 0),  # calibrated

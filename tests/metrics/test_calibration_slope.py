@@ -114,8 +114,8 @@ def test_weights_that_nearly_separate_have_wide_intervals():
     assert high > 1000
 
 
-@pytest.mark.each("factor", [1e7, 1e20, 1e55])
-@pytest.mark.each("heavy", [[0], [1], [3], [0, 3], [1, 3], [1, 2]])
+@pytest.mark.parametrize("factor", [1e7, 1e20, 1e55])
+@pytest.mark.parametrize("heavy", [[0], [1], [3], [0, 3], [1, 3], [1, 2]])
 def test_two_probabilities_and_weights_of_any_range(heavy, factor):
     """The line passes through the log-odds of the outcomes at both probabilities."""
     weight = np.array([1.0, 2.0, 4.0, 3.0])

@@ -36,7 +36,7 @@ def test_containers(metric):
     assert_allclose(metric(CODES[:, None], fortran), expected, rtol=1e-12)
 
 
-@pytest.mark.each("denominator", [16, 15])
+@pytest.mark.parametrize("denominator", [16, 15])
 def test_precision_does_not_matter(metric, denominator):
     """Equal decimals are in the same bins in both precisions, including edges."""
     counts = np.random.default_rng(0).multinomial(denominator, [0.6, 0.3, 0.1], 100)
@@ -45,7 +45,7 @@ def test_precision_does_not_matter(metric, denominator):
     assert_allclose(value, metric(codes, proba), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.each("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_values_outside_of_0_and_1_by_rounding(metric, dtype):
     """Such values are clipped to [0, 1]."""
     proba = PROBA.copy()
@@ -71,7 +71,7 @@ def test_input_is_not_changed(metric):
     assert_array_equal(weight, np.linspace(1, 2, 80))
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("names", "order", "message"),
     [
         (LABELS, [0, 1, 2, 3], None),

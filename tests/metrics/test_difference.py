@@ -303,7 +303,7 @@ def test_labels_in_a_partial():
         )
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("name", "metric"),
     [
         ("neg_aurc", aurc_loss),

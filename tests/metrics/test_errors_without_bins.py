@@ -90,7 +90,7 @@ def test_cutoff_error_is_the_largest_of_all_intervals(seed):
     assert ks <= error + 1e-12 <= 2 * ks + 2e-12
 
 
-@pytest.mark.each("seed", range(20))
+@pytest.mark.parametrize("seed", range(20))
 def test_moving_a_cutoff_saves_at_most_the_cutoff_error(seed):
     """The costs are those of a false positive, t, and of a false negative, 1 - t."""
     y_true, y_proba = random_problem(seed, n_samples=15)

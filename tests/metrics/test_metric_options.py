@@ -75,7 +75,7 @@ def test_all_functions_that_take_a_metric_are_held_to_these_laws():
     assert found == {*ONE, *SEVERAL}
 
 
-@pytest.mark.each("name", ONE)
+@pytest.mark.parametrize("name", ONE)
 def test_options_are_those_of_a_partial(name):
     expected = numbers(ONE[name](partial(aurc_loss, estimator="population")))
     value = numbers(ONE[name](aurc_loss, estimator="population"))
@@ -83,7 +83,7 @@ def test_options_are_those_of_a_partial(name):
     assert not np.array_equal(value, numbers(ONE[name](aurc_loss)))
 
 
-@pytest.mark.each("name", ONE)
+@pytest.mark.parametrize("name", ONE)
 def test_an_option_that_the_metric_does_not_have(name):
     match = r"options of aurc_loss must be among .* got 'estimater'.* 'estimator'\?"
     with pytest.raises(TypeError, match=match):
@@ -92,13 +92,13 @@ def test_an_option_that_the_metric_does_not_have(name):
         ONE[name](partial(aurc_loss, estimater="population"))
 
 
-@pytest.mark.each("name", [name for name in ONE if "error_bound" not in name])
+@pytest.mark.parametrize("name", [name for name in ONE if "error_bound" not in name])
 def test_an_option_that_is_not_given(name):
     with pytest.raises(TypeError, match=r"threshold must be .* of net_benefit_score"):
         ONE[name](net_benefit_score)
 
 
-@pytest.mark.each("name", ONE)
+@pytest.mark.parametrize("name", ONE)
 def test_a_wrong_value_of_an_option(name):
     with pytest.raises(ValueError, match=r"'estimator' param.* Got 'median'"):
         ONE[name](aurc_loss, estimator="median")
@@ -111,8 +111,8 @@ def test_options_of_the_function_itself_are_suggested():
             function(**given, n_resample=5)
 
 
-@pytest.mark.each("name", ONE)
-@pytest.mark.each(
+@pytest.mark.parametrize("name", ONE)
+@pytest.mark.parametrize(
     "metric",
     [
         "neg_aurc",
@@ -131,7 +131,7 @@ def test_several_metrics_and_scorers_are_refused(name, metric):
             ONE[name](metric)
 
 
-@pytest.mark.each("metrics", [["neg_aurc"], {"a": aurc_loss}])
+@pytest.mark.parametrize("metrics", [["neg_aurc"], {"a": aurc_loss}])
 def test_options_for_several_metrics(metrics):
     match = r"with several metrics, .*functools\.partial\(metric, threshold=0\.3\)"
     with pytest.raises(TypeError, match=match):
@@ -146,7 +146,7 @@ class Power:
         return float(np.average(gap**power, weights=sample_weight))
 
 
-@pytest.mark.each("name", [name for name in ONE if "error_bound" not in name])
+@pytest.mark.parametrize("name", [name for name in ONE if "error_bound" not in name])
 def test_a_metric_of_ones_own(name):
     value = numbers(ONE[name](Power(), power=2))
     np.testing.assert_allclose(value, numbers(ONE[name](brier_score_loss)))

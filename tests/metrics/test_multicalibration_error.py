@@ -71,8 +71,8 @@ def test_values_of_mcgrad(recorded):
     assert max(largest) == pytest.approx(depths["2"]["largest_ecce"], rel=1e-12)
 
 
-@pytest.mark.each("scale", ["size", "noise"])
-@pytest.mark.each("is_weighted", [False, True])
+@pytest.mark.parametrize("scale", ["size", "noise"])
+@pytest.mark.parametrize("is_weighted", [False, True])
 def test_by_definition(scale, is_weighted):
     for _ in range(2):
         y_true, proba, groups = problem()
@@ -91,7 +91,7 @@ def test_by_hand():
     assert value == pytest.approx(np.sqrt(1 / 2) / 2)
 
 
-@pytest.mark.each("scale", ["size", "noise"])
+@pytest.mark.parametrize("scale", ["size", "noise"])
 def test_one_group_is_the_error_without_groups(scale):
     y_true, proba, _ = problem()
     value = multicalibration_error(
@@ -214,7 +214,7 @@ def test_test_and_interval():
 
 
 @pytest.mark.slow
-@pytest.mark.each("beta", [(2, 2), (0.5, 3), (0.1, 2)])
+@pytest.mark.parametrize("beta", [(2, 2), (0.5, 3), (0.1, 2)])
 def test_noise_of_calibrated_predictions(beta):
     """It shrinks with the square root of n, and grows little with tiny groups."""
     rng, sizes = np.random.default_rng(0), [0.6, 0.4]

@@ -156,7 +156,7 @@ def test_absent_class_has_no_estimate():
         assert np.isnan(recalibration_test(*data, labels=labels).pvalue)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "y_proba",
     [
         np.tile([0.2, 0.5, 0.3], (6, 1)),
@@ -221,7 +221,7 @@ def test_an_impossible_class_is_certain_evidence():
     assert recalibration_test([2, 0, 1, 2], y_proba) == (np.inf, 0, 4)
 
 
-@pytest.mark.each("reference", ["a", "b"])
+@pytest.mark.parametrize("reference", ["a", "b"])
 def test_correct_certainty_is_no_evidence(reference):
     y_true, y_proba = problem(200)
     result = recalibration_test(y_true, y_proba, reference=reference)

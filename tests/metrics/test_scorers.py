@@ -95,7 +95,7 @@ PROMISED = {
 NAMES = [
     name for name in get_scorer_names() if not isinstance(get_scorer(name), GroupScorer)
 ]
-all_scorers = pytest.mark.each("name", NAMES)
+all_scorers = pytest.mark.parametrize("name", NAMES)
 
 
 @pytest.fixture(scope="module", params=[2, 3])

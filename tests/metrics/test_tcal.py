@@ -56,8 +56,8 @@ def test_estimates_of_the_authors(reference):
     assert best == {"smooth": 2, "wave": 16}
 
 
-@pytest.mark.each("n_classes", [3, 4, 6])
-@pytest.mark.each("seed", [0, 1])
+@pytest.mark.parametrize("n_classes", [3, 4, 6])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_definition_for_several_classes(n_classes, seed):
     """The bins are cubes, of which there are fewer sizes for more classes."""
     codes, proba = draw(seed, n_samples=60, n_classes=n_classes, power=2.0)
@@ -84,8 +84,8 @@ def test_estimates_are_unbiased_for_all_possible_labels(monkeypatch):
     assert np.dot(chance, np.square(values)) == pytest.approx(std**2, rel=1e-12)
 
 
-@pytest.mark.each("n_classes", [2, 4])
-@pytest.mark.each("block", [1, 1000, 2**20])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("block", [1, 1000, 2**20])
 def test_null_distribution_is_that_of_drawn_labels(n_classes, block, monkeypatch):
     """Drawing in blocks does not change the draws."""
     monkeypatch.setattr(module, "DRAWN", block)
@@ -107,7 +107,7 @@ def test_errors_that_cancel_in_wide_bins_are_detected():
     assert tcal_test(y, p, n_resamples=199, random_state=0).pvalue == 1 / 200
 
 
-@pytest.mark.each("power", [1.0, 0.5])
+@pytest.mark.parametrize("power", [1.0, 0.5])
 def test_labels_and_formats(power):
     """Names of classes, one column, and the order of samples."""
     codes, proba = draw(3, n_samples=80, n_classes=2, power=power)

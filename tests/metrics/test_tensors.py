@@ -60,7 +60,7 @@ def test_metrics_of_other_arguments():
 
 
 @pytest.mark.usefixtures("dispatch")
-@pytest.mark.each("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_widened(dtype):
     y_true, y_proba, _ = problem()
     tensor = torch.from_numpy(y_proba).to(dtype)
@@ -88,7 +88,7 @@ ON_DEVICES = [
 ]
 
 
-@pytest.mark.each("name", ON_DEVICES)
+@pytest.mark.parametrize("name", ON_DEVICES)
 @pytest.mark.usefixtures("dispatch")
 def test_metrics_of_other_devices(name):
     strict, metric = pytest.importorskip("array_api_strict"), getattr(metrics, name)

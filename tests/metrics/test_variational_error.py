@@ -16,7 +16,7 @@ from sklearn_calib.metrics import variational_calibration_error
 
 RECALIBRATIONS = {each: eval(each) for each in ("GaussianNB()", "LogisticRegression()")}
 NORMS = {"l1": 1, "l2": 2, "max": np.inf}
-ALL_NORMS = pytest.mark.each("norm", NORMS)
+ALL_NORMS = pytest.mark.parametrize("norm", NORMS)
 
 
 class PowerScaling(ClassifierMixin, BaseEstimator):
@@ -60,7 +60,7 @@ def test_numbers_of_the_authors(reference):
 
 
 @ALL_NORMS
-@pytest.mark.each("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_expectation_is_a_lower_bound(norm, n_classes):
     """It is the calibration error for the true probabilities as recalibration.
 
@@ -112,7 +112,7 @@ def test_binary_modes():
     assert variational_calibration_error(names, proba[:, 1]) == positive
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "recalibration",
     ["spline", IsotonicCalibration(), TemperatureScaling(), LogisticRegression()],
 )

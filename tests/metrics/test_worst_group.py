@@ -21,8 +21,8 @@ GROUPS = np.array(["north", "south", "west"])[np.arange(N_SAMPLES) % 50 // 24]
 Y[(GROUPS == "west") & (Y == "cedar")] = "ash"
 
 
-@pytest.mark.each("metric", [expected_calibration_error, log_loss])
-@pytest.mark.each("weighted", [False, True])
+@pytest.mark.parametrize("metric", [expected_calibration_error, log_loss])
+@pytest.mark.parametrize("weighted", [False, True])
 def test_is_the_largest_value_of_the_table(metric, weighted):
     weight = np.arange(N_SAMPLES) % 3 if weighted else None
     data = {"y_true": Y, "y_proba": PROBA, "groups": GROUPS, "sample_weight": weight}

@@ -98,13 +98,13 @@ def test_constants_are_those_of_the_calibrators():
     assert maps.MARGIN == _top_label.MARGIN
 
 
-@pytest.mark.each("calibrator", DEFAULTS)
+@pytest.mark.parametrize("calibrator", DEFAULTS)
 def test_calibrator(largest_difference, calibrator):
     check(largest_difference, calibrator, 3, True, n_samples=100)
 
 
 @pytest.mark.slow
-@pytest.mark.each("calibrator", DEFAULTS + SETTINGS)
+@pytest.mark.parametrize("calibrator", DEFAULTS + SETTINGS)
 @pytest.mark.parametrize("n_classes", [2, 10])
 @pytest.mark.parametrize("from_logits", [False, True])
 def test_calibrator_of_each_kind_of_input(
@@ -125,7 +125,7 @@ def test_probabilities_of_zero_and_one(largest_difference):
         assert largest_difference(fitted, ends) < 1e-9, calibrator
 
 
-@pytest.mark.each("from_logits", [False, True])
+@pytest.mark.parametrize("from_logits", [False, True])
 def test_one_column(largest_difference, from_logits):
     X, y = make_data(100, 2, from_logits)
     X = X[:, 1] - from_logits * X[:, 0]
@@ -212,7 +212,7 @@ def test_float32_stays_float32(run_onnx):
         assert run_onnx(fitted, X.astype(dtype))[1].dtype == dtype
 
 
-@pytest.mark.each("from_logits", [False, True])
+@pytest.mark.parametrize("from_logits", [False, True])
 def test_per_label(run_onnx, from_logits):
     rng = np.random.default_rng(0)
     logits = 2 * rng.normal(size=(500, 3))
@@ -224,7 +224,9 @@ def test_per_label(run_onnx, from_logits):
     np.testing.assert_array_equal(label, model.predict(X))
 
 
-@pytest.mark.each("labels", [["b", "c", "a"], [True, False], [1.5, -2.5, 0.0], [7, 5]])
+@pytest.mark.parametrize(
+    "labels", [["b", "c", "a"], [True, False], [1.5, -2.5, 0.0], [7, 5]]
+)
 def test_labels(run_onnx, labels):
     X, y = make_data(300, len(labels), False)
     y = np.sort(labels)[y]

@@ -39,9 +39,9 @@ from sklearn_calib.onnx import _export, to_onnx
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.each("ensemble", [True, False])
-@pytest.mark.each("response_method", ["decision_function", "predict_proba"])
-@pytest.mark.each("calibrator", [PlattScaling(), LogisticRegression(), None])
+@pytest.mark.parametrize("ensemble", [True, False])
+@pytest.mark.parametrize("response_method", ["decision_function", "predict_proba"])
+@pytest.mark.parametrize("calibrator", [PlattScaling(), LogisticRegression(), None])
 def test_calibrated_pipeline(
     data, largest_difference, ensemble, response_method, calibrator
 ):
@@ -120,7 +120,7 @@ def test_texts(run_onnx):
     np.testing.assert_array_equal(label, model.predict(X))
 
 
-@pytest.mark.each("margins", [LinearSVC(), SVC()])
+@pytest.mark.parametrize("margins", [LinearSVC(), SVC()])
 def test_margins(data, largest_difference, margins):
     X, y = data
     options = {"response_method": "decision_function", "cv": 2}
@@ -128,10 +128,10 @@ def test_margins(data, largest_difference, margins):
     assert largest_difference(model, X) < 1e-5
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "calibrator", [PlattScaling(), IsotonicCalibration(), VennAbers(), GaussianNB()]
 )
-@pytest.mark.each("ensemble", [True, False])
+@pytest.mark.parametrize("ensemble", [True, False])
 def test_margins_without_probabilities(data, largest_difference, calibrator, ensemble):
     """They are scaled, and calibrated separately for each class."""
     X, y = data
@@ -140,8 +140,8 @@ def test_margins_without_probabilities(data, largest_difference, calibrator, ens
 
 
 @pytest.mark.filterwarnings("ignore:y contains no samples")
-@pytest.mark.each("n_present", [2, 3])
-@pytest.mark.each(
+@pytest.mark.parametrize("n_present", [2, 3])
+@pytest.mark.parametrize(
     ("classifier", "calibrator"),
     [
         (GaussianNB(), None),
@@ -168,7 +168,7 @@ def test_classes_that_are_absent_from_a_fold(
     assert largest_difference(model, X) < 1e-9
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "classifier",
     [
         make_pipeline(StandardScaler(), LogisticRegression()),
@@ -176,7 +176,7 @@ def test_classes_that_are_absent_from_a_fold(
         RandomForestClassifier(5, random_state=0),
     ],
 )
-@pytest.mark.each("absent", [False, True])
+@pytest.mark.parametrize("absent", [False, True])
 def test_prior_shift(data, largest_difference, classifier, absent):
     X, y = data
     X = X.astype(np.float32)
@@ -226,7 +226,7 @@ def test_target_opset(data):
             to_onnx(model, X, target_opset=opset)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("model", "error", "message"),
     [
         (TemperatureScaling(), NotFittedError, "not fitted yet"),
@@ -262,7 +262,7 @@ def test_parts_that_are_refused(data):
         to_onnx(model, [[0.5, 0.5]])
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("X", "error", "message"),
     [
         (csr_array(np.eye(2)), TypeError, "must not be sparse"),
@@ -283,7 +283,7 @@ def test_data_that_are_refused(X, error, message):
         to_onnx(model, X)
 
 
-@pytest.mark.each("atol", [-1, "a", np.nan, None, True])
+@pytest.mark.parametrize("atol", [-1, "a", np.nan, None, True])
 def test_atol_that_is_refused(atol):
     model = TemperatureScaling().fit(np.full((3, 2), 0.5), [0, 1, 1])
     with pytest.raises(ValueError, match="atol must be a non-negative number"):

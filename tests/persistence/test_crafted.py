@@ -160,7 +160,7 @@ def test_mutated_documents_of_accumulators(kind, mode):
     refuse_or_read()
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("path", "value", "match"),
     [
         (("state", "top_label_sums_", "values", slice(6, 10)), [0] * 4, "of squares"),
@@ -382,7 +382,7 @@ def test_nested_objects_are_limited(fit):
         from_dict(document)
 
 
-@pytest.mark.each("key", ["format", "version", "written_by", "object"])
+@pytest.mark.parametrize("key", ["format", "version", "written_by", "object"])
 def test_nested_lists_are_shortened(fit, key):
     document, nested = to_dict(fit(PlattScaling())[0]), []
     for _ in range(5000):

@@ -25,7 +25,7 @@ FRAME = pd.DataFrame(
 )
 
 
-@pytest.mark.each("groups", [CODES, CODES.astype(str), CODES % 2 == 0, FRAME])
+@pytest.mark.parametrize("groups", [CODES, CODES.astype(str), CODES % 2 == 0, FRAME])
 @pytest.mark.parametrize("lambd", ["empirical_bayes", 3])
 def test_probabilities_are_equal_bit_for_bit(tmp_path, groups, lambd):
     model, proba = fit(groups, lambd=lambd)
@@ -55,7 +55,7 @@ def test_one_group_in_a_file():
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"group_codes_": [0, 1, 9]}, r"group_codes_ must be at most \[3\]"),

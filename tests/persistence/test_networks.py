@@ -310,7 +310,7 @@ def test_calibrated_networks(method, ensemble, net, table, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:y contains no samples")
-@pytest.mark.each("method", [None, TemperatureScaling()])
+@pytest.mark.parametrize("method", [None, TemperatureScaling()])
 def test_a_class_that_is_absent_from_a_fold(method, net, table, tmp_path):
     X, y = table
     folds = [(np.flatnonzero(y < 2), np.arange(90)), (np.arange(90), np.arange(90))]

@@ -47,7 +47,7 @@ def clone_fitted(model):
     return twin
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     "params",
     [
         {},
@@ -116,7 +116,7 @@ ACCUMULATOR = to_dict(CalibrationAccumulator(labels=["a", "b"]))["object"]
 THREE = {"dtype": "float64", "shape": [3], "values": [0.5, 0.25, 0.25]}
 
 
-@pytest.mark.each(
+@pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
         ("state", "priors_", {**THREE, "values": [1.5, -0.25, -0.25]}, "priors_ must"),
