@@ -12,6 +12,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Place and style of a legend above the axes.
 ABOVE: dict[str, Any] = {
@@ -39,6 +40,11 @@ STYLES = [
 
 def new_axes(figsize: tuple[float, float]) -> Axes:
     """Return the axes of a new figure."""
+    return new_figure(figsize, "constrained").subplots()
+
+
+def new_figure(figsize: tuple[float, float], layout: str) -> Figure:
+    """Return a new figure without axes."""
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
@@ -46,8 +52,7 @@ def new_axes(figsize: tuple[float, float]) -> Axes:
             "Displays require matplotlib, which is not installed. "
             "Install it with: pip install matplotlib"
         ) from error
-    _, ax = plt.subplots(figsize=figsize, layout="constrained")
-    return ax
+    return plt.figure(figsize=figsize, layout=layout)
 
 
 def sequential_colors(n_colors: int) -> list[Any]:

@@ -75,8 +75,10 @@ def draw_bootstrap(
 def pointwise_band(draws: Floats, confidence_level: float) -> Floats:
     """Return the quantile band (2, n_points) of draws (n_draws, n_points)."""
     tail = (1 - confidence_level) / 2
-    low = np.nanquantile(draws, tail, axis=0, method="lower")
-    return np.array([low, np.nanquantile(draws, 1 - tail, axis=0, method="higher")])
+    # Much faster for many points, and equal without NaN.
+    quantile = np.nanquantile if np.isnan(draws).any() else np.quantile
+    low = quantile(draws, tail, axis=0, method="lower")
+    return np.array([low, quantile(draws, 1 - tail, axis=0, method="higher")])
 
 
 def effective_counts(weight: Floats, bins: Ints, n_bins: int) -> Floats:

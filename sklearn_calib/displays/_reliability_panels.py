@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sklearn_calib._core.typing import Array
-from sklearn_calib.displays._axes import artists, named_classes, new_axes
+from sklearn_calib.displays._axes import artists, named_classes, new_figure
 from sklearn_calib.displays._corp_reliability import CorpReliabilityDisplay
 from sklearn_calib.displays._diagram import LINE, check_histogram
 from sklearn_calib.displays._predictions import FromEstimator
@@ -212,14 +212,11 @@ def _new_panels(headings: list[str]) -> list[Any]:
     n_columns = _n_columns(n_panels)
     n_rows = -(-n_panels // n_columns)
     title = 0.16 * (n_lines - 1)
-    frame = new_axes((2.3 * n_columns + 2.5, (2.9 + title) * n_rows + 0.4))
-    figure: Any = frame.figure
+    width, height = 2.3 * n_columns + 2.5, (2.9 + title) * n_rows + 0.4
     # A layout engine would give the panels different sizes.
-    figure.set_layout_engine("none")
-    width, height = figure.get_size_inches()
+    figure = new_figure((width, height), "none")
     sides = {"left": 0.8 / width, "right": 1 - 1.9 / width}
     sides |= {"bottom": 0.5 / height, "top": 1 - (0.5 + title) / height}
-    frame.remove()
     grid = figure.add_gridspec(
         n_rows, n_columns, wspace=0.2, hspace=0.22 + title / 2.4, **sides
     )

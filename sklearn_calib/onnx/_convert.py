@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -280,8 +280,9 @@ def add_outputs(graph: Graph, operator: Any, proba: Tensor, output: Tensor) -> N
     graph.add("Gather", [classes, codes.value], label)
 
 
-def register() -> None:
-    """Register the converters of the package with skl2onnx."""
+@cache
+def register(*, with_networks: bool) -> None:
+    """Register the converters of the package with skl2onnx, once."""
     from sklearn_calib.deployment import PriorShiftClassifier
     from sklearn_calib.estimators import CalibratedClassifier
 
@@ -291,8 +292,7 @@ def register() -> None:
     register_one(PerLabelCalibrator, converter(per_label_proba))
     register_one(CalibratedClassifier, converter(calibrated_proba))
     register_one(PriorShiftClassifier, converter(prior_shift_proba))
-    # Otherwise, no network can have been fitted, and importing torch takes seconds.
-    if "torch" in sys.modules:
+    if with_networks:
         from sklearn_calib.estimators import NeuralClassifier, RefCalClassifier
 
         neural = network_converter(neural_logits, lambda model: model)

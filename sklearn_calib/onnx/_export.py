@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from numbers import Integral, Real
@@ -105,7 +106,8 @@ def to_onnx(
         raise ValueError(f"atol must be a non-negative number, got {shown(atol)}.")
     columns = _as_columns(X)
     expected = model.predict_proba(X)  # first, as it validates X
-    register()
+    # Otherwise, no network can have been fitted, and importing torch takes seconds.
+    register(with_networks="torch" in sys.modules)
     proto = to_proto(unwrapped(model), _initial_types(columns), opset)
     if atol < np.inf:
         labels, proba = _run(proto, columns)

@@ -1,21 +1,35 @@
 """Shared by the tests of displays: displays that are constructed but not drawn."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from sklearn_calib import displays
 from sklearn_calib.displays._reliability_panels import ReliabilityPanels
 
 
+@pytest.fixture(scope="session")
+def without_drawing():
+    """Return a context in which displays are constructed but not drawn."""
+    return _without_drawing
+
+
+@contextmanager
+def _without_drawing():
+    with pytest.MonkeyPatch.context() as patch:
+        for name in displays.__all__:
+            patch.setattr(getattr(displays, name), "plot", lambda self, *_, **__: self)
+        panels = staticmethod(lambda _, headings: [None] * len(headings))
+        patch.setattr(ReliabilityPanels, "_panels", panels)
+        patch.setattr(ReliabilityPanels, "_finish", lambda self, _: self)
+        yield
+
+
 @pytest.fixture
-def undrawn(monkeypatch):
+def undrawn(without_drawing):
     """Construct displays without drawing them, for tests of their numbers.
 
     tests/displays/test_common.py checks that the numbers determine what is drawn.
     """
-    for name in displays.__all__:
-        monkeypatch.setattr(
-            getattr(displays, name), "plot", lambda self, *_, **__: self
-        )
-    panels = staticmethod(lambda _, headings: [None] * len(headings))
-    monkeypatch.setattr(ReliabilityPanels, "_panels", panels)
-    monkeypatch.setattr(ReliabilityPanels, "_finish", lambda self, _: self)
+    with without_drawing():
+        yield

@@ -109,10 +109,10 @@ def test_two_runs():
 @pytest.mark.parametrize("loss", ["adafocal", "focal"])
 @pytest.mark.parametrize("binning", ["common", "independent"])
 def test_from_estimator(loss, binning):
-    X = np.random.default_rng(0).normal(size=(200, 3))
+    X = np.random.default_rng(0).normal(size=(60, 3))
     net = NeuralClassifier(
         loss=loss,
-        max_epochs=3,
+        max_epochs=2,
         validation_fraction=0.5,
         callbacks=[RecordBins(binning=binning)],
     ).fit(X, X[:, 0] > 0)

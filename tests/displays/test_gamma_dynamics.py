@@ -23,6 +23,16 @@ def _close_figures():
 
 @pytest.fixture
 def history():
+    return make_history()
+
+
+@pytest.fixture(scope="module")
+def display():
+    """Return a display that tests only read."""
+    return GammaDynamicsDisplay.from_history(make_history(), name="AdaFocal")
+
+
+def make_history():
     history = History()
     for gamma, gap in zip(GAMMA, GAP, strict=True):
         history.new_epoch()
@@ -47,8 +57,7 @@ def bands(display):
     return [len(ax.patches) > 0 for ax in display.axes_[1]]
 
 
-def test_lines(history):
-    display = GammaDynamicsDisplay.from_history(history)
+def test_lines(display):
     assert display.bins_ == [0, 1, 2]
     for index in range(3):
         columns = [
@@ -70,8 +79,7 @@ def test_epochs_without_an_update_are_left_out(history):
     assert_array_equal(display.gamma_lines_[2].get_xdata(), [1, 3, 4])
 
 
-def test_words(history):
-    display = GammaDynamicsDisplay.from_history(history, name="AdaFocal")
+def test_words(display):
     titles = [ax.get_title() for ax in display.axes_[0]]
     assert titles == ["Bin 0, lowest", "Bin 1", "Bin 2, highest"]
     labels = [ax.get_ylabel() for ax in display.axes_[:, 0]]
@@ -80,15 +88,13 @@ def test_words(history):
     assert legend_texts(display) == ["AdaFocal", "Inverse focal loss", "Switch"]
 
 
-def test_zero_gap_is_dashed(history):
-    display = GammaDynamicsDisplay.from_history(history)
+def test_zero_gap_is_dashed(display):
     for ax in display.axes_[0]:
         dashed = [line for line in ax.lines if line.get_linestyle() == "--"]
         assert [list(line.get_ydata()) for line in dashed] == [[0, 0]]
 
 
-def test_negative_gamma_is_on_grey_and_switches_are_marked(history):
-    display = GammaDynamicsDisplay.from_history(history)
+def test_negative_gamma_is_on_grey_and_switches_are_marked(display):
     assert bands(display) == [False, False, True]
     (band,) = display.axes_[1, 2].patches
     assert reach(band) == pytest.approx((display.axes_[1, 2].get_ylim()[0], 0))
@@ -122,7 +128,7 @@ def test_bins(bins, shown):
 def test_panels_of_one_bin_are_below_each_other():
     history = [{"epoch": 1, "gamma": [1.0] * 10, "calibration_gap": [0.0] * 10}]
     display = GammaDynamicsDisplay.from_history(history, bins="all")
-    display.figure_.draw_without_rendering()
+    display.figure_.get_layout_engine().execute(display.figure_)
     boxes = np.vectorize(lambda ax: ax.get_position().bounds, otypes=[object])
     left, bottom = np.array(boxes(display.axes_).tolist())[..., :2].transpose(2, 0, 1)
     np.testing.assert_allclose(left[0], left[1])

@@ -4,7 +4,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 
@@ -23,6 +22,7 @@ GROUPS = np.array(["north", "south", "west"])[
 PROBA = RNG.uniform(size=N_SAMPLES)
 Y = np.where(RNG.random(N_SAMPLES) < PROBA ** (1 + (GROUPS == "north")), "yes", "no")
 FAST = {"n_resamples": 20, "random_state": 0}
+FEW = Y[:300], PROBA[:300], GROUPS[:300]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def titles(display):
 
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("two_columns", [False, True])
-def test_each_panel_shows_its_group(is_weighted, two_columns):
+def test_each_panel_shows_its_group(is_weighted, two_columns, without_drawing):
     plt.close("all")
     weight = 1.0 + np.arange(N_SAMPLES) % 3 if is_weighted else None
     proba = np.column_stack([1 - PROBA, PROBA]) if two_columns else PROBA
@@ -56,10 +56,8 @@ def test_each_panel_shows_its_group(is_weighted, two_columns):
         data = {"labels": ["no", "yes"], **FAST, **options}
         data["sample_weight"] = weight[rows] if is_weighted else None
         one = display.displays[index]
-        plain = {"ax": Figure().add_subplot(), "histogram": False}
-        alone = ReliabilityDisplay.from_predictions(
-            Y[rows], proba[rows], **data, **plain
-        )
+        with without_drawing():
+            alone = ReliabilityDisplay.from_predictions(Y[rows], proba[rows], **data)
         for attribute in ("prob_true", "prob_pred", "band", "counts", "histogram"):
             assert_allclose(getattr(one, attribute), getattr(alone, attribute))
         assert one.mode == alone.mode
@@ -107,7 +105,7 @@ def test_panels_are_equal_and_nothing_overlaps(kind, n_groups):
 
 def test_kinds_without_bins_have_no_interval():
     for kind, word in (("smooth", "smECE"), ("corp", "MCB")):
-        display = draw(kind=kind)
+        display = draw(*FEW, kind=kind)
         assert display.error_intervals is None
         for _, _, error in titles(display):
             assert error.startswith(f"{word} 0.")
@@ -115,7 +113,7 @@ def test_kinds_without_bins_have_no_interval():
 
 
 def test_histograms_have_their_own_scales():
-    display = draw()
+    display = draw(n_bins=4)
     below = [one.histogram_ax_ for one in display.displays]
     for ax, one in zip(below, display.displays, strict=True):
         top = one.histogram.max()
@@ -125,7 +123,8 @@ def test_histograms_have_their_own_scales():
 
 @pytest.mark.parametrize("mode", ["top_label", "positive"])
 def test_axis_labels(mode):
-    display = draw(y_proba=np.column_stack([1 - PROBA, PROBA]), mode=mode)
+    proba = np.column_stack([1 - PROBA, PROBA])
+    display = draw(y_proba=proba, mode=mode, n_bins=4)
     x_label = display.displays[0].histogram_ax_.get_xlabel()
     labels = {"top_label": ("Confidence", "Accuracy")}
     expected = labels.get(mode, ("Probability of class yes", "Frequency"))
@@ -141,8 +140,8 @@ def test_the_other_label_is_positive():
 
 def test_two_classifiers():
     """The title has both errors, without intervals."""
-    first = draw(name="first")
-    second = draw(y_proba=PROBA**2, ax=first.axes_, name="second")
+    first = draw(name="first", n_bins=4)
+    second = draw(y_proba=PROBA**2, ax=first.axes_, name="second", n_bins=4)
     errors = zip(first.displays, second.displays, strict=True)
     for (_, _, text), (one, other) in zip(titles(second), errors, strict=True):
         assert text == f"ECE {one.ece:.3f}, {other.ece:.3f}"
@@ -184,7 +183,7 @@ def test_largest_of_many_groups():
 def test_weight_of_zero_and_missing_values():
     groups = pd.Series(GROUPS).replace({"north": None})
     weight = (GROUPS != "west").astype(float)
-    display = draw(groups=groups, sample_weight=weight)
+    display = draw(groups=groups, sample_weight=weight, n_bins=4)
     n_samples = [(GROUPS == "south").sum(), (GROUPS == "north").sum()]
     assert display.n_samples.tolist() == [*n_samples, sum(n_samples)]
     assert titles(display)[1][0] in ("nan", "None")

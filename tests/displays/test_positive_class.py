@@ -31,6 +31,7 @@ WORDS = {
 FAST = {
     CorpReliabilityDisplay: {"interval": None},
     DecisionCurveDisplay: {"interval": None},
+    ReliabilityDisplay: {"n_bins": 4},
     SmoothReliabilityDisplay: {"interval": None},
 }
 of_one_class = pytest.mark.parametrize("cls", WORDS)

@@ -17,12 +17,14 @@ from sklearn_calib.metrics import aurc_loss
 RNG = np.random.default_rng(0)
 PROBA = RNG.dirichlet([0.5] * 3, 200)
 Y = (RNG.random((200, 1)) > PROBA.cumsum(axis=1)).sum(axis=1).clip(0, 2)
+FEW = Y[:40], PROBA[:40]
 OF_ONE_PROBABILITY = [
     ReliabilityDisplay,
     SmoothReliabilityDisplay,
     CorpReliabilityDisplay,
 ]
 FAST = {"n_resamples": 10, "random_state": 0}
+FEW_BINS = {ReliabilityDisplay: {"n_bins": 4}}
 
 
 @pytest.fixture(autouse=True)
@@ -33,19 +35,21 @@ def _close_figures():
 
 def draw_several(n_displays, cls=ReliabilityDisplay, ax=None, **options):
     """Return displays of different predictions on the same axes."""
-    displays = []
+    displays, options = [], options | FEW_BINS.get(cls, {})
     for power in np.linspace(0.5, 2, n_displays):
-        proba = PROBA**power / (PROBA**power).sum(axis=1, keepdims=True)
+        proba = FEW[1] ** power
+        proba /= proba.sum(axis=1, keepdims=True)
         options["name"] = f"a classifier with the power {power:.1f}"
-        displays.append(cls.from_predictions(Y, proba, ax=ax, **FAST, **options))
+        displays.append(cls.from_predictions(FEW[0], proba, ax=ax, **FAST, **options))
         ax = displays[0].ax_
     return displays
 
 
 @pytest.mark.parametrize("interval", ["clopper-pearson", "consistency"])
 def test_three_classifiers_have_no_error_bars(interval):
+    options = {"interval": interval, "histogram": False}
     for n_displays in (1, 2, 3, 5):
-        bars = [each.band_ for each in draw_several(n_displays, interval=interval)]
+        bars = [each.band_ for each in draw_several(n_displays, **options)]
         assert {bar.get_visible() for bar in bars} == {n_displays < 3}
 
 
@@ -53,7 +57,7 @@ def test_three_classifiers_have_no_error_bars(interval):
 @pytest.mark.parametrize("n_displays", [2, 3, 5])
 def test_legend_is_outside_of_the_axes(cls, n_displays):
     display = draw_several(n_displays, cls)[0]
-    display.figure_.draw_without_rendering()
+    display.figure_.get_layout_engine().execute(display.figure_)
     legend = display.ax_.get_legend()
     assert len(legend.get_texts()) == n_displays
     box = legend.get_window_extent()
@@ -92,17 +96,19 @@ def test_unknown_histogram():
 def test_confidence_and_correctness(cls, kind):
     """They are drawn as the probabilities that they come from."""
     plt.close("all")
-    confidence, correct = PROBA.max(axis=1), PROBA.argmax(axis=1) == Y
+    y_true, proba = FEW
+    confidence, correct = proba.max(axis=1), proba.argmax(axis=1) == y_true
+    options = FAST | FEW_BINS.get(cls, {})
     given = correct.astype(kind), confidence
-    shown = cls.from_predictions(*given, mode="confidence", **FAST)
-    expected = cls.from_predictions(Y, PROBA, **FAST)
+    shown = cls.from_predictions(*given, mode="confidence", **options)
+    expected = cls.from_predictions(*FEW, **options)
     for name in ("prob_pred", "prob_true", "band"):
         assert_allclose(getattr(shown, name), getattr(expected, name))
     assert shown.ax_.get_ylabel() == "Accuracy"
     assert shown.line_.get_label() == expected.line_.get_label()
     # It is known which value means correct, even if no prediction is.
     never = given[0][~correct], confidence[~correct]
-    shown = cls.from_predictions(*never, mode="confidence", **FAST)
+    shown = cls.from_predictions(*never, mode="confidence", **options)
     assert shown.histogram_ax_.lines[0].get_xdata()[0] == pytest.approx(0)
 
 

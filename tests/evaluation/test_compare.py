@@ -52,13 +52,13 @@ FEW = X[1:40:2], Y[1:40:2]
 
 def test_values_are_those_of_the_scorers():
     names = ["accuracy", "neg_log_loss", "roc_auc_ovr", "f1_macro", *SCORERS]
-    table = compare(MODELS, *DATA, metrics=names, n_resamples=0)
+    table = compare(MODELS, *FEW, metrics=names, n_resamples=0)
     assert list(table.index) == list(MODELS)
     for name in names:
         column = table[name.removeprefix("neg_")]
         for row, model in MODELS.items():
             sign = -1 if name.startswith("neg_") else 1
-            expected = sign * get_scorer(name)(model, *DATA)
+            expected = sign * get_scorer(name)(model, *FEW)
             assert column.loc[row, "value"] == pytest.approx(expected, rel=1e-12)
     assert table.drop("value", axis=1, level=1).isna().all(axis=None)
 
@@ -107,12 +107,13 @@ def test_intervals_of_the_names_of_scikit_learn(n_classes):
 
 def test_the_same_draws_for_all():
     twins = {"one": MODELS["bayes"], "two": MODELS["bayes"]}
-    table = compare(twins, *FEW, n_resamples=2, random_state=0)
+    data = FEW[0][:10], FEW[1][:10]
+    table = compare(twins, *data, n_resamples=2, random_state=0)
     np.testing.assert_array_equal(table.loc["one"], table.loc["two"])
     with parallel_config("threading"):
-        again = compare(twins, *FEW, n_resamples=2, random_state=0, n_jobs=2)
+        again = compare(twins, *data, n_resamples=2, random_state=0, n_jobs=2)
     np.testing.assert_array_equal(table, again)
-    other = compare(twins, *FEW, n_resamples=2, random_state=1)
+    other = compare(twins, *data, n_resamples=2, random_state=1)
     assert not np.array_equal(table, other)
 
 
@@ -135,11 +136,12 @@ def test_weights_are_repetitions():
     ids=["decimals", "tensor", "huge"],
 )
 def test_weights_in_another_form(form):
-    weight = 1 + np.arange(len(FEW[1])) % 3.0
+    data = FEW[0][:8], FEW[1][:8]
+    weight = 1 + np.arange(8) % 3.0
     options = {"n_resamples": 2, "random_state": 0}
     options["metrics"] = ["accuracy", "neg_log_loss", "neg_ece"]
-    expected = compare(MODELS, *FEW, sample_weight=weight, **options)
-    table = compare(MODELS, *FEW, sample_weight=form(weight), **options)
+    expected = compare(MODELS, *data, sample_weight=weight, **options)
+    table = compare(MODELS, *data, sample_weight=form(weight), **options)
     pd.testing.assert_frame_equal(table, expected)
 
 
@@ -203,7 +205,7 @@ def compare_calibrated(scorers, n_samples=500, **options):
 
 def test_a_scorer_has_the_row_of_its_name():
     names = ["accuracy", "neg_log_loss", *SCORERS]
-    few = {"n_samples": 6, "n_resamples": 2}
+    few = {"n_samples": 4, "n_resamples": 2}
     by_name = compare_calibrated({name: name for name in names}, **few)
     by_object = compare_calibrated({name: get_scorer(name) for name in names}, **few)
     pd.testing.assert_frame_equal(by_name, by_object)

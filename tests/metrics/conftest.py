@@ -18,6 +18,7 @@ from sklearn_calib import metrics
 # Options without which a metric cannot be called, and settings known to be delicate;
 # the defaults of all others. What is drawn is drawn alike.
 DRAWN = {"n_resamples": 5, "random_state": 0}
+FEW_FOLDS = {"cv": 2}
 SETTINGS = {
     "aurc_loss": [
         {},
@@ -105,10 +106,10 @@ SETTINGS = {
     ],
     "tcal_test": [DRAWN, {**DRAWN, "mode": "top_label"}],
     "variational_calibration_error": [
-        {},
-        {"norm": "l2"},
-        {"norm": "max"},
-        {"mode": "top_label"},
+        FEW_FOLDS,
+        {**FEW_FOLDS, "norm": "l2"},
+        {**FEW_FOLDS, "norm": "max"},
+        {**FEW_FOLDS, "mode": "top_label"},
     ],
 }
 
@@ -166,7 +167,7 @@ class Metric(partial):
         options = ", ".join(
             f"{name}={value!r}"
             for name, value in self.keywords.items()
-            if name not in DRAWN
+            if name not in DRAWN | FEW_FOLDS
         )
         return f"{self.name}({options})" if options else self.name
 

@@ -47,7 +47,7 @@ def accumulate(y_true, y_proba, weight, **params):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_widths_are_those_of_the_samples(metric, options, method, weighted):
     """The weights are small and vary, so that they do not count samples."""
-    data = problem(1500, weighted=weighted)
+    data = problem(400, weighted=weighted, seed=4)
     low, high = accumulate(*data).interval(
         metric, method=method, n_resamples=200, random_state=0, **options
     )
@@ -66,7 +66,7 @@ def test_widths_are_those_of_the_samples(metric, options, method, weighted):
 
 
 def test_reproducible_and_of_own_bins():
-    accumulator = accumulate(*problem(1000))
+    accumulator = accumulate(*problem(300))
     low, high = accumulator.interval(random_state=0, n_resamples=40)
     assert low < accumulator.compute() < high
     again = accumulator.interval(
@@ -79,7 +79,7 @@ def test_reproducible_and_of_own_bins():
 
 def test_calibrated_predictions_have_the_lower_limit_0():
     for weighted in (False, True):
-        accumulator = accumulate(*problem(1000, weighted=weighted, temperature=1))
+        accumulator = accumulate(*problem(300, weighted=weighted, temperature=1))
         for metric in (expected_calibration_error, ks_calibration_error):
             low, high = accumulator.interval(metric, random_state=0, n_resamples=60)
             assert low == 0
@@ -116,7 +116,7 @@ def test_coverage(metric):
 
 
 def test_aurc_has_an_interval():
-    accumulator = accumulate(*problem(1000))
+    accumulator = accumulate(*problem(300))
     low, high = accumulator.interval(aurc_loss, n_resamples=40, random_state=0)
     assert low < accumulator.compute(aurc_loss) < high
 

@@ -47,11 +47,11 @@ def strict_array(values):
 def problem(n_classes=4, dtype=np.float64):
     """Return labels 3, 4, ..., probabilities on a grid with 0 and 1, and weights."""
     rng = np.random.default_rng(0)
-    y_proba = rng.multinomial(40, rng.dirichlet(np.ones(n_classes), 3000)) / 40
+    y_proba = rng.multinomial(40, rng.dirichlet(np.ones(n_classes), 1200)) / 40
     return (
-        rng.integers(n_classes, size=3000) + 3,
+        rng.integers(n_classes, size=1200) + 3,
         y_proba.astype(dtype),
-        rng.random(3000),
+        rng.random(1200),
     )
 
 
@@ -382,7 +382,7 @@ def test_class_quantiles_are_not_accumulated_on_other_devices():
 )
 @pytest.mark.usefixtures("dispatch")
 def test_positive_class(array, pos_label, columns, metric):
-    y_true, y_proba, _ = problem(n_classes=2)
+    y_true, y_proba, _ = (each[:200] for each in problem(n_classes=2))
     y_proba, options = y_proba[:, columns], {"pos_label": pos_label}
     expected = metric(y_true, y_proba, **options)
     for given in ({}, {"labels": [3, 4]}, {"labels": array(np.array([3, 4]))}):

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from joblib import parallel_config
 from scipy.stats import bootstrap
 from sklearn.metrics import (
     average_precision_score,
@@ -225,7 +226,8 @@ def test_jobs_do_not_matter(metric):
     data = draw_classes(np.random.default_rng(0), n_samples=30)
     options = {"n_resamples": 5, "random_state": 3}
     one = bootstrap_interval(metric, *data, **options)
-    assert bootstrap_interval(metric, *data, n_jobs=2, **options) == one
+    with parallel_config("threading"):
+        assert bootstrap_interval(metric, *data, n_jobs=2, **options) == one
     assert bootstrap_interval(metric, *data, n_jobs=1, **options) == one
     options["random_state"] = np.random.RandomState(3)
     assert bootstrap_interval(metric, *data, **options) == one

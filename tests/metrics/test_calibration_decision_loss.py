@@ -42,7 +42,7 @@ def test_largest_gain_by_a_linear_program(seed):
     y_true = rng.random(25) < y_proba ** rng.choice([0.4, 1, 3])
     weight = rng.integers(1, 4, size=25)
     # The gains are linear between these, up to the jumps that `gain_at` considers.
-    at = np.unique(np.r_[y_proba, np.linspace(0, 1, 2001)])
+    at = np.unique(np.r_[y_proba, np.linspace(0, 1, 401)])
     gains = [gain_at(v, y_true, y_proba, weight) for v in at]
     program = linprog(-np.array(gains), A_ub=[1 - at, at], b_ub=[1, 1])
     value = calibration_decision_loss(y_true, y_proba, sample_weight=weight)

@@ -344,7 +344,7 @@ def test_bad_probabilities():
 def test_the_value_is_never_outside(options):
     """This includes intervals at a low level, which are short."""
     rng = np.random.default_rng(0)
-    for n_samples in range(2, 60):
+    for n_samples in [*range(2, 20), 40, 59]:
         y_proba = rng.dirichlet(np.ones(2), n_samples)
         y_true = rng.integers(2, size=n_samples)
         given = {"labels": [0, 1], **options}

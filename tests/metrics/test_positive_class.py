@@ -136,7 +136,7 @@ def per_group_values(metric, y_true, y_proba, **options):
 )
 def test_functions_of_metrics(measure, function):
     """Also where they draw labels from the probabilities, or compute the error."""
-    y_true, y_proba = problem(60)
+    y_true, y_proba = problem(30)
     expected = function(measure, swap(y_true), y_proba[:, 0])
     first = partial(measure, pos_label="leave")
     assert_array_equal(function(first, y_true, y_proba[:, 0]), expected)
@@ -183,7 +183,7 @@ def test_scorers(name):
 
 
 def test_scorers_in_compare():
-    y_true, y_proba = problem()
+    y_true, y_proba = problem(24)
     scorer = get_scorer("neg_ici", pos_label="leave")
     table = compare(
         {"a": y_proba}, None, y_true, metrics={"ici": scorer}, n_resamples=9

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import sklearn
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
@@ -224,7 +225,7 @@ def routed(problem):
             LogisticRegression().set_fit_request(sample_weight=True),
             X,
             y,
-            cv=KFold(3),
+            cv=KFold(2),
             scoring=scorers,
             params={"sample_weight": weight},
             return_estimator=True,
@@ -243,13 +244,10 @@ def test_routed_weights(name, problem, routed):
             fitted, X[test], y[test], sample_weight=weight[test]
         )
         assert score == pytest.approx(expected, rel=1e-12)
-    unweighted = [
-        get_scorer(name)(fitted, X[test], y[test])
-        for test, fitted in zip(tests, models, strict=True)
-    ]
+    unweighted = get_scorer(name)(fitted, X[test], y[test])
     # The largest gap may be that of a single sample, whatever its weight.
     if name not in ("neg_max_calibration_error", "neg_mce"):
-        assert result[key] != pytest.approx(unweighted, rel=1e-6)
+        assert score != pytest.approx(unweighted, rel=1e-6)
 
 
 @pytest.mark.usefixtures("routing")
@@ -266,7 +264,8 @@ def test_routed_weights_in_a_search(problem):
         refit="neg_ece",
         n_jobs=2,
     )
-    results = search.fit(X, y, sample_weight=weight).cv_results_
+    with parallel_config("threading"):
+        results = search.fit(X, y, sample_weight=weight).cv_results_
     assert np.isfinite(results["mean_test_neg_ece"]).all()
     assert (results["mean_test_neg_ece"] != results["mean_test_plain"]).all()
 

@@ -24,16 +24,27 @@ def versions_of_operators():
 
 
 @pytest.fixture(scope="session")
-def run_onnx():
+def open_session():
+    """Return a function for the session that runs a model, without more threads."""
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 3
+    settings.intra_op_num_threads = 1
+
+    def start(proto):
+        return onnxruntime.InferenceSession(proto.SerializeToString(), settings)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def run_onnx(open_session):
     """Return a function for the labels and probabilities of a model as ONNX."""
 
     def run(model, X, **options):
         # The comparison in to_onnx must not hide what the test is to see.
         proto = to_onnx(model, X, **{"atol": np.inf, **options})
         onnx.checker.check_model(proto, full_check=True)
-        settings = onnxruntime.SessionOptions()
-        settings.log_severity_level = 3
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), settings)
+        session = open_session(proto)
         names = [value.name for value in session.get_inputs()]
         if len(names) == 1:
             X = np.asarray(X)

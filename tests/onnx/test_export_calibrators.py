@@ -1,7 +1,6 @@
 """The maps of the calibrators as ONNX graphs give the results of `predict_proba`."""
 
 import numpy as np
-import onnxruntime
 import pytest
 import skl2onnx
 from sklearn.base import clone
@@ -192,14 +191,13 @@ def test_close_points_of_a_map(run_onnx):
     assert np.isfinite(proba).all()
 
 
-def test_nan_does_not_affect_other_samples():
+def test_nan_does_not_affect_other_samples(open_session):
     X, y = make_data(50, 3, True)
     for calibrator in DEFAULTS:
         fitted = fit(calibrator, X, y, from_logits=True)
         proto = to_onnx(fitted, X, atol=np.inf)
         with_nan = np.where(np.arange(50)[:, None] == 7, np.nan, X)
-        session = onnxruntime.InferenceSession(proto.SerializeToString())
-        [proba] = session.run(["probabilities"], {"X": with_nan})
+        [proba] = open_session(proto).run(["probabilities"], {"X": with_nan})
         expected = fitted.predict_proba(X)
         others = np.arange(50) != 7
         np.testing.assert_allclose(proba[others], expected[others], atol=1e-9)
