@@ -1,5 +1,6 @@
 """Input validation: probabilities, labels, sample weights and names."""
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
@@ -87,10 +88,19 @@ class Interval(NumericInterval):
 def validate_params(
     constraints: Options, *, prefer_skip_nested_validation: bool
 ) -> Callable[[Function], Function]:
-    """Return scikit-learn's decorator, with types that keep those of the function."""
-    return validate_sklearn_params(
+    """Return scikit-learn's decorator, with types that keep those of the function.
+
+    The signature is read once instead of at each call.
+    """
+    validate = validate_sklearn_params(
         constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
     )
+
+    def decorate(function: Function) -> Function:
+        setattr(function, "__signature__", inspect.signature(function))  # noqa: B010
+        return validate(function)
+
+    return decorate
 
 
 def did_you_mean(name: object, names: Iterable[Any]) -> str:
