@@ -152,9 +152,10 @@ def make_long_tailed(
             f"at least {1 / sizes.max():.3g}."
         )
     rng = check_random_state(random_state)
+    by_class = np.split(np.argsort(codes, kind="stable"), counts.cumsum()[:-1])
     kept = [
-        rng.choice(np.flatnonzero(codes == code), size, replace=False)
-        for code, size in enumerate(sizes)
+        rng.choice(rows, size, replace=False)
+        for rows, size in zip(by_class, sizes, strict=True)
     ]
     rows = np.sort(np.concatenate(kept))
     return _take(X, rows), _take(y, rows)

@@ -70,7 +70,7 @@ class SharedNet(NetOnDevice):
         # Dropout differs between the parts, and afterwards all processes have the same
         # random numbers again, for example for batch_transform.
         seed = epoch_seed(int(torch.randint(2**31 - 1, ())), group.rank())
-        with seeded_torch(seed):
+        with seeded_torch(seed, self._placement):
             output = super().infer(own_part(x, group), **fit_params)
         return gather_rows(output, n_rows, group)
 

@@ -105,7 +105,7 @@ def test_callbacks_with_a_state(callback, epochs, tmp_path):
 
 
 def build_held_out(file):
-    net = script.build("cross_entropy", file, 7)
+    net = script.build("cross_entropy", file, 6)
     return net.set_params(validation_fraction=0.2, lr=0.02)
 
 
@@ -117,7 +117,7 @@ def describe_with(callback):
 
 @pytest.mark.parametrize("epochs", [[3], [5, 6]])
 def test_early_stopping(epochs, tmp_path):
-    params = {"early_stopping": True, "n_iter_no_change": 3, "lr": 0.1}
+    params = {"early_stopping": True, "n_iter_no_change": 3, "lr": 0.02}
     net = script.build("cross_entropy", None, 60).set_params(**params).fit(X, y)
     assert 7 < len(net.history_) < 60
     whole = script.describe(net)

@@ -59,8 +59,9 @@ def build(loss, file, max_epochs=5):
     """Return a net that draws random numbers in every epoch."""
     return NeuralClassifier(
         loss=loss,
+        module__hidden_sizes=(16,),
         module__dropout=0.4,
-        batch_size=32,
+        batch_size=34,
         max_epochs=max_epochs,
         random_state=3,
         callbacks=[] if file is None else [Checkpoint(file)],

@@ -12,7 +12,7 @@ from sklearn_calib.datasets import Mixup
 from sklearn_calib.losses import cross_entropy_loss
 
 X, y = make_classification(n_samples=300, n_informative=5, n_classes=3, random_state=0)
-NET = NeuralClassifier(max_epochs=2, random_state=0)
+NET = NeuralClassifier(max_epochs=2, batch_size=150, random_state=0)
 
 
 def batch(n_samples=6, n_classes=3):

@@ -90,20 +90,20 @@ def test_one_sample_at_one_half_is_no_evidence():
     ],
 )
 def test_expected_e_value_is_one(mode, options):
-    """Exactly, over all labels of four samples in batches of one, two and one.
+    """Exactly, over all labels of three samples in batches of one and two.
 
     The last prediction depends on the first label.
     """
     rng = np.random.default_rng(0)
     n_classes = 2 if mode == "positive" else 3
-    proba = rng.dirichlet(np.ones(n_classes), 5)
+    proba = rng.dirichlet(np.ones(n_classes), 4)
     proba[1] = np.eye(n_classes)[0]
     total = certain = 0.0
-    for y in itertools.product(range(n_classes), repeat=4):
-        rows = proba[[0, 1, 2, 3 if y[0] else 4]]
-        chance = rows[np.arange(4), y].prod()
+    for y in itertools.product(range(n_classes), repeat=3):
+        rows = proba[[0, 1, 2 if y[0] else 3]]
+        chance = rows[np.arange(3), y].prod()
         monitor = CalibrationMonitor(labels=range(n_classes), mode=mode, **options)
-        for batch in ([0], [1, 2], [3]):
+        for batch in ([0], [1, 2]):
             monitor.update(np.array(y)[batch], rows[batch])
         total += chance * monitor.e_value_
         certain += chance

@@ -75,6 +75,10 @@ RARE = {
 RARE["auto"] = AutoCalibrator([TemperatureScaling(), PlattScaling()], cv=2)
 
 
+X, Y = make_data(100)
+DATA_WITH_A_DOG = shuffle(np.vstack([X, X[:1]]), np.append(Y, "dog"), random_state=0)
+
+
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
 @pytest.mark.filterwarnings("ignore:y contains no samples of .'dog'.:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* needs about .* misclassified:UserWarning")
@@ -86,9 +90,7 @@ def test_a_class_of_one_sample_works_with_every_calibrator(
     classifier, ensemble, name, memory
 ):
     """One fold is trained without the class, and the others are tested without it."""
-    X, y = make_data(100)
-    X, y = np.vstack([X, X[:1]]), np.append(y, "dog")
-    X, y = shuffle(X, y, random_state=0)
+    X, y = DATA_WITH_A_DOG
     params = {"ensemble": ensemble, "cv": 2, "memory": memory}
     model = CalibratedClassifier(classifier, RARE[name], **params)
     if name == "no calibrator" and not ensemble:

@@ -76,7 +76,7 @@ def make_data(n_samples=600, n_classes=3, **params):
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+    check(estimator.set_params(estimator__tol=0.1))
 
 
 # Classifiers fitted to weights and to repetitions differ by what the solver leaves: it
@@ -95,7 +95,8 @@ OF_EACH = [
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:y contains no samples of:UserWarning")
 def test_scikit_learn_checks_of_a_calibrator(name, check):
-    estimator = CalibratedClassifier(LogisticRegression(), get_calibrator(name)())
+    classifier = LogisticRegression(tol=0.1)
+    estimator = CalibratedClassifier(classifier, get_calibrator(name)())
     check("CalibratedClassifier", estimator)
 
 
@@ -135,7 +136,7 @@ def test_repairs_overconfidence(estimator, n_classes):
     before = CalibratedClassifier(estimator).fit(X, y).predict_proba(X_test)
     for ensemble in (False, True):
         model = CalibratedClassifier(
-            estimator, TemperatureScaling(), ensemble=ensemble, cv=3
+            estimator, TemperatureScaling(), ensemble=ensemble, cv=2
         ).fit(X, y)
         proba = model.predict_proba(X_test)
         np.testing.assert_allclose(proba.sum(axis=1), 1)
@@ -242,7 +243,7 @@ def test_pandas():
 def test_search_for_a_calibrator(n_jobs):
     X, y = make_data()
     pipeline = make_pipeline(
-        StandardScaler(), CalibratedClassifier(GaussianNB(), TemperatureScaling())
+        StandardScaler(), CalibratedClassifier(GaussianNB(), TemperatureScaling(), cv=2)
     )
     name = "calibratedclassifier__"
     search = GridSearchCV(
@@ -284,7 +285,7 @@ def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none
     classifier = CalibratedClassifier(
         CountsFits(), TemperatureScaling(), cv=2, ensemble=ensemble, memory=tmp_path
     )
-    calibrators = [TemperatureScaling(), MetaCal(), LogisticRegression(C=0.1)]
+    calibrators = [TemperatureScaling(), MetaCal(), LogisticRegression(C=0.1, tol=0.1)]
     grid = [
         {"calibrator": [None, *calibrators]},
         {"calibrator": [TemperatureScaling()], "calibrator__objective": ["ece"]},
@@ -305,7 +306,7 @@ def test_memory_serves_all_candidates(tmp_path, ensemble, n_fits, n_fits_of_none
 
 def test_memory_serves_parallel_candidates(tmp_path):
     X, y = make_data()
-    classifier = CalibratedClassifier(GaussianNB(), memory=tmp_path)
+    classifier = CalibratedClassifier(GaussianNB(), cv=2, memory=tmp_path)
     grid = {"calibrator": [None, TemperatureScaling(), MetaCal(miscoverage=0.2)]}
     search = GridSearchCV(classifier, grid, cv=2, scoring="neg_log_loss", n_jobs=2)
     search.fit(X, y)

@@ -63,7 +63,7 @@ _OF_STAGES = {"check_no_attributes_set_in_init": "parameters of stages are attri
 )
 @pytest.mark.filterwarnings("default")
 def test_sklearn_checks_refcal_in_a_few_epochs(estimator, check):
-    check(estimator)
+    check(estimator.set_params(encoder__hidden_sizes=(8,), n_projection=8))
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_sklearn_checks_refcal_in_a_few_epochs(estimator, check):
 @pytest.mark.filterwarnings("ignore:n_bins must be small enough:UserWarning")
 def test_sklearn_checks_hold_for_every_loss(loss):
     """The checks that a loss can break: learning, weights, labels, repeatability."""
-    net = NeuralClassifier(loss=loss, dtype="float64")
+    net = NeuralClassifier(loss=loss, dtype="float64", max_epochs=10, lr=0.02)
     checks = {
         "check_classifiers_train",
         "check_classifiers_classes",

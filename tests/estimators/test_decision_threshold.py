@@ -29,7 +29,8 @@ X, Y = make_classification(
 Y = np.array(["healthy", "sick"])[Y]
 X, X_TEST, Y, Y_TEST = train_test_split(X, Y, random_state=0)
 FIXED = FixedThresholdClassifier(GaussianNB(), threshold=0.05, pos_label="sick")
-TUNED = TunedThresholdClassifierCV(GaussianNB(), scoring="balanced_accuracy", cv=2)
+OF_TUNED = {"scoring": "balanced_accuracy", "cv": 2, "thresholds": 50}
+TUNED = TunedThresholdClassifierCV(GaussianNB(), **OF_TUNED)
 INSIDE = {
     "fixed": FIXED,
     "tuned": TUNED,
@@ -77,8 +78,7 @@ def test_tuned_threshold_outside_is_as_good():
     alone = TUNED.fit(X, Y).score(X_TEST, Y_TEST)
     outside = TunedThresholdClassifierCV(
         CalibratedClassifier(GaussianNB(), TemperatureScaling(), ensemble=False, cv=2),
-        scoring="balanced_accuracy",
-        cv=2,
+        **OF_TUNED,
     )
     assert outside.fit(X, Y).score(X_TEST, Y_TEST) == pytest.approx(alone, abs=0.03)
     fitted = FrozenEstimator(TUNED.estimator_)

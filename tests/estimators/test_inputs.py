@@ -130,6 +130,7 @@ def test_searches_and_calibration_take_a_slice_dict():
 )
 @pytest.mark.parametrize("container", [dict, UserDict])
 def test_wrappers_take_a_dict(wrapper, container):
+    wrapper = clone(wrapper).set_params(estimator__max_epochs=3)
     weight = np.tile([1.0, 2.0], 45)
     sliced = clone(wrapper).fit(SliceDict(**X), y, weight).predict_proba(SliceDict(**X))
     model = clone(wrapper).fit(container(X), y, weight)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from functools import cache
 
 import numpy as np
 import pytest
@@ -231,7 +232,8 @@ def make_refcal(**params):
 
 
 def make_calibrated(**params):
-    return CalibratedClassifier(make_net(), TemperatureScaling(), cv=2, **params)
+    net = make_net(max_epochs=3)
+    return CalibratedClassifier(net, TemperatureScaling(), cv=2, **params)
 
 
 def make_selective(**params):
@@ -239,10 +241,16 @@ def make_selective(**params):
     return SelectiveClassifier(calibrated, coverage=0.5, abstain_label=-1, cv=2)
 
 
+@cache
+def proba_of(make):
+    """Return the predictions of a model that was not interrupted."""
+    return make().fit(X, y).predict_proba(X)
+
+
 @pytest.mark.parametrize("training", [1, 2])
 @pytest.mark.parametrize("make", [make_calibrated, make_selective, make_refcal])
 def test_nothing_half_done_is_remembered(interrupt, tmp_path, make, training):
-    expected = make().fit(X, y).predict_proba(X)
+    expected = proba_of(make)
     memory = Memory(tmp_path, verbose=0)
     interrupt(training, 2)
     fails(make(memory=memory).fit, X, y)

@@ -12,9 +12,9 @@ from sklearn_calib import NeuralClassifier
 
 @pytest.fixture
 def mapped(tmp_path):
-    """A read-only memory map of 6 MB, and labels."""
+    """A read-only memory map of 2 MB, and labels."""
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(8000, 200)).astype(np.float32)
+    rows = rng.normal(size=(2500, 200)).astype(np.float32)
     rows.tofile(tmp_path / "X.bin")
     X = np.memmap(tmp_path / "X.bin", np.float32, mode="r", shape=rows.shape)
     return X, (rows[:, 0] > 0).astype(np.int64)
@@ -24,7 +24,7 @@ def test_a_memory_map_is_not_copied(mapped, peak_memory):
     X, y = mapped
     net = NeuralClassifier(max_epochs=1, validation_fraction=0.1, random_state=0)
     twin = clone(net).fit(np.array(X), y)
-    net.set_params(batch_size=400, early_stopping=True)
+    net.set_params(batch_size=200, early_stopping=True)
     assert peak_memory(lambda: net.fit(X, y)) < X.nbytes / 3
     assert peak_memory(lambda: net.predict_proba(X)) < X.nbytes / 3
     proba = net.set_params(**twin.get_params()).fit(X, y).predict_proba(X)
@@ -50,6 +50,6 @@ def test_read_only_rows_of_a_dataset(mapped):
 
 def test_a_memory_map_of_bytes_is_converted_by_the_batch(mapped, peak_memory):
     X = mapped[0].view(np.uint8)
-    net = NeuralClassifier(max_epochs=1, random_state=0)
+    net = NeuralClassifier(max_epochs=1, batch_size=32, random_state=0)
     data = Dataset(X, mapped[1])
     assert peak_memory(lambda: net.fit(data, classes=[0, 1])) < X.nbytes / 3

@@ -88,7 +88,7 @@ def test_the_warning_is_worth_following():
 
 
 def test_early_stopping_on_refinement():
-    params = {**SEEDED, "max_epochs": 200, "lr": 0.01, "n_iter_no_change": 3}
+    params = {**SEEDED, "max_epochs": 200, "lr": 0.03, "n_iter_no_change": 3}
     net = NeuralClassifier(early_stopping="valid_refinement", **params).fit(X, y)
     errors = net.history_[:, "valid_refinement"]
     assert len(errors) - 1 - np.argmin(errors) == 3

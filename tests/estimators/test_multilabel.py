@@ -92,9 +92,10 @@ def test_held_out_predictions_are_calibrated_by_label():
 
 def test_containers_frozen_and_search():
     classifier = OneVsRestClassifier(GaussianNB())
-    expected = CalibratedClassifier(classifier, PER_LABEL).fit(X, Y).predict_proba(X)
+    model = CalibratedClassifier(classifier, PER_LABEL, cv=2)
+    expected = model.fit(X, Y).predict_proba(X)
     for y in (Y.tolist(), pd.DataFrame(Y), csr_array(Y), Y.astype(bool)):
-        model = CalibratedClassifier(classifier, PER_LABEL).fit(X, y)
+        model.fit(X, y)
         np.testing.assert_array_equal(model.predict_proba(X), expected)
     frozen = FrozenEstimator(classifier.fit(X[:200], Y[:200]))
     model = CalibratedClassifier(frozen, PER_LABEL).fit(X[200:], Y[200:])
@@ -107,7 +108,7 @@ def test_containers_frozen_and_search():
         lambda y, proba: -per_label(log_loss, y, proba), response_method="predict_proba"
     )
     grid = {"calibrator__calibrator": [TemperatureScaling(), IsotonicCalibration()]}
-    model = CalibratedClassifier(classifier, PER_LABEL, cv=2)
+    model.set_params(estimator=classifier)
     search = GridSearchCV(model, grid, scoring=scorer, cv=2, error_score="raise")
     assert search.fit(X, Y).predict_proba(X).shape == (600, 3)
 

@@ -10,13 +10,13 @@ import sklearn
 from dask.array import from_array
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -53,11 +53,15 @@ def make_table():
 
 X, Y = make_table()
 SEX = X["sex"].to_numpy()
-BASE = make_pipeline(
-    make_column_transformer(("passthrough", ["a", "b"])), LogisticRegression()
-)
+
+
+def without_groups(table):
+    return table[["a", "b"]]
+
+
+BASE = make_pipeline(FunctionTransformer(without_groups), LogisticRegression())
 COLUMN = CalibratedClassifier(
-    BASE, PerGroupCalibrator(PlattScaling()), cv=2, groups="sex"
+    BASE, PerGroupCalibrator(PlattScaling(), lambd=1.0), cv=2, groups="sex"
 )
 PASSED = clone(COLUMN).set_params(groups=None)
 
@@ -107,7 +111,7 @@ def test_each_fold_uses_its_own_rows():
     for pair, (train, test) in zip(model.calibrated_classifiers_, cv, strict=True):
         base = clone(BASE).fit(X.iloc[train], Y[train])
         odds = base.decision_function(X.iloc[test])
-        alone = PerGroupCalibrator(PlattScaling(), from_logits=True)
+        alone = clone(COLUMN.calibrator).set_params(from_logits=True)
         alone.fit(odds, Y[test], groups=SEX[test])
         np.testing.assert_allclose(pair.calibrator.coef_, alone.coef_)
         np.testing.assert_allclose(pair.calibrator.intercept_, alone.intercept_)
@@ -229,9 +233,9 @@ def test_weights_memory_jobs_frozen_and_copies(tmp_path):
 
 
 def test_cross_validation_search_and_other_wrappers():
-    scores = cross_validate(COLUMN, X, Y, scoring="neg_log_loss", cv=3)["test_score"]
+    scores = cross_validate(COLUMN, X, Y, scoring="neg_log_loss", cv=2)["test_score"]
     plain = clone(COLUMN).set_params(calibrator=PlattScaling(), groups=None)
-    worse = cross_validate(plain, X, Y, scoring="neg_log_loss", cv=3)["test_score"]
+    worse = cross_validate(plain, X, Y, scoring="neg_log_loss", cv=2)["test_score"]
     assert (scores > worse).all()
     grid = [
         {"calibrator": [TemperatureScaling()], "groups": [None]},
@@ -254,13 +258,13 @@ def test_metadata_routing():
         pipeline = make_pipeline("passthrough", clone(PASSED)).fit(X, Y, groups=SEX)
         np.testing.assert_array_equal(pipeline.predict_proba(X, groups=SEX), expected)
         # Without `scoring`, cross-validation passes them to `score`.
-        scores = cross_validate(PASSED, X, Y, params={"groups": SEX}, cv=3)
-        columns = cross_validate(COLUMN, X, Y, cv=3)
+        scores = cross_validate(PASSED, X, Y, params={"groups": SEX}, cv=2)
+        columns = cross_validate(COLUMN, X, Y, cv=2)
         np.testing.assert_array_equal(scores["test_score"], columns["test_score"])
         labels = pipeline.predict(X, groups=SEX)
         np.testing.assert_array_equal(labels, pipeline[-1].predict(X, groups=SEX))
         # Under another name, if the splitter has groups as well.
-        calibrator = PerGroupCalibrator(PlattScaling()).set_fit_request(groups="sex")
+        calibrator = clone(COLUMN.calibrator).set_fit_request(groups="sex")
         calibrator.set_predict_proba_request(groups="sex")
         both = clone(PASSED).set_params(calibrator=calibrator, cv=GroupKFold(3))
         both.fit(X, Y, groups=X["site"], sex=SEX)

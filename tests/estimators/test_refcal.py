@@ -22,8 +22,9 @@ X, y = make_classification(
     n_samples=300, n_informative=6, n_classes=3, class_sep=3, random_state=0
 )
 QUICK = RefCalClassifier(
-    refine__max_epochs=3, head__max_epochs=3, n_projection=16, random_state=0
-)
+    refine__max_epochs=3, refine__batch_size=150, head__max_epochs=3,
+    n_projection=16, random_state=0,
+)  # fmt: skip
 # A loss whose head does not fit the binary labels or the few bins of small data.
 QUIET = pytest.mark.filterwarnings("ignore:n_bins must be small enough:UserWarning")
 
@@ -45,7 +46,7 @@ def test_refinement():
     """Stage 1 lowers the refinement loss on new data."""
     data = train_test_split(X, y, random_state=0)
     losses = []
-    for epochs in (1, 20):
+    for epochs in (1, 10):
         model = clone(QUICK).set_params(refine__max_epochs=epochs)
         embeddings = model.fit(data[0], data[2]).transform(data[1])
         units = torch.nn.functional.normalize(torch.tensor(embeddings))
@@ -113,7 +114,13 @@ def test_the_encoder_does_not_depend_on_the_loss(fitted):
 def test_any_loss(loss):
     model = (
         clone(QUICK)
-        .set_params(loss=loss, refine__max_epochs=1, head__max_epochs=1)
+        .set_params(
+            loss=loss,
+            refine__max_epochs=1,
+            head__max_epochs=1,
+            refine__batch_size=-1,
+            head__batch_size=-1,
+        )
         .fit(X[:150], y[:150])
     )
     assert type(model.head_.criterion_) is get_loss(loss)

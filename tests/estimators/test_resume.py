@@ -1,5 +1,7 @@
 """A training in two parts has, bit for bit, the results of one without a break."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -42,6 +44,12 @@ def run(net, n_epochs, *callbacks, **params):
     return net.fit(X, LABELS, **weighted)
 
 
+@cache
+def whole_run(number):
+    """Return the net trained without a break."""
+    return run(clone(NET).set_params(**SETTINGS[number]), 3)
+
+
 def by_warm_start(net, folder):  # noqa: ARG001 - as the others
     run(net, 2, warm_start=True)
     return run(net, 1)
@@ -65,9 +73,8 @@ def by_last_checkpoint(net, folder):
 @pytest.mark.parametrize("go_on", [by_warm_start, by_checkpoint, by_last_checkpoint])
 @pytest.mark.parametrize("params", SETTINGS, ids=lambda p: p.get("loss", "focal"))
 def test_two_parts_equal_the_whole(go_on, params, tmp_path):
-    net = clone(NET).set_params(**params)
-    whole = run(clone(net), 3)
-    parts = go_on(clone(net), tmp_path)
+    whole = whole_run(SETTINGS.index(params))
+    parts = go_on(clone(NET).set_params(**params), tmp_path)
     assert_same(parts, whole)
     state, expected = parts.criterion_.state_dict(), whole.criterion_.state_dict()
     for name in expected:

@@ -106,8 +106,8 @@ def test_one_hot_columns_in_a_pipeline():
     assert pipe.score(X, y) == 1
 
 
-TEXTS = np.array(["good film", "fine film", "bad film", "poor film"] * 20)
-TASTE = np.array(["up", "up", "down", "down"] * 20)
+TEXTS = np.array(["good film", "fine film", "bad film", "poor film"] * 10)
+TASTE = np.array(["up", "up", "down", "down"] * 10)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ TASTE = np.array(["up", "up", "down", "down"] * 20)
     ],
 )
 def test_texts_in_a_pipeline(wrap):
-    net = NeuralClassifier(max_epochs=10, lr=0.1, random_state=0)
+    net = NeuralClassifier(max_epochs=4, lr=0.1, random_state=0)
     model = wrap(make_pipeline(TfidfVectorizer(), net)).fit(TEXTS, TASTE)
     predicted = model.predict(TEXTS)
     assert (predicted[predicted != "?"] == TASTE[predicted != "?"]).all()

@@ -83,11 +83,11 @@ def test_a_small_network_fits_in_a_forked_process():
 
 
 def test_the_number_grows_with_the_work():
-    net = clone(NET).set_params(**WIDE, batch_size=150, max_epochs=2).fit(X, y)
+    net = clone(NET).set_params(**WIDE, batch_size=150, max_epochs=1).fit(X, y)
     assert net._work == pytest.approx(20 * 250 + 250 * 900 + 900 * 3, rel=0.01)
-    assert numbers_of(net) == [2] * 4
+    assert numbers_of(net) == [2, 2]
     net.set_params(batch_size=-1).fit(X, y)
-    assert numbers_of(net) == [3, 3]
+    assert numbers_of(net) == [3]
 
 
 def test_a_pickle_of_an_earlier_version():
@@ -108,8 +108,9 @@ def test_more_threads_than_torch_has_are_not_used():
 
 
 def test_the_number_can_be_set():
-    assert numbers_of(clone(NET).set_params(n_threads=4).fit(X, y)) == [4] * 6
-    assert numbers_of(clone(NET).set_params(n_threads=2).fit(X, y)) == [2] * 6
+    net = clone(NET).set_params(max_epochs=1, batch_size=150)
+    assert numbers_of(net.set_params(n_threads=4).fit(X, y)) == [4] * 2
+    assert numbers_of(net.set_params(n_threads=2).fit(X, y)) == [2] * 2
     for wrong in (0, -1, 1.5, "all", True):
         with pytest.raises(ValueError, match="'n_threads' parameter"):
             clone(NET).set_params(n_threads=wrong).fit(X, y)
@@ -209,6 +210,6 @@ def test_the_encoder_of_augment_head_has_its_own_number():
         Encoder, augment_head=lambda X: X[:, None], random_state=0,
         refine__max_epochs=1, head__max_epochs=1, head__batch_size=20,
         head__callbacks=[Note],
-    ).fit(X, y)  # fmt: skip
+    ).fit(X[:60], y[:60])  # fmt: skip
     # 1.75 million multiply-adds for a sample, half of them in the projection.
     assert seen[-2:] == [(2, 20)] * 2

@@ -40,7 +40,7 @@ X, y = make_classification(
 WEIGHT = np.random.default_rng(0).uniform(0.2, 3, len(y))
 LEARNERS = {"adafocal": {"loss__n_bins": 3}, "calfocal": {"loss__n_bins": 3}}
 HELD_OUT = {"validation_fraction": 0.3}
-STOP = {"lr": 0.1, "max_epochs": 40, "n_iter_no_change": 3}
+STOP = {"lr": 0.1, "max_epochs": 40, "n_iter_no_change": 1}
 OF_MIXIN = {
     **STOP,
     "lr": 0.03,
@@ -163,12 +163,14 @@ OF_DATASETS = {
 # The parameters of each training, and the arguments of fit.
 CASES = {
     "focal": {},
-    **{name: {"loss": name} for name in [*LOSSES, *LEARNERS]},
+    # Those that learn change after an epoch.
+    **{n: {"loss": n, "max_epochs": 1} for n in LOSSES if n != "crl"},
+    **{n: {"loss": n} for n in ["crl", *LEARNERS]},
     "weights": {"loss": "mmce", "sample_weight": WEIGHT, "class_weight": "balanced"},
     "stops early": {"early_stopping": True, **STOP},
     "own early stopping": {
         **STOP,
-        "callbacks": [EarlyStopping("valid_loss", patience=2, load_best=True)],
+        "callbacks": [EarlyStopping("valid_loss", patience=1, load_best=True)],
     },
     "plain gradients": {"optimizer": torch.optim.SGD, "lr": 0.1},
     "refit": {"early_stopping": True, "refit": True, "loss": "adafocal", **STOP},
@@ -218,7 +220,7 @@ def result(net, X=X, **_):
 def train_with_files(folder):
     """Return the net with the best weights, loaded from a file."""
     files = BestWeights("valid_log_loss_best", dirname=folder, load_best=True)
-    return train(lr=0.1, max_epochs=8, callbacks=[files])
+    return train(lr=0.1, max_epochs=4, callbacks=[files])
 
 
 def masks():
