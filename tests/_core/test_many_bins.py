@@ -124,7 +124,7 @@ def test_accumulators_hold_no_more_than_fits(options, message):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_sweeps_end(weight, strategy):
     """Accuracies are monotonic for few bins, but not for all confidences."""
-    n_samples = 20_000
+    n_samples = 5000
     confidence = np.linspace(0.1, 0.9, n_samples)
     correct = np.arange(n_samples) >= n_samples // 2
     middle = slice(n_samples // 2 - 1, n_samples // 2 + 1)

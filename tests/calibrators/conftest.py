@@ -69,10 +69,15 @@ def pytest_generate_tests(metafunc):
 def make_logits():
     """Return a function that draws logits of the true model, and labels."""
 
-    def make(n_samples=600, n_classes=4, seed=0):
+    @cache
+    def draw(n_samples, n_classes, seed):
         rng = np.random.default_rng(seed)
         logits = 1.5 * rng.normal(size=(n_samples, n_classes))
         return logits, (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+
+    def make(n_samples=600, n_classes=4, seed=0):
+        logits, y = draw(n_samples, n_classes, seed)
+        return logits.copy(), y.copy()
 
     return make
 
@@ -81,12 +86,14 @@ def make_logits():
 def fresh():
     """Return a function that clones a calibrator with changed parameters.
 
-    Two folds of AutoCalibrator are enough to fit each of its calibrators.
+    AutoCalibrator gets two folds of two calibrators, or of its own if `is_whole`.
     """
+    pair = [TemperatureScaling(), JointBetaCalibration()]
 
-    def change(calibrator, **params):
-        folds = {"cv": 2} if isinstance(calibrator, AutoCalibrator) else {}
-        return clone(calibrator).set_params(**{**folds, **params})
+    def change(calibrator, *, is_whole=False, **params):
+        if isinstance(calibrator, AutoCalibrator):
+            params = {"cv": 2, "calibrators": None if is_whole else pair, **params}
+        return clone(calibrator).set_params(**params)
 
     return change
 
@@ -97,7 +104,7 @@ def overconfident(make_logits):
 
     @cache
     def make(n_classes=3, from_logits=False):
-        logits, y = make_logits(200, n_classes)
+        logits, y = make_logits(100, n_classes)
         X = 3 * logits if from_logits else softmax(3 * logits)
         X.flags.writeable = y.flags.writeable = False
         return X, y

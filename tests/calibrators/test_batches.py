@@ -240,6 +240,19 @@ def test_logits_that_look_like_probabilities():
         calibrator.fit(batches=chunks_of(proba, Y), labels=[0, 1, 2])
 
 
+@cache
+def draw_many(n_classes, from_logits):
+    """Return predictions and labels."""
+    if not from_logits:
+        logits, y = draw_many(n_classes, True)
+        return softmax(logits, axis=1), y
+    rng = np.random.default_rng(0)
+    shape = (50_000 if n_classes == 10 else 20_000), n_classes
+    X = 3 * rng.standard_normal(shape, dtype=np.float32)
+    noise = rng.standard_normal(X.shape, dtype=np.float32)
+    return X, (X / 2 + noise).argmax(axis=1)
+
+
 @ignore_warnings
 @pytest.mark.parametrize(
     ("calibrator", "n_classes"),
@@ -262,13 +275,6 @@ def test_fit_allocates_less_than_half_of_the_data(
     monkeypatch.setattr(blocks, "KEPT_SIZE", 0)
     monkeypatch.setattr(validation, "BLOCK_SIZE", 8192)
     monkeypatch.setattr(type(calibrator), "_least_rows", 64)
-    rng = np.random.default_rng(0)
-    shape = (50_000 if n_classes == 10 else 20_000), n_classes
-    X = 3 * rng.standard_normal(shape, dtype=np.float32)
-    noise = rng.standard_normal(X.shape, dtype=np.float32)
-    y = (X / 2 + noise).argmax(axis=1)
-    if not from_logits:
-        np.exp(X, out=X)
-        X /= X.sum(axis=1, keepdims=True)
+    X, y = draw_many(n_classes, from_logits)
     calibrator = fresh(calibrator, from_logits=from_logits)
     assert peak_memory(lambda: calibrator.fit(X, y)) < 0.5 * X.nbytes

@@ -56,11 +56,12 @@ def warnings_of_few(fit, *args, **params):
 
 
 @pytest.mark.parametrize("from_logits", [False, True])
-def test_errors_are_counted(calibrator, from_logits, with_errors, fresh):
+def test_errors_are_counted(calibrator, from_logits, with_errors, fresh, monkeypatch):
     logits, y = with_errors(37, 3, 80)
     X = logits if from_logits else softmax(logits)
     fitted = fresh(calibrator, from_logits=from_logits).fit(X, y)
     assert fitted.n_errors_ == 37
+    monkeypatch.setattr(type(calibrator), "_fit_input", lambda *_: None)
     weight = np.where(np.arange(80) < 30, 2, 0.5)
     fitted.fit(X, y, sample_weight=weight)
     assert fitted.n_errors_ == 30 * 2 + 7 * 0.5
@@ -80,10 +81,12 @@ def test_warns_below_the_errors_needed_and_not_from_them_on(
     needed, _ = calibrator._errors_needed
     name = type(calibrator).__name__
     for n_errors in [0, needed - 1] if needed else []:
-        (text,) = warnings_of_few(fresh(calibrator).fit, *_proba(with_errors(n_errors)))
+        data = _proba(with_errors(n_errors, n_samples=300))
+        (text,) = warnings_of_few(fresh(calibrator).fit, *data)
         assert text.startswith(f"{name} needs about {needed} misclassified samples ")
         assert f", got {n_errors}. " in text
-    assert not warnings_of_few(fresh(calibrator).fit, *_proba(with_errors(needed)))
+    data = _proba(with_errors(needed, n_samples=300))
+    assert not warnings_of_few(fresh(calibrator).fit, *data)
 
 
 def _proba(data):

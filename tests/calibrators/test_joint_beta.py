@@ -12,11 +12,11 @@ from sklearn_calib.calibrators import (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def skewed():
     """Return distorted logits of four classes, and labels."""
     rng = np.random.default_rng(0)
-    logits = 2 * rng.normal(size=(3000, 4))
+    logits = 2 * rng.normal(size=(1000, 4))
     true = logits * [0.3, 0.5, 0.7, 0.4] + [0.5, 0, -0.5, 0]
     return logits, (true + rng.gumbel(size=true.shape)).argmax(axis=1)
 

@@ -4,7 +4,7 @@ import faulthandler
 import signal
 import warnings
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ from sklearn_calib.calibrators import (
     get_calibrator_names,
 )
 
-# Seconds after which a fit is considered not to terminate. The slowest takes one.
+# Seconds after which fits are considered not to terminate. The slowest take a few.
 LIMIT = 60
 MAXIMUM_LIKELIHOOD = [
     DirichletCalibrator(),
@@ -80,6 +80,7 @@ def bounded(seconds=LIMIT):
         faulthandler.cancel_dump_traceback_later()
 
 
+@cache
 def blobs(seed, **shape):
     """Return predictions of discriminant analysis for well-separated classes."""
     X, y = make_blobs(200, random_state=seed, **shape)
@@ -139,17 +140,20 @@ def fits(fresh):
     return partial(fit_each, fresh)
 
 
+@cache
 def fit_each(fresh, calibrator, from_logits, dtype):
-    """Yield for each problem its name, the data, and the calibrator fitted to them."""
-    for name, (logits, y) in PROBLEMS.items():
-        if np.abs(logits).max() > np.finfo(dtype).max:
-            continue  # not representable in this dtype
-        X = (logits if from_logits else softmax(logits)).astype(dtype)
-        with bounded(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+    """Return for each problem its name, the data, and the calibrator fitted to them."""
+    results = []
+    with bounded(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for name, (logits, y) in PROBLEMS.items():
+            if np.abs(logits).max() > np.finfo(dtype).max:
+                continue  # not representable in this dtype
+            X = (logits if from_logits else softmax(logits)).astype(dtype)
             fitted = fresh(calibrator, from_logits=from_logits)
             fitted.fit(X, y, labels=np.arange(logits.shape[1]))
-        yield name, X, y, fitted
+            results.append((name, X, y, fitted))
+    return results
 
 
 @inputs

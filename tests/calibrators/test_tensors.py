@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -31,14 +32,19 @@ def elsewhere(dispatch, monkeypatch):  # noqa: ARG001 - of another fixture
 
 def make_data(n_classes=3, from_logits=True):
     rng = np.random.default_rng(0)
-    logits = rng.normal(size=(100, n_classes))
+    logits = rng.normal(size=(50, n_classes))
     y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
     return 3 * logits if from_logits else softmax(3 * logits), y
 
 
-def fitted(fresh, calibrator, X, y, from_logits=True):
+@cache
+def fitted(fresh, calibrator, n_columns=3, from_logits=True, dtype=None, labels=None):
+    """Return a fitted calibrator, which tests must not change, and the predictions."""
+    X, y = make_data(max(n_columns, 2), from_logits)
+    X = (X if n_columns > 1 else X[:, 1:]).astype(dtype)
     with warnings.catch_warnings(action="ignore"):
-        return fresh(calibrator, from_logits=from_logits).fit(X, y)
+        y = y if labels is None else np.array(labels)[y]
+        return fresh(calibrator, from_logits=from_logits).fit(X, y), X
 
 
 def torch_array(values):
@@ -50,12 +56,12 @@ def strict_array(values):
 
 
 @pytest.mark.usefixtures("dispatch")
+@pytest.mark.filterwarnings("ignore")
 def test_tensors_on_the_cpu(fresh, calibrator):
     """The results are tensors, equal to the arrays bit for bit."""
-    X, y = make_data()
-    expected = fitted(fresh, calibrator, X, y)
-    tensor = torch.from_numpy(X).requires_grad_()
-    model = fitted(fresh, calibrator, tensor, torch.from_numpy(y))
+    expected, X = fitted(fresh, calibrator)
+    tensor, y = torch.from_numpy(X).requires_grad_(), torch.from_numpy(make_data()[1])
+    model = fresh(calibrator, from_logits=True).fit(tensor, y)
     proba, labels = model.predict_proba(tensor), model.predict(tensor)
     assert (proba.dtype, proba.requires_grad) == (torch.float64, False)
     assert torch.is_tensor(labels)
@@ -76,9 +82,7 @@ def test_without_dispatch_the_results_are_numpy_arrays():
 @pytest.mark.parametrize("n_columns", [1, 2, 4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_other_devices(fresh, array, few, from_logits, n_columns, dtype):
-    X, y = make_data(max(n_columns, 2), from_logits)
-    X = (X if n_columns > 1 else X[:, 1:]).astype(dtype)
-    model = fitted(fresh, few, X, y, from_logits)
+    model, X = fitted(fresh, few, n_columns, from_logits, dtype)
     proba, labels = model.predict_proba(array(X)), model.predict(array(X))
     assert type(proba) is type(labels) is type(array(X))
     assert proba.dtype == array(X).dtype
@@ -90,9 +94,7 @@ def test_other_devices(fresh, array, few, from_logits, n_columns, dtype):
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("array", [torch_array, strict_array])
 def test_other_devices_with_other_maps(fresh, array, calibrator):
-    X, y = make_data()
-    names = np.array(["a", "b", "c"])
-    model = fitted(fresh, calibrator, X, names[y])
+    model, X = fitted(fresh, calibrator, labels=("a", "b", "c"))
     proba = np.asarray(model.predict_proba(array(X)))
     np.testing.assert_allclose(proba, model.predict_proba(X), rtol=1e-9)
     assert model.predict(array(X)).dtype.kind == "U"
@@ -183,9 +185,7 @@ def test_multilabel_tensors():
 @pytest.mark.parametrize("n_columns", [1, 4])
 def test_torch_modules(fresh, calibrator, from_logits, n_columns):
     """Gradients are finite, if the map is not piecewise constant."""
-    X, y = make_data(max(n_columns, 2), from_logits)
-    X = X if n_columns > 1 else X[:, 1:]
-    model = fitted(fresh, calibrator, X, y, from_logits)
+    model, X = fitted(fresh, calibrator, n_columns, from_logits)
     module, tensor = model.to_torch(), torch.from_numpy(X).requires_grad_()
     proba = module(tensor)
     expected = model.predict_proba(X)
@@ -200,8 +200,7 @@ def test_torch_modules(fresh, calibrator, from_logits, n_columns):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("few", FEW[:3])
 def test_precision_of_torch_modules(fresh, few, dtype):
-    X, y = make_data()
-    model = fitted(fresh, few, X, y)
+    model, X = fitted(fresh, few)
     tensor = torch.from_numpy(X).to(dtype)
     expected = model.predict_proba(tensor.double().numpy())
     for module in (model.to_torch(), model.to_torch().to(dtype)):
@@ -214,7 +213,7 @@ def test_precision_of_torch_modules(fresh, few, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_extreme_and_tied_logits_of_torch_modules(fresh, calibrator, dtype):
     """Probabilities and gradients are finite."""
-    module = fitted(fresh, calibrator, *make_data()).to_torch().to(dtype)
+    module = fitted(fresh, calibrator)[0].to_torch().to(dtype)
     rows = [[0, 0, 0], [2, 2, 1], [120, 0, 1], [0, 800, 1], [0, 1, 1e4], [-1e4, 0, 0]]
     logits = torch.tensor(rows, dtype=dtype, requires_grad=True)
     proba = module(logits)
@@ -227,8 +226,8 @@ def test_extreme_and_tied_logits_of_torch_modules(fresh, calibrator, dtype):
 
 @pytest.mark.parametrize("few", FEW[:3])
 def test_gradients_of_torch_modules(fresh, few):
-    X, y = make_data()
-    module = fitted(fresh, few, X, y).to_torch()
+    model, X = fitted(fresh, few)
+    module = model.to_torch()
     torch.autograd.gradcheck(module, torch.from_numpy(X[:5]).requires_grad_())
 
 
@@ -258,14 +257,12 @@ def test_torch_modules_show_the_calibrator():
 @pytest.mark.parametrize("n_columns", [1, 2, 3])
 def test_shape_of_the_input_of_torch_modules(fresh, few, n_columns):
     """A 1-d tensor is one column, as in `predict_proba`."""
-    X, y = make_data(max(n_columns, 2))
-    X = X if n_columns > 1 else X[:, 1:]
-    model = fitted(fresh, few, X, y)
+    model, X = fitted(fresh, few, n_columns)
     module, tensor = model.to_torch(), torch.from_numpy(X)
     if n_columns == 1:
         torch.testing.assert_close(module(tensor[:, 0]), module(tensor))
     elif n_columns == 3:  # of two logits, a column is their difference
-        with pytest.raises(ValueError, match=rf"_samples, {n_columns}\), got \(100,\)"):
+        with pytest.raises(ValueError, match=rf"_samples, {n_columns}\), got \(50,\)"):
             module(tensor[:, 0])
     name = type(few).__name__
     for wrong in (tensor[None], tensor[0, 0], torch.hstack([tensor, tensor])):
@@ -276,7 +273,7 @@ def test_shape_of_the_input_of_torch_modules(fresh, few, n_columns):
 def test_torch_module_of_labels():
     X, y = make_data()
     model = PerLabelCalibrator(VectorScaling(from_logits=True))
-    model = fitted(lambda each, **_: each, model, X, np.eye(3, dtype=int)[y])
+    model.fit(X, np.eye(3, dtype=int)[y])
     proba = model.to_torch()(torch.from_numpy(X))
     np.testing.assert_allclose(proba, model.predict_proba(X), rtol=0, atol=1e-10)
 
@@ -284,8 +281,7 @@ def test_torch_module_of_labels():
 @pytest.mark.parametrize("few", FEW)
 def test_torch_export(fresh, few):
     """A network and its calibrator are one graph for any number of samples."""
-    X, y = make_data()
-    model = fitted(fresh, few, X, y)
+    model, _ = fitted(fresh, few)
     network = Sequential(Linear(5, 3), model.to_torch())
     example = torch.randn(7, 5)
     shapes = ({0: torch.export.Dim.DYNAMIC},)
@@ -298,8 +294,7 @@ def test_torch_export(fresh, few):
 
 @pytest.mark.slow
 def test_torch_export_of_all(fresh, calibrator):
-    X, y = make_data()
-    model = fitted(fresh, calibrator, X, y)
+    model, X = fitted(fresh, calibrator)
     module, tensor = model.to_torch(), torch.from_numpy(X)
     program = torch.export.export(module, (tensor,))
     torch.testing.assert_close(program.module()(tensor), module(tensor))
@@ -308,9 +303,8 @@ def test_torch_export_of_all(fresh, calibrator):
 
 @pytest.mark.slow
 def test_torch_export_of_one_column(fresh):
-    X, y = make_data(2)
-    column = torch.from_numpy(X[:, 1])
-    module = fitted(fresh, TemperatureScaling(), X[:, 1], y).to_torch()
+    model, X = fitted(fresh, TemperatureScaling(), 1)
+    column, module = torch.from_numpy(X[:, 0]), model.to_torch()
     shapes = ({0: torch.export.Dim.DYNAMIC},)
     program = torch.export.export(module, (column,), dynamic_shapes=shapes)
     torch.testing.assert_close(program.module()(column[:9]), module(column[:9]))
@@ -329,8 +323,7 @@ def check_compiled(module, tensor):
 def test_onnx_of_a_network_and_its_calibrator(fresh, few):
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")
-    X, y = make_data()
-    network = Sequential(Linear(5, 3), fitted(fresh, few, X, y).to_torch())
+    network = Sequential(Linear(5, 3), fitted(fresh, few)[0].to_torch())
     example = torch.randn(7, 5)
     program = torch.onnx.export(
         network, (example,), dynamo=True, opset_version=18, verbose=False
