@@ -313,16 +313,17 @@ def check_sample_weight(sample_weight: ArrayLike | None, X: Any) -> Weights:
     """
     if sample_weight is None:
         return None
-    sample_weight = check_numbers(sample_weight, "sample_weight")
+    weight: Any = check_numbers(sample_weight, "sample_weight")
     is_checked = (
-        is_float_array(sample_weight)
+        is_float_array(weight)
         and type(X) is np.ndarray
-        and sample_weight.shape == X.shape[:1]
-        and sample_weight.flags.c_contiguous
-        and np.isfinite(sample_weight).all()
-        and sample_weight.any()
+        and weight.shape == X.shape[:1]
+        and weight.flags.c_contiguous
+        and np.isfinite(weight).all()
+        and weight.any()
     )
-    weight = sample_weight if is_checked else _check_sample_weight(sample_weight, X)
+    if not is_checked:
+        weight = _check_sample_weight(weight, X)
     low, high = weight.min(), weight.max()
     check_weight_range(low, high)
     weight, factor = weight.astype(np.float64, copy=False), weight_factor(high)
