@@ -157,8 +157,8 @@ def pytest_pyfunc_call(pyfuncitem):
             skipped.append(reason)
         except Exception as error:
             failed.append((error, case))
-        if "monkeypatch" in pyfuncitem.funcargs:
-            pyfuncitem.funcargs["monkeypatch"].undo()
+        if "monkeypatch" in given:
+            given["monkeypatch"].undo()
     if failed:
         error = failed[0][0]
         shown = "".join(f"\n  {case}" for _, case in failed[:20])
