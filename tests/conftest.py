@@ -104,6 +104,10 @@ SHORT.maxother = SHORT.maxstring = 200
 
 def pytest_configure(config):
     config.hold = hold
+    if "MUTANT_UNDER_TEST" in os.environ:
+        # mutmut selects the tests that reach a mutant. If they share what they read,
+        # only the first of them does, so that all tests of its file are run.
+        config.args = sorted({arg.partition("::")[0] for arg in config.args})
 
 
 def pytest_collection_finish():
